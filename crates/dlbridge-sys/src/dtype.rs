@@ -1,0 +1,78 @@
+//! Type codes and data types.
+
+use crate::codes;
+
+/// The code of an element type. An open newtype: any `u8` is a valid value.
+///
+/// The header keeps the code in a `uint8_t` field and lists the values in an enumeration that no
+/// struct or function uses, so this newtype has the width of the field.
+///
+/// ```
+/// use dlbridge_sys::{DLDataTypeCode, kDLFloat};
+///
+/// assert_eq!(DLDataTypeCode(2), kDLFloat);
+/// ```
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct DLDataTypeCode(pub u8);
+
+codes! { DLDataTypeCode:
+    /// Signed integers.
+    kDLInt = 0,
+    /// Unsigned integers.
+    kDLUInt = 1,
+    /// IEEE 754 binary floating point.
+    kDLFloat = 2,
+    /// Opaque handles; the parties must agree on what they are.
+    kDLOpaqueHandle = 3,
+    /// The bfloat16 format.
+    kDLBfloat = 4,
+    /// Complex numbers, real part first; `bits` counts both parts.
+    kDLComplex = 5,
+    /// Booleans, one byte each by convention.
+    kDLBool = 6,
+    /// 8-bit floats, 3 exponent and 4 mantissa bits.
+    kDLFloat8_e3m4 = 7,
+    /// 8-bit floats, 4 exponent and 3 mantissa bits, with infinities.
+    kDLFloat8_e4m3 = 8,
+    /// 8-bit floats, 4 exponent and 3 mantissa bits, bias 11, finite, unsigned zero.
+    kDLFloat8_e4m3b11fnuz = 9,
+    /// 8-bit floats, 4 exponent and 3 mantissa bits, finite.
+    kDLFloat8_e4m3fn = 10,
+    /// 8-bit floats, 4 exponent and 3 mantissa bits, finite, unsigned zero.
+    kDLFloat8_e4m3fnuz = 11,
+    /// 8-bit floats, 5 exponent and 2 mantissa bits, with infinities.
+    kDLFloat8_e5m2 = 12,
+    /// 8-bit floats, 5 exponent and 2 mantissa bits, finite, unsigned zero.
+    kDLFloat8_e5m2fnuz = 13,
+    /// 8-bit powers of two, no sign, no zero.
+    kDLFloat8_e8m0fnu = 14,
+    /// 6-bit floats, 2 exponent and 3 mantissa bits; `bits` must be 6.
+    kDLFloat6_e2m3fn = 15,
+    /// 6-bit floats, 3 exponent and 2 mantissa bits; `bits` must be 6.
+    kDLFloat6_e3m2fn = 16,
+    /// 4-bit floats, 2 exponent and 1 mantissa bit; `bits` must be 4.
+    kDLFloat4_e2m1fn = 17,
+}
+
+/// The type of an element: what it is, how wide one lane is, how many lanes it has.
+///
+/// Values have the byte order of the machine. Elements narrower than a byte are packed from the
+/// lowest bit up, unless the tensor's padded flag says that each takes a whole byte.
+///
+/// ```
+/// use dlbridge_sys::{DLDataType, kDLFloat};
+///
+/// let float32 = DLDataType { code: kDLFloat, bits: 32, lanes: 1 };
+/// assert_eq!(float32.bits, 32);
+/// ```
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct DLDataType {
+    /// What the element is.
+    pub code: DLDataTypeCode,
+    /// The width of one lane in bits.
+    pub bits: u8,
+    /// The number of lanes; 1 for scalars.
+    pub lanes: u16,
+}
