@@ -1,2 +1,209 @@
-//! The tasks of the project.
-fn main() {}
+//! The project's tasks, run as `cargo xtask <task>`.
+//!
+//! | module | |
+//! | --- | --- |
+//! | `demo` | from a fresh clone to the image pipeline and the interop table |
+//! | `test` | everything that has to hold, as one list of `steps` |
+//! | `python` | the virtual environment, what is installed in it, the project's wheels |
+//! | `pins` | the version of everything that is installed |
+//! | `process` | running commands |
+
+mod demo;
+mod pins;
+mod process;
+mod python;
+mod steps;
+mod test;
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// An error is a sentence for the person at the terminal.
+type Result<T, E = String> = std::result::Result<T, E>;
+
+const USAGE: &str = "\
+cargo xtask demo [--with NAMES] [--out DIR]
+    Makes .venv, installs what is needed, builds, and runs examples/image_pipeline.
+    --with NAMES  frameworks to install first, separated by commas, or `all`: {frameworks}
+    --out DIR     where the pictures go; `out` if not given
+
+cargo xtask test [--quick]
+    Runs everything: formatting, lints, documentation, Rust tests, Miri, and the Python tests
+    against the real frameworks.
+    --quick       leaves out Miri and all frameworks but numpy
+
+Environment: PYTHON names the Python (3.11 or later) that .venv is made with. With CI=true, Miri
+must run.";
+
+/// What the command line asks for.
+#[derive(Debug, PartialEq)]
+enum Task {
+    Help,
+    Demo(demo::Options),
+    Test(test::Options),
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> =
+        env::args_os().skip(1).map(|a| a.to_string_lossy().into_owned()).collect();
+    let task = match parse(&arguments) {
+        Ok(task) => task,
+        Err(error) => {
+            eprintln!("xtask: {error}\n\n{}", usage());
+            return ExitCode::from(2);
+        }
+    };
+    let done = match task {
+        Task::Help => {
+            println!("{}", usage());
+            Ok(true)
+        }
+        Task::Demo(options) => {
+            Workplace::find().and_then(|w| demo::run(&w, &options)).map(|()| true)
+        }
+        Task::Test(options) => Workplace::find().map(|w| test::run(&w, &options)),
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("\nxtask: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn usage() -> String {
+    let names: Vec<_> = pins::FRAMEWORKS.iter().map(|f| f.name).collect();
+    USAGE.replace("{frameworks}", &names.join(", "))
+}
+
+fn parse(arguments: &[String]) -> Result<Task> {
+    let mut arguments = arguments.iter().map(String::as_str);
+    let task = arguments.next().ok_or("a task is needed")?;
+    // `--name=value` is the same as `--name value`.
+    let mut rest = arguments.flat_map(|a| match a.split_once('=') {
+        Some((name, value)) if name.starts_with("--") => vec![name, value],
+        _ => vec![a],
+    });
+    let unknown = |argument| Err(format!("`{task}` does not know `{argument}`"));
+    let value = |value: Option<&str>, of| match value {
+        Some(value) if !value.is_empty() && !value.starts_with("--") => Ok(value.to_owned()),
+        _ => Err(format!("`{of}` needs a value")),
+    };
+    match task {
+        "help" | "--help" | "-h" => Ok(Task::Help),
+        "demo" => {
+            let mut options = demo::Options::default();
+            while let Some(argument) = rest.next() {
+                match argument {
+                    "--with" => options.with.extend(frameworks(&value(rest.next(), argument)?)?),
+                    "--out" => options.out = value(rest.next(), argument)?.into(),
+                    "--help" | "-h" => return Ok(Task::Help),
+                    _ => return unknown(argument),
+                }
+            }
+            Ok(Task::Demo(options))
+        }
+        "test" => {
+            let mut options = test::Options::default();
+            for argument in rest {
+                match argument {
+                    "--quick" => options.quick = true,
+                    "--help" | "-h" => return Ok(Task::Help),
+                    _ => return unknown(argument),
+                }
+            }
+            Ok(Task::Test(options))
+        }
+        _ => Err(format!("there is no task `{task}`")),
+    }
+}
+
+/// `torch,jax` or `all`.
+fn frameworks(names: &str) -> Result<Vec<&'static pins::Framework>> {
+    if names == "all" {
+        return Ok(pins::FRAMEWORKS.iter().collect());
+    }
+    let find = |name| pins::FRAMEWORKS.iter().find(|f| f.name == name);
+    names
+        .split(',')
+        .map(|name| find(name).ok_or_else(|| format!("`--with` does not know `{name}`")))
+        .collect()
+}
+
+/// The directories that the tasks work in; all absolute.
+struct Workplace {
+    /// The root of the repository.
+    root: PathBuf,
+    /// Cargo's target directory; everything that can be built again goes there.
+    target: PathBuf,
+}
+
+impl Workplace {
+    fn find() -> Result<Self> {
+        // Cargo sets the variable when it runs the task; the constant is for a binary run by hand.
+        let own = env::var_os("CARGO_MANIFEST_DIR").unwrap_or(env!("CARGO_MANIFEST_DIR").into());
+        let root = Path::new(&own).parent().ok_or("xtask has no parent directory")?.to_owned();
+        let target = env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| root.join("target").into());
+        let target =
+            std::path::absolute(target).map_err(|e| format!("the target directory: {e}"))?;
+        Ok(Self { root, target })
+    }
+
+    /// `cargo` of the toolchain in use, in the root.
+    fn cargo(&self, arguments: &[&str]) -> std::process::Command {
+        let mut cargo = self.command("cargo");
+        cargo.args(arguments);
+        cargo
+    }
+
+    /// A command in the root; its own children build in the same target directory.
+    fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> std::process::Command {
+        let mut command = std::process::Command::new(program);
+        command.current_dir(&self.root).env("CARGO_TARGET_DIR", &self.target);
+        command
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Task> {
+        parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn arguments() {
+        assert_eq!(parsed("help"), Ok(Task::Help));
+        assert_eq!(parsed("demo --help"), Ok(Task::Help));
+        assert_eq!(parsed("test"), Ok(Task::Test(test::Options { quick: false })));
+        assert_eq!(parsed("test --quick"), Ok(Task::Test(test::Options { quick: true })));
+        let Ok(Task::Demo(options)) = parsed("demo --with torch,jax --out=a/b") else { panic!() };
+        assert_eq!(options.with.iter().map(|f| f.name).collect::<Vec<_>>(), ["torch", "jax"]);
+        assert_eq!(options.out, Path::new("a/b"));
+        let Ok(Task::Demo(options)) = parsed("demo --with all") else { panic!() };
+        assert_eq!(options.with.len(), pins::FRAMEWORKS.len());
+        assert_eq!(options.out, Path::new("out"));
+    }
+
+    #[test]
+    fn arguments_that_are_refused() {
+        for line in [
+            "",
+            "tests",
+            "test --fast",
+            "test quick",
+            "demo torch",
+            "demo --with",
+            "demo --with abacus",
+            "demo --with --out x",
+            "demo --out",
+            "demo --out=",
+        ] {
+            assert!(parsed(line).is_err(), "{line}");
+        }
+    }
+}

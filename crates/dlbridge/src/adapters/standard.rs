@@ -1,0 +1,51 @@
+//! Containers of `core` and `alloc`. They come back whole through
+//! [`Tensor::try_into_owner`](crate::Tensor::try_into_owner).
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use crate::Tensor;
+use crate::raw::Items;
+
+/// The shape is the length, then the extents of nested arrays. Exclusive.
+impl<I: Items> From<Vec<I>> for Tensor {
+    fn from(items: Vec<I>) -> Self {
+        Self::from_whole(items)
+    }
+}
+
+/// The shape is the length, then the extents of nested arrays. Exclusive.
+impl<I: Items> From<Box<[I]>> for Tensor {
+    fn from(items: Box<[I]>) -> Self {
+        Self::from_whole(items)
+    }
+}
+
+/// The shape is the extents of the arrays. Exclusive.
+impl<I: Items, const N: usize> From<Box<[I; N]>> for Tensor {
+    fn from(items: Box<[I; N]>) -> Self {
+        Self::from_whole(items)
+    }
+}
+
+/// The array moves to the heap. The shape is the extents of the arrays. Exclusive.
+impl<I: Items, const N: usize> From<[I; N]> for Tensor {
+    fn from(items: [I; N]) -> Self {
+        Self::from(Box::new(items))
+    }
+}
+
+/// The shape is the length, then the extents of nested arrays. Read-only.
+impl<I: Items> From<Arc<[I]>> for Tensor {
+    fn from(items: Arc<[I]>) -> Self {
+        Self::from_whole(items)
+    }
+}
+
+/// The shape is the length, then the extents of nested arrays. Read-only.
+impl<I: Items> From<&'static [I]> for Tensor {
+    fn from(items: &'static [I]) -> Self {
+        Self::from_whole(items)
+    }
+}

@@ -1,0 +1,365 @@
+//! Data types: what an element is, how wide it is, and the names of both.
+
+use core::fmt;
+use core::str::FromStr;
+
+use dlbridge_sys as sys;
+
+use crate::Error;
+
+/// The code of an element type. Any code is a value, known or not.
+///
+/// Source: `DLDataTypeCode` of `dlpack.h` 1.3.
+///
+/// ```
+/// use dlbridge::{DataType, DataTypeCode};
+///
+/// assert_eq!(DataType::FLOAT32.code(), DataTypeCode::FLOAT);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct DataTypeCode(u8);
+
+/// How the name of a dtype follows from its code and its bits.
+#[derive(Clone, Copy)]
+enum Naming {
+    /// `int32`: the name, then the bits.
+    WithBits,
+    /// `float8_e4m3fn`: the name alone, which is right for this many bits only.
+    Fixed(u8),
+}
+
+macro_rules! codes {
+    ($($(#[$doc:meta])* $name:ident = $c_name:ident, $text:literal, $naming:expr;)*) => {
+        impl DataTypeCode {
+            $(
+                $(#[$doc])*
+                ///
+                #[doc = concat!("```\nlet code = dlbridge::DataTypeCode::", stringify!($name),
+                    ";\nassert_eq!(code.code(), dlbridge::sys::", stringify!($c_name), ".0);\n```")]
+                pub const $name: Self = Self(sys::$c_name.0);
+            )*
+        }
+
+        /// Every known code with the stem of its name.
+        const NAMES: &[(DataTypeCode, &str, Naming)] =
+            &[$((DataTypeCode::$name, $text, $naming),)*];
+    };
+}
+
+codes! {
+    /// Signed integers.
+    INT = kDLInt, "int", Naming::WithBits;
+    /// Unsigned integers.
+    UINT = kDLUInt, "uint", Naming::WithBits;
+    /// IEEE 754 binary floating point.
+    FLOAT = kDLFloat, "float", Naming::WithBits;
+    /// Opaque handles.
+    OPAQUE_HANDLE = kDLOpaqueHandle, "handle", Naming::WithBits;
+    /// The bfloat16 format.
+    BFLOAT = kDLBfloat, "bfloat", Naming::WithBits;
+    /// Complex numbers; the bits count both parts.
+    COMPLEX = kDLComplex, "complex", Naming::WithBits;
+    /// Booleans.
+    BOOL = kDLBool, "bool", Naming::Fixed(8);
+    /// 8-bit floats e3m4.
+    FLOAT8_E3M4 = kDLFloat8_e3m4, "float8_e3m4", Naming::Fixed(8);
+    /// 8-bit floats e4m3.
+    FLOAT8_E4M3 = kDLFloat8_e4m3, "float8_e4m3", Naming::Fixed(8);
+    /// 8-bit floats e4m3b11fnuz.
+    FLOAT8_E4M3B11FNUZ = kDLFloat8_e4m3b11fnuz, "float8_e4m3b11fnuz", Naming::Fixed(8);
+    /// 8-bit floats e4m3fn.
+    FLOAT8_E4M3FN = kDLFloat8_e4m3fn, "float8_e4m3fn", Naming::Fixed(8);
+    /// 8-bit floats e4m3fnuz.
+    FLOAT8_E4M3FNUZ = kDLFloat8_e4m3fnuz, "float8_e4m3fnuz", Naming::Fixed(8);
+    /// 8-bit floats e5m2.
+    FLOAT8_E5M2 = kDLFloat8_e5m2, "float8_e5m2", Naming::Fixed(8);
+    /// 8-bit floats e5m2fnuz.
+    FLOAT8_E5M2FNUZ = kDLFloat8_e5m2fnuz, "float8_e5m2fnuz", Naming::Fixed(8);
+    /// 8-bit powers of two, e8m0fnu.
+    FLOAT8_E8M0FNU = kDLFloat8_e8m0fnu, "float8_e8m0fnu", Naming::Fixed(8);
+    /// 6-bit floats e2m3fn.
+    FLOAT6_E2M3FN = kDLFloat6_e2m3fn, "float6_e2m3fn", Naming::Fixed(6);
+    /// 6-bit floats e3m2fn.
+    FLOAT6_E3M2FN = kDLFloat6_e3m2fn, "float6_e3m2fn", Naming::Fixed(6);
+    /// 4-bit floats e2m1fn.
+    FLOAT4_E2M1FN = kDLFloat4_e2m1fn, "float4_e2m1fn", Naming::Fixed(4);
+}
+
+impl DataTypeCode {
+    /// The code of a number.
+    ///
+    /// ```
+    /// use dlbridge::DataTypeCode;
+    ///
+    /// assert_eq!(DataTypeCode::from_code(2), DataTypeCode::FLOAT);
+    /// ```
+    pub const fn from_code(code: u8) -> Self {
+        Self(code)
+    }
+
+    /// The number of the code.
+    ///
+    /// ```
+    /// assert_eq!(dlbridge::DataTypeCode::BOOL.code(), 6);
+    /// ```
+    pub const fn code(self) -> u8 {
+        self.0
+    }
+
+    fn naming(self) -> Option<(&'static str, Naming)> {
+        NAMES.iter().find(|(code, ..)| *code == self).map(|&(_, stem, naming)| (stem, naming))
+    }
+}
+
+impl fmt::Debug for DataTypeCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.naming() {
+            Some((stem, _)) => f.write_str(stem),
+            None => write!(f, "code{}", self.0),
+        }
+    }
+}
+
+/// The type of an element: its code, the width of one lane in bits, and the number of lanes.
+///
+/// Names are those of NumPy, ml_dtypes and PyTorch: `float32`, `bfloat16`, `float8_e4m3fn`; `x2`
+/// behind the name means two lanes. A combination without such a name prints, and parses, as
+/// `code<code>_<bits>`.
+///
+/// Source: `DLDataType` of `dlpack.h` 1.3.
+///
+/// ```
+/// use dlbridge::DataType;
+///
+/// assert_eq!(DataType::FLOAT32.to_string(), "float32");
+/// assert_eq!("float8_e4m3fn".parse::<DataType>()?, DataType::FLOAT8_E4M3FN);
+/// assert_eq!("bfloat16x2".parse::<DataType>()?.lanes(), 2);
+/// # Ok::<(), dlbridge::Error>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct DataType {
+    code: DataTypeCode,
+    bits: u8,
+    lanes: u16,
+}
+
+macro_rules! dtypes {
+    ($($name:ident = $code:ident, $bits:literal, $text:literal;)*) => {
+        impl DataType {
+            $(
+                #[doc = concat!("`", $text, "`: ", stringify!($bits), " bits.")]
+                ///
+                #[doc = concat!("```\nassert_eq!(dlbridge::DataType::", stringify!($name),
+                    ".to_string(), \"", $text, "\");\n```")]
+                pub const $name: Self = Self::new(DataTypeCode::$code, $bits, 1);
+            )*
+        }
+    };
+}
+
+dtypes! {
+    INT8 = INT, 8, "int8";
+    INT16 = INT, 16, "int16";
+    INT32 = INT, 32, "int32";
+    INT64 = INT, 64, "int64";
+    INT128 = INT, 128, "int128";
+    UINT8 = UINT, 8, "uint8";
+    UINT16 = UINT, 16, "uint16";
+    UINT32 = UINT, 32, "uint32";
+    UINT64 = UINT, 64, "uint64";
+    UINT128 = UINT, 128, "uint128";
+    FLOAT16 = FLOAT, 16, "float16";
+    FLOAT32 = FLOAT, 32, "float32";
+    FLOAT64 = FLOAT, 64, "float64";
+    BFLOAT16 = BFLOAT, 16, "bfloat16";
+    COMPLEX64 = COMPLEX, 64, "complex64";
+    COMPLEX128 = COMPLEX, 128, "complex128";
+    BOOL = BOOL, 8, "bool";
+    FLOAT8_E3M4 = FLOAT8_E3M4, 8, "float8_e3m4";
+    FLOAT8_E4M3 = FLOAT8_E4M3, 8, "float8_e4m3";
+    FLOAT8_E4M3B11FNUZ = FLOAT8_E4M3B11FNUZ, 8, "float8_e4m3b11fnuz";
+    FLOAT8_E4M3FN = FLOAT8_E4M3FN, 8, "float8_e4m3fn";
+    FLOAT8_E4M3FNUZ = FLOAT8_E4M3FNUZ, 8, "float8_e4m3fnuz";
+    FLOAT8_E5M2 = FLOAT8_E5M2, 8, "float8_e5m2";
+    FLOAT8_E5M2FNUZ = FLOAT8_E5M2FNUZ, 8, "float8_e5m2fnuz";
+    FLOAT8_E8M0FNU = FLOAT8_E8M0FNU, 8, "float8_e8m0fnu";
+    FLOAT6_E2M3FN = FLOAT6_E2M3FN, 6, "float6_e2m3fn";
+    FLOAT6_E3M2FN = FLOAT6_E3M2FN, 6, "float6_e3m2fn";
+    FLOAT4_E2M1FN = FLOAT4_E2M1FN, 4, "float4_e2m1fn";
+}
+
+impl DataType {
+    /// The dtype of a code, the bits of one lane, and a number of lanes.
+    ///
+    /// ```
+    /// use dlbridge::{DataType, DataTypeCode};
+    ///
+    /// assert_eq!(DataType::new(DataTypeCode::FLOAT, 32, 1), DataType::FLOAT32);
+    /// ```
+    pub const fn new(code: DataTypeCode, bits: u8, lanes: u16) -> Self {
+        Self { code, bits, lanes }
+    }
+
+    /// What the element is.
+    ///
+    /// ```
+    /// use dlbridge::{DataType, DataTypeCode};
+    ///
+    /// assert_eq!(DataType::BFLOAT16.code(), DataTypeCode::BFLOAT);
+    /// ```
+    pub const fn code(self) -> DataTypeCode {
+        self.code
+    }
+
+    /// The width of one lane in bits.
+    ///
+    /// ```
+    /// assert_eq!(dlbridge::DataType::FLOAT6_E2M3FN.bits(), 6);
+    /// ```
+    pub const fn bits(self) -> u8 {
+        self.bits
+    }
+
+    /// The number of lanes; 1 for scalars.
+    ///
+    /// ```
+    /// assert_eq!(dlbridge::DataType::FLOAT32.lanes(), 1);
+    /// ```
+    pub const fn lanes(self) -> u16 {
+        self.lanes
+    }
+
+    /// The same dtype with another number of lanes.
+    ///
+    /// ```
+    /// assert_eq!(dlbridge::DataType::FLOAT32.with_lanes(4).to_string(), "float32x4");
+    /// ```
+    pub const fn with_lanes(self, lanes: u16) -> Self {
+        Self { lanes, ..self }
+    }
+
+    /// The width of a whole element, all lanes together, in bits.
+    ///
+    /// ```
+    /// assert_eq!(dlbridge::DataType::FLOAT32.with_lanes(4).element_bits(), 128);
+    /// ```
+    pub const fn element_bits(self) -> u32 {
+        self.bits as u32 * self.lanes as u32
+    }
+
+    /// The number of bytes a single element takes, rounded up to whole bytes.
+    ///
+    /// ```
+    /// use dlbridge::DataType;
+    ///
+    /// assert_eq!(DataType::COMPLEX64.itemsize(), 8);
+    /// assert_eq!(DataType::FLOAT4_E2M1FN.itemsize(), 1);
+    /// ```
+    pub const fn itemsize(self) -> usize {
+        self.element_bits().div_ceil(8) as usize
+    }
+
+    /// Whether elements are not a whole number of bytes, so that they may share bytes when packed.
+    ///
+    /// ```
+    /// use dlbridge::DataType;
+    ///
+    /// assert!(DataType::FLOAT4_E2M1FN.is_subbyte());
+    /// assert!(!DataType::FLOAT4_E2M1FN.with_lanes(2).is_subbyte());
+    /// ```
+    pub const fn is_subbyte(self) -> bool {
+        !self.element_bits().is_multiple_of(8)
+    }
+
+    /// Whether such a dtype can exist: some bits, some lanes, and the width that the code demands.
+    ///
+    /// Codes this version does not know are taken as they are.
+    ///
+    /// # Errors
+    /// [`Error::InvalidDataType`] otherwise.
+    ///
+    /// ```
+    /// use dlbridge::{DataType, DataTypeCode};
+    ///
+    /// assert!(DataType::new(DataTypeCode::FLOAT4_E2M1FN, 8, 1).check().is_err());
+    /// assert!(DataType::new(DataTypeCode::FLOAT, 32, 0).check().is_err());
+    /// ```
+    pub fn check(self) -> Result<(), Error> {
+        // Almost every tensor has one of these; the table is for the others.
+        let common = self.code.0 <= DataTypeCode::FLOAT.0;
+        let width_fits = match (common, self.code.naming()) {
+            (true, _) | (_, None | Some((_, Naming::WithBits))) => true,
+            // A boolean of another width exists in the wild; its name says the width.
+            (_, Some(_)) if self.code == DataTypeCode::BOOL => true,
+            (_, Some((_, Naming::Fixed(bits)))) => bits == self.bits,
+        };
+        if self.bits == 0 || self.lanes == 0 || !width_fits {
+            return Err(Error::InvalidDataType { dtype: self });
+        }
+        Ok(())
+    }
+}
+
+impl From<sys::DLDataType> for DataType {
+    fn from(dtype: sys::DLDataType) -> Self {
+        Self::new(DataTypeCode(dtype.code.0), dtype.bits, dtype.lanes)
+    }
+}
+
+impl From<DataType> for sys::DLDataType {
+    fn from(dtype: DataType) -> Self {
+        Self { code: sys::DLDataTypeCode(dtype.code.0), bits: dtype.bits, lanes: dtype.lanes }
+    }
+}
+
+impl fmt::Display for DataType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.code.naming() {
+            Some((stem, Naming::WithBits)) => write!(f, "{stem}{}", self.bits)?,
+            Some((stem, Naming::Fixed(bits))) if bits == self.bits => f.write_str(stem)?,
+            _ => write!(f, "code{}_{}", self.code.0, self.bits)?,
+        }
+        if self.lanes == 1 { Ok(()) } else { write!(f, "x{}", self.lanes) }
+    }
+}
+
+impl fmt::Debug for DataType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for DataType {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self, Error> {
+        // `complex64` ends in an x and digits too, so the whole name is tried first.
+        scalar(name)
+            .or_else(|| {
+                let (stem, lanes) = name.rsplit_once('x')?;
+                Some(scalar(stem)?.with_lanes(number(lanes)?))
+            })
+            .ok_or(Error::UnknownDataTypeName)
+    }
+}
+
+/// The one-lane dtype of a name.
+fn scalar(name: &str) -> Option<DataType> {
+    let named = NAMES.iter().find_map(|&(code, stem, naming)| {
+        let bits = match naming {
+            Naming::Fixed(bits) => (name == stem).then_some(bits)?,
+            Naming::WithBits => number(name.strip_prefix(stem)?)?,
+        };
+        Some(DataType::new(code, bits, 1))
+    });
+    named.or_else(|| {
+        let (code, bits) = name.strip_prefix("code")?.split_once('_')?;
+        Some(DataType::new(DataTypeCode(number(code)?), number(bits)?, 1))
+    })
+}
+
+/// A number in plain digits, without sign or leading zeros.
+fn number<N: FromStr>(digits: &str) -> Option<N> {
+    let plain = digits.bytes().all(|b| b.is_ascii_digit()) && !digits.starts_with('0');
+    (plain || digits == "0").then(|| digits.parse().ok())?
+}

@@ -1,0 +1,268 @@
+//! The error type: what was asked, what was found, what to do.
+
+use core::fmt;
+
+use crate::{DataType, Device};
+
+/// The result of an operation of this crate.
+///
+/// ```
+/// fn first(t: &dlbridge::Tensor) -> dlbridge::Result<f32> {
+///     Ok(t.view::<f32>()?.as_slice().map_or(f32::NAN, |s| s[0]))
+/// }
+/// assert_eq!(first(&dlbridge::Tensor::from(vec![4.0_f32]))?, 4.0);
+/// # Ok::<(), dlbridge::Error>(())
+/// ```
+pub type Result<T, E = Error> = core::result::Result<T, E>;
+
+/// Why a tensor could not be made, imported, viewed or exported.
+///
+/// The text says what was wrong, gives the offending value, and says what to do about it.
+///
+/// ```
+/// use dlbridge::{DataType, Error, Tensor};
+///
+/// let error = Tensor::from(vec![1_u8]).view::<f32>().unwrap_err();
+/// assert_eq!(error, Error::DataType { expected: DataType::FLOAT32, found: DataType::UINT8 });
+/// assert_eq!(error.to_string(), "expected dtype float32, found uint8; ask for a view of that dtype");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// A pointer that must not be NULL is NULL.
+    NullPointer {
+        /// The field of the struct, or the struct itself.
+        field: &'static str,
+    },
+    /// The pointer to the managed tensor is not aligned for the struct.
+    MisalignedStruct {
+        /// The address.
+        address: usize,
+    },
+    /// The managed tensor is of another major version.
+    Version {
+        /// The major version found.
+        major: u32,
+        /// The minor version found.
+        minor: u32,
+    },
+    /// The number of dimensions is negative, or larger than [`MAX_NDIM`](crate::MAX_NDIM).
+    InvalidNdim {
+        /// The number found.
+        ndim: i64,
+    },
+    /// An extent of the shape is negative, or does not fit in 64 bits.
+    InvalidExtent {
+        /// The axis.
+        axis: usize,
+    },
+    /// A stride does not fit in 64 bits.
+    InvalidStride {
+        /// The axis.
+        axis: usize,
+    },
+    /// The dtype cannot exist: no bits, no lanes, or a width that its code forbids.
+    InvalidDataType {
+        /// The dtype found.
+        dtype: DataType,
+    },
+    /// The name is not that of a dtype.
+    UnknownDataTypeName,
+    /// The elements, or the bytes they span, are more than the address space holds.
+    TooLarge,
+    /// The allocator has no memory left.
+    OutOfMemory {
+        /// The number of bytes asked for.
+        bytes: usize,
+    },
+    /// The shape has another number of elements than the owner.
+    ElementCount {
+        /// The product of the shape.
+        shape: usize,
+        /// The number of elements owned.
+        owner: usize,
+    },
+    /// Shape and strides have different lengths.
+    StridesLength {
+        /// The number of extents.
+        ndim: usize,
+        /// The number of strides.
+        strides: usize,
+    },
+    /// Shape, strides and offset reach outside the owner's elements.
+    OutOfBounds {
+        /// The lowest element touched, counted from the owner's first.
+        lowest: isize,
+        /// The highest element touched.
+        highest: isize,
+        /// The number of elements owned.
+        owner: usize,
+    },
+    /// The dtype is not the one asked for.
+    DataType {
+        /// The dtype asked for.
+        expected: DataType,
+        /// The dtype of the tensor.
+        found: DataType,
+    },
+    /// The number of dimensions is not the one asked for.
+    Ndim {
+        /// The number asked for.
+        expected: usize,
+        /// The number of the tensor.
+        found: usize,
+    },
+    /// The extent of an axis is not the one asked for.
+    Extent {
+        /// The axis.
+        axis: usize,
+        /// The extent asked for.
+        expected: usize,
+        /// The extent of the tensor.
+        found: usize,
+    },
+    /// The CPU cannot read the memory.
+    NotHostAccessible {
+        /// The device of the tensor.
+        device: Device,
+    },
+    /// The elements are not aligned for their type.
+    Misaligned {
+        /// The address of the first element.
+        address: usize,
+        /// The alignment needed, in bytes.
+        required: usize,
+    },
+    /// An element holds bits that are no value of its type.
+    InvalidElement {
+        /// The dtype of the tensor.
+        dtype: DataType,
+    },
+    /// The data must not be written.
+    ReadOnly,
+    /// Somebody else may read or write the data too.
+    Shared,
+    /// Two indices lead to the same element, which forbids a mutable view.
+    Overlapping,
+    /// The elements are not adjacent in C order.
+    NotContiguous,
+    /// The legacy struct has no way to say that the data must not be written.
+    LegacyReadOnly,
+    /// The legacy struct has no way to say that sub-byte elements are padded.
+    LegacySubbytePadded,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::NullPointer { field } => {
+                write!(f, "{field} is NULL; the producer must set it")
+            }
+            Self::MisalignedStruct { address } => {
+                write!(
+                    f,
+                    "the managed tensor at {address:#x} is misaligned; pass the pointer the producer gave"
+                )
+            }
+            Self::Version { major, minor } => write!(
+                f,
+                "the managed tensor is of DLPack version {major}.{minor}, whose layout is unknown; \
+                 ask the producer for version 1"
+            ),
+            Self::InvalidNdim { ndim } => {
+                write!(f, "ndim is {ndim}; it must be 0 to {}", crate::MAX_NDIM)
+            }
+            Self::InvalidExtent { axis } => {
+                write!(
+                    f,
+                    "the extent of axis {axis} is negative or over 64 bits; give its number of elements"
+                )
+            }
+            Self::InvalidStride { axis } => {
+                write!(f, "the stride of axis {axis} is over 64 bits; give it in elements")
+            }
+            Self::InvalidDataType { dtype } => write!(
+                f,
+                "dtype with code {}, {} bits and {} lanes cannot exist; the producer must set the \
+                 width its code demands and at least one lane",
+                dtype.code().code(),
+                dtype.bits(),
+                dtype.lanes()
+            ),
+            Self::UnknownDataTypeName => {
+                write!(
+                    f,
+                    "not the name of a dtype; write one like 'float32', 'float8_e4m3fn' or 'bfloat16x2'"
+                )
+            }
+            Self::TooLarge => {
+                write!(f, "the tensor spans more than the address space; check shape and strides")
+            }
+            Self::OutOfMemory { bytes } => {
+                write!(f, "no memory for a copy of {bytes} bytes; copy a part of the tensor")
+            }
+            Self::ElementCount { shape, owner } => write!(
+                f,
+                "the shape has {shape} elements but the owner has {owner}; they must be equal"
+            ),
+            Self::StridesLength { ndim, strides } => {
+                write!(f, "{strides} strides for {ndim} dimensions; give one stride per dimension")
+            }
+            Self::OutOfBounds { lowest, highest, owner } => write!(
+                f,
+                "the strides reach elements {lowest} to {highest} but the owner has {owner}; \
+                 change offset, shape or strides"
+            ),
+            Self::DataType { expected, found } => {
+                write!(f, "expected dtype {expected}, found {found}; ask for a view of that dtype")
+            }
+            Self::Ndim { expected, found } => {
+                write!(f, "expected {expected} dimensions, found {found}; reshape the tensor")
+            }
+            Self::Extent { axis, expected, found } => {
+                write!(
+                    f,
+                    "expected extent {expected} on axis {axis}, found {found}; reshape the tensor"
+                )
+            }
+            Self::NotHostAccessible { device } => {
+                write!(
+                    f,
+                    "the data is on {device}, where the CPU cannot read it; copy it to the CPU first"
+                )
+            }
+            Self::Misaligned { address, required } => write!(
+                f,
+                "the data at {address:#x} is not aligned to {required} bytes; copy the tensor first"
+            ),
+            Self::InvalidElement { dtype } => write!(
+                f,
+                "an element is no valid {dtype}; view the bytes instead, or mend the data"
+            ),
+            Self::ReadOnly => write!(f, "the data is read-only; copy the tensor to write it"),
+            Self::Shared => write!(
+                f,
+                "the data is shared with its producer, so it cannot be borrowed mutably; copy the \
+                 tensor, or see Tensor::assume_exclusive"
+            ),
+            Self::Overlapping => {
+                write!(f, "the strides make elements overlap; copy the tensor to write it")
+            }
+            Self::NotContiguous => {
+                write!(f, "the elements are not adjacent in C order; copy the tensor first")
+            }
+            Self::LegacyReadOnly => write!(
+                f,
+                "read-only data cannot be lent in a legacy managed tensor, which has no flag to say \
+                 so; export the versioned one, or a copy"
+            ),
+            Self::LegacySubbytePadded => write!(
+                f,
+                "padded sub-byte elements cannot be lent in a legacy managed tensor, which has no \
+                 flag to say so; export the versioned one"
+            ),
+        }
+    }
+}
+
+impl core::error::Error for Error {}

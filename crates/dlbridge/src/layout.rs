@@ -1,0 +1,316 @@
+//! Shape and stride arithmetic. Nothing here overflows, for any `i64` shapes and strides.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::{DataType, Error, Result};
+
+/// The largest number of dimensions a [`Tensor`](crate::Tensor) may have.
+///
+/// DLPack has no limit; NumPy stops at 64. A larger number in a struct from outside is taken for
+/// garbage, before that many extents are read through its pointers.
+///
+/// ```
+/// assert!(dlbridge::MAX_NDIM >= 64);
+/// ```
+pub const MAX_NDIM: usize = 1024;
+
+/// The bytes that the elements of a tensor occupy, counted from the first element's address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ByteExtent {
+    /// The lowest byte, at most 0.
+    pub(crate) start: isize,
+    /// One past the highest byte, at least 0. `end - start` fits an `isize`.
+    pub(crate) end: isize,
+}
+
+/// The elements that a layout touches, counted from the one at index zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ElementExtent {
+    /// The lowest element, at most 0.
+    pub(crate) lowest: i64,
+    /// The highest element, at least 0.
+    pub(crate) highest: i64,
+}
+
+/// The number of elements of a shape.
+///
+/// The product of the extents that are not zero must fit an `isize` even when another extent is
+/// zero: libraries reject such shapes.
+pub(crate) fn element_count(shape: &[i64]) -> Result<usize> {
+    let mut product = 1_isize;
+    let mut empty = false;
+    for (axis, &extent) in shape.iter().enumerate() {
+        if extent < 0 {
+            return Err(Error::InvalidExtent { axis });
+        }
+        if extent == 0 {
+            empty = true;
+            continue;
+        }
+        let extent = isize::try_from(extent).map_err(|_| Error::TooLarge)?;
+        product = product.checked_mul(extent).ok_or(Error::TooLarge)?;
+    }
+    Ok(if empty { 0 } else { product.unsigned_abs() })
+}
+
+/// The elements that a non-empty layout touches.
+pub(crate) fn element_extent(shape: &[i64], strides: &[i64]) -> Result<ElementExtent> {
+    let (mut lowest, mut highest) = (0_i64, 0_i64);
+    for (&extent, &stride) in shape.iter().zip(strides) {
+        let reach = (extent - 1).checked_mul(stride).ok_or(Error::TooLarge)?;
+        // The two sums only ever grow away from zero, so an overflow is no passing one.
+        let end = if reach < 0 { &mut lowest } else { &mut highest };
+        *end = end.checked_add(reach).ok_or(Error::TooLarge)?;
+    }
+    Ok(ElementExtent { lowest, highest })
+}
+
+/// The bytes that a non-empty layout of elements of a dtype occupies.
+///
+/// `padded` says that sub-byte elements take whole bytes.
+pub(crate) fn byte_extent(
+    extent: ElementExtent,
+    dtype: DataType,
+    padded: bool,
+) -> Result<ByteExtent> {
+    let bits = if dtype.is_subbyte() && !padded {
+        i128::from(dtype.element_bits())
+    } else {
+        // A `usize` of at most 255 * 65535 bits.
+        dtype.itemsize() as i128 * 8
+    };
+    // At most 2^63 * 2^24: no overflow in 128 bits.
+    let start = (i128::from(extent.lowest) * bits).div_euclid(8);
+    let end = (i128::from(extent.highest) * bits + bits + 7).div_euclid(8);
+    isize::try_from(end - start).map_err(|_| Error::TooLarge)?;
+    Ok(ByteExtent { start: start as isize, end: end as isize })
+}
+
+/// The number of bytes that adjacent elements take.
+pub(crate) fn byte_count(elements: usize, dtype: DataType, padded: bool) -> u128 {
+    if dtype.is_subbyte() && !padded {
+        (elements as u128 * u128::from(dtype.element_bits())).div_ceil(8)
+    } else {
+        elements as u128 * dtype.itemsize() as u128
+    }
+}
+
+/// Writes the strides of C order, the last axis fastest.
+///
+/// The shape must have passed [`element_count`]: then the product of all extents but the zeros
+/// fits, and with zeros counted as ones nothing overflows.
+pub(crate) fn write_c_strides(shape: &[i64], strides: &mut [i64]) {
+    let mut stride = 1;
+    for (&extent, out) in shape.iter().zip(strides).rev() {
+        *out = stride;
+        stride *= extent.max(1);
+    }
+}
+
+/// Whether the elements are adjacent and in C order. Axes of extent 1 never matter, and an empty
+/// tensor is contiguous.
+pub(crate) fn is_c_contiguous(shape: &[i64], strides: &[i64]) -> bool {
+    contiguous(shape.iter().zip(strides).rev()) || shape.contains(&0)
+}
+
+/// Whether the elements are adjacent and in Fortran order, the first axis fastest.
+pub(crate) fn is_f_contiguous(shape: &[i64], strides: &[i64]) -> bool {
+    contiguous(shape.iter().zip(strides)) || shape.contains(&0)
+}
+
+/// Whether axes, fastest first, step through adjacent elements.
+fn contiguous<'a>(axes: impl Iterator<Item = (&'a i64, &'a i64)>) -> bool {
+    let mut expected = 1_i64;
+    for (&extent, &stride) in axes {
+        if extent != 1 && stride != expected {
+            return false;
+        }
+        expected = expected.wrapping_mul(extent);
+    }
+    true
+}
+
+/// Whether two indices may lead to the same element.
+///
+/// The answer `false` is certain. `true` is certain for all layouts cut out of a contiguous one;
+/// some exotic interleavings are called overlapping although they are not.
+pub(crate) fn may_overlap(shape: &[i64], strides: &[i64]) -> bool {
+    if shape.contains(&0) {
+        return false;
+    }
+    // Axes from the smallest step to the largest: each must step over all that the smaller reach.
+    let mut done: Option<(u64, usize)> = None;
+    let mut reach = 0_u128;
+    loop {
+        let next = (0..shape.len())
+            .filter(|&axis| shape[axis] > 1)
+            .map(|axis| (strides[axis].unsigned_abs(), axis))
+            .filter(|&key| done.is_none_or(|last| key > last))
+            .min();
+        let Some((step, axis)) = next else { return false };
+        if u128::from(step) <= reach {
+            return true;
+        }
+        // A sum of at most MAX_NDIM products of 126 bits would overflow, but each step exceeds the
+        // sum so far and fits 64 bits: only the last product is ever larger than that.
+        reach = reach.saturating_add(u128::from(step) * u128::from(shape[axis].unsigned_abs() - 1));
+        done = Some((step, axis));
+    }
+}
+
+/// The distance from the element at index zero to the one at an index, in elements.
+///
+/// The layout must be one of a tensor in memory: then no sum overflows.
+pub(crate) fn offset_of(shape: &[i64], strides: &[i64], index: &[usize]) -> Option<isize> {
+    if index.len() != shape.len() {
+        return None;
+    }
+    let mut offset = 0_i64;
+    for ((&extent, &stride), &i) in shape.iter().zip(strides).zip(index) {
+        let i = i64::try_from(i).ok().filter(|&i| i < extent)?;
+        // Below its extent on every axis, the index is within the layout, and nothing wraps. Where
+        // a later axis is empty it may, but then there is no such index.
+        offset = offset.wrapping_add(i.wrapping_mul(stride));
+    }
+    Some(offset as isize)
+}
+
+/// The distances of all elements from the one at index zero, in elements, in the order of their
+/// indices, the last axis fastest.
+///
+/// The layout must be one of a tensor in memory, or the first axes of one.
+pub(crate) struct Offsets<'a> {
+    shape: &'a [i64],
+    strides: &'a [i64],
+    index: Vec<i64>,
+    offset: i64,
+    left: usize,
+}
+
+impl<'a> Offsets<'a> {
+    pub(crate) fn new(shape: &'a [i64], strides: &'a [i64]) -> Self {
+        let left = element_count(shape).unwrap_or(0);
+        Self { shape, strides, index: vec![0; shape.len()], offset: 0, left }
+    }
+}
+
+impl Iterator for Offsets<'_> {
+    type Item = isize;
+
+    fn next(&mut self) -> Option<isize> {
+        self.left = self.left.checked_sub(1)?;
+        let offset = self.offset as isize;
+        for axis in (0..self.shape.len()).rev() {
+            self.index[axis] += 1;
+            if self.index[axis] < self.shape[axis] {
+                // Wraps only on the way to an offset that is inside again.
+                self.offset = self.offset.wrapping_add(self.strides[axis]);
+                break;
+            }
+            let back = (self.shape[axis] - 1).wrapping_mul(self.strides[axis]);
+            self.offset = self.offset.wrapping_sub(back);
+            self.index[axis] = 0;
+        }
+        Some(offset)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl ExactSizeIterator for Offsets<'_> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_elements_or_refuses() {
+        assert_eq!(element_count(&[]), Ok(1));
+        assert_eq!(element_count(&[2, 0, 3]), Ok(0));
+        assert_eq!(element_count(&[480, 640, 3]), Ok(921_600));
+        assert_eq!(element_count(&[2, -1]), Err(Error::InvalidExtent { axis: 1 }));
+        assert_eq!(element_count(&[i64::MAX, 2]), Err(Error::TooLarge));
+        assert_eq!(element_count(&[i64::MAX, 2, 0]), Err(Error::TooLarge));
+    }
+
+    #[test]
+    fn extents_reach_both_ways() {
+        let extent = element_extent(&[3, 4], &[-4, 1]).unwrap();
+        assert_eq!(extent, ElementExtent { lowest: -8, highest: 3 });
+        let bytes = byte_extent(extent, DataType::FLOAT32, false).unwrap();
+        assert_eq!(bytes, ByteExtent { start: -32, end: 16 });
+        assert_eq!(element_extent(&[1, 2], &[i64::MIN, 1]).unwrap().lowest, 0);
+        assert_eq!(element_extent(&[3], &[i64::MAX]), Err(Error::TooLarge));
+        assert_eq!(element_extent(&[2, 2], &[i64::MAX, i64::MAX]), Err(Error::TooLarge));
+    }
+
+    #[test]
+    fn packed_elements_share_bytes_and_padded_ones_do_not() {
+        let extent = ElementExtent { lowest: 0, highest: 4 };
+        let packed = byte_extent(extent, DataType::FLOAT4_E2M1FN, false).unwrap();
+        let padded = byte_extent(extent, DataType::FLOAT4_E2M1FN, true).unwrap();
+        assert_eq!((packed.end, padded.end), (3, 5));
+        let reversed = ElementExtent { lowest: -1, highest: 0 };
+        assert_eq!(byte_extent(reversed, DataType::FLOAT6_E2M3FN, false).unwrap().start, -1);
+    }
+
+    #[test]
+    fn bytes_must_fit_the_address_space() {
+        let extent = ElementExtent { lowest: 0, highest: i64::MAX - 1 };
+        assert!(byte_extent(extent, DataType::UINT8, false).is_ok());
+        assert_eq!(byte_extent(extent, DataType::UINT16, false), Err(Error::TooLarge));
+        let both = ElementExtent { lowest: i64::MIN, highest: i64::MAX };
+        assert_eq!(byte_extent(both, DataType::UINT8, false), Err(Error::TooLarge));
+    }
+
+    #[test]
+    fn size_one_and_size_zero_never_spoil_contiguity() {
+        assert!(is_c_contiguous(&[2, 1, 3], &[3, 77, 1]));
+        assert!(is_c_contiguous(&[1, 3], &[-9, 1]));
+        assert!(is_c_contiguous(&[2, 0, 3], &[0, 0, 0]));
+        assert!(is_c_contiguous(&[], &[]));
+        assert!(!is_c_contiguous(&[2, 3], &[1, 2]));
+        assert!(!is_c_contiguous(&[4], &[2]));
+        assert!(!is_c_contiguous(&[4], &[-1]));
+        assert!(is_f_contiguous(&[2, 3], &[1, 2]));
+        assert!(!is_f_contiguous(&[2, 3], &[3, 1]));
+    }
+
+    #[test]
+    fn c_strides_survive_zero_extents() {
+        let mut strides = [0; 3];
+        write_c_strides(&[2, 0, 3], &mut strides);
+        assert_eq!(strides, [3, 3, 1]);
+    }
+
+    #[test]
+    fn overlap_is_never_missed() {
+        assert!(!may_overlap(&[2, 3], &[3, 1]));
+        assert!(!may_overlap(&[2, 3], &[-3, 1]));
+        assert!(!may_overlap(&[2, 3], &[1, -2]));
+        assert!(!may_overlap(&[2, 1], &[1, 0]));
+        assert!(!may_overlap(&[2, 0], &[0, 0]));
+        assert!(may_overlap(&[2, 3], &[0, 1]));
+        assert!(may_overlap(&[2, 3], &[2, 1]));
+        assert!(may_overlap(&[2, 2], &[1, -1]));
+        assert!(!may_overlap(&[2, 2], &[i64::MAX, i64::MIN]));
+    }
+
+    #[test]
+    fn overlap_agrees_with_counting() {
+        for s0 in -4..=4_i64 {
+            for s1 in -4..=4_i64 {
+                for shape in [[2, 2], [3, 2], [2, 3], [1, 3], [3, 3]] {
+                    let mut seen = alloc::collections::BTreeSet::new();
+                    let distinct = (0..shape[0])
+                        .flat_map(|i| (0..shape[1]).map(move |j| i * s0 + j * s1))
+                        .all(|element| seen.insert(element));
+                    assert!(distinct || may_overlap(&shape, &[s0, s1]), "{shape:?} {s0} {s1}");
+                }
+            }
+        }
+    }
+}

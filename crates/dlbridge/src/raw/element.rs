@@ -1,0 +1,85 @@
+//! Rust types that are the elements of tensors.
+
+use crate::{DataType, DataTypeCode};
+
+/// A Rust type with the layout of a DLPack dtype.
+///
+/// Implemented for the integers, the floats and `bool`. `char` is none: DLPack has no dtype for it.
+///
+/// # Safety
+/// - The size of the type is `DTYPE.itemsize()`, it has no padding, and its bytes mean what the
+///   dtype says.
+/// - Every bit pattern of that size is a valid value, or [`CHECK`](Element::CHECK) is there and
+///   tells valid patterns from others.
+///
+/// ```
+/// use dlbridge::{DataType, Element};
+///
+/// /// Kelvin, stored as a plain float.
+/// #[derive(Clone, Copy)]
+/// #[repr(transparent)]
+/// struct Kelvin(f32);
+///
+/// // SAFETY: a transparent wrapper around f32, for which every bit pattern is valid.
+/// unsafe impl Element for Kelvin {
+///     const DTYPE: DataType = DataType::FLOAT32;
+/// }
+///
+/// let tensor = dlbridge::Tensor::from(vec![Kelvin(273.15)]);
+/// assert_eq!(tensor.dtype(), DataType::FLOAT32);
+/// ```
+pub unsafe trait Element: Copy + Send + Sync + 'static {
+    /// The dtype of the type.
+    ///
+    /// ```
+    /// use dlbridge::{DataType, Element};
+    ///
+    /// assert_eq!(i16::DTYPE, DataType::INT16);
+    /// ```
+    const DTYPE: DataType;
+
+    /// Tells from the bytes of an element whether they are a value of the type. It is called once
+    /// for each element before a view is made; `None` where every bit pattern is one.
+    ///
+    /// ```
+    /// use dlbridge::Element;
+    ///
+    /// assert!(f32::CHECK.is_none());
+    /// assert!(!bool::CHECK.is_some_and(|is_valid| is_valid(&[2])));
+    /// ```
+    const CHECK: Option<fn(&[u8]) -> bool> = None;
+}
+
+macro_rules! elements {
+    ($($type:ty = $dtype:expr;)*) => {$(
+        // SAFETY: a primitive number of this size, without padding, for which every bit pattern is
+        // valid.
+        unsafe impl Element for $type {
+            const DTYPE: DataType = $dtype;
+        }
+        const _: () = assert!(size_of::<$type>() == <$type as Element>::DTYPE.itemsize());
+    )*};
+}
+
+elements! {
+    i8 = DataType::INT8;
+    i16 = DataType::INT16;
+    i32 = DataType::INT32;
+    i64 = DataType::INT64;
+    i128 = DataType::INT128;
+    u8 = DataType::UINT8;
+    u16 = DataType::UINT16;
+    u32 = DataType::UINT32;
+    u64 = DataType::UINT64;
+    u128 = DataType::UINT128;
+    f32 = DataType::FLOAT32;
+    f64 = DataType::FLOAT64;
+    isize = DataType::new(DataTypeCode::INT, isize::BITS as u8, 1);
+    usize = DataType::new(DataTypeCode::UINT, usize::BITS as u8, 1);
+}
+
+// SAFETY: one byte without padding; the check admits the two valid patterns alone.
+unsafe impl Element for bool {
+    const DTYPE: DataType = DataType::BOOL;
+    const CHECK: Option<fn(&[u8]) -> bool> = Some(|bytes| bytes[0] <= 1);
+}

@@ -1,0 +1,46 @@
+//! Every raw pointer of the core. The invariants are stated here, once; SAFETY comments cite them
+//! by label.
+//!
+//! Let `m` be the `DLManagedTensorVersioned` that a [`Managed`] points at, and `t` its `dl_tensor`.
+//!
+//! - **Block.** `m` begins a heap block laid out by `block.rs`: header, owner, extents and strides.
+//!   The `Managed` is the only handle on it: nobody else calls the deleter, and it has not run.
+//! - **Dims.** `0 <= t.ndim <= MAX_NDIM`; `t.shape` and `t.strides` are not NULL, are aligned and
+//!   point at `ndim` initialised `i64`, which nobody writes while the block lives. They are in the
+//!   block itself or in one that the owner keeps alive.
+//! - **Layout.** Extents are not negative; element count and byte extent fit an `isize`; address
+//!   arithmetic within the byte extent does not wrap around the address space.
+//! - **Data.** If the tensor has elements and its device is host-accessible, `t.byte_offset` is 0
+//!   and every byte of the byte extent around `t.data` lies in one allocation that stays valid for
+//!   reads until the owner is dropped, and for writes too unless `READ_ONLY` is set. A tensor
+//!   without elements has NULL `data`.
+//! - **Calm.** Nobody writes the data while a view borrowed from the tensor is alive. For owners of
+//!   Rust memory the types guarantee it; for foreign memory it is the contract of
+//!   [`Tensor::from_raw`](crate::Tensor::from_raw).
+//! - **Exclusive.** If `IS_COPIED` is set and `READ_ONLY` is not, nobody but the holder of the
+//!   `Managed` reads or writes the data.
+//! - **Dtype.** The dtype passed [`DataType::check`](crate::DataType::check).
+//! - **Send.** The owner may be dropped on any thread.
+
+mod aligned;
+mod block;
+mod copy;
+mod element;
+mod export;
+mod import;
+mod owner;
+mod slice;
+mod view;
+
+pub(crate) use block::Managed;
+pub use block::{Access, RawParts};
+pub(crate) use copy::to_copy;
+pub use element::Element;
+pub(crate) use export::{into_raw_legacy, lend, lend_legacy, share};
+pub(crate) use import::{from_raw, from_raw_legacy};
+#[cfg(feature = "ndarray")]
+pub(crate) use owner::from_strided;
+pub use owner::{Items, Owner};
+pub(crate) use owner::{from_owner, from_raw_parts, from_whole};
+pub use slice::{TensorSlice, TensorSliceMut};
+pub use view::{TensorView, TensorViewMut};

@@ -1,0 +1,283 @@
+//! Rust values that own the elements of a tensor, and how a tensor is made of them.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::ptr;
+
+use super::block::{Access, Managed, RawParts};
+use super::element::Element;
+use crate::layout::{self, MAX_NDIM};
+use crate::{Error, Result};
+
+/// What a container holds: elements, or arrays of such.
+///
+/// # Safety
+/// The type consists of adjacent elements of the type `Element` and nothing else: as many as the
+/// product of what [`extents`](Items::extents) tells.
+///
+/// ```
+/// use dlbridge::Items;
+///
+/// let mut extents = [0; 2];
+/// <[[u8; 3]; 4]>::extents(&mut extents);
+/// assert_eq!(extents, [4, 3]);
+/// ```
+pub unsafe trait Items: Send + Sync + 'static {
+    /// The type of the elements.
+    type Element: Element;
+
+    /// The number of dimensions one item has; 0 for an element.
+    ///
+    /// ```
+    /// assert_eq!(<[[u8; 3]; 4] as dlbridge::Items>::NDIM, 2);
+    /// ```
+    const NDIM: usize;
+
+    /// Writes the extents of one item.
+    ///
+    /// ```
+    /// use dlbridge::Items;
+    ///
+    /// let mut extents = [0];
+    /// <[f32; 5]>::extents(&mut extents);
+    /// assert_eq!(extents, [5]);
+    /// ```
+    fn extents(out: &mut [usize]);
+}
+
+// SAFETY: an element is one element.
+unsafe impl<T: Element> Items for T {
+    type Element = T;
+    const NDIM: usize = 0;
+
+    fn extents(_: &mut [usize]) {}
+}
+
+// SAFETY: an array is N adjacent items.
+unsafe impl<I: Items, const N: usize> Items for [I; N] {
+    type Element = I::Element;
+    const NDIM: usize = I::NDIM + 1;
+
+    fn extents(out: &mut [usize]) {
+        out[0] = N;
+        I::extents(&mut out[1..]);
+    }
+}
+
+/// A value that owns items in one piece of memory: what [`Tensor::from_parts`] takes.
+///
+/// An owner is `Send`, because a deleter may run on any thread, and `'static`, because a consumer
+/// may hold a tensor for ever. So neither a shared pointer of one thread nor a borrowed slice is an
+/// owner:
+///
+/// ```compile_fail,E0277
+/// let shared: std::rc::Rc<[f32]> = std::rc::Rc::from([1.0]);
+/// let tensor = dlbridge::Tensor::from_parts(shared, [1]);
+/// ```
+/// ```compile_fail,E0597
+/// let values = vec![1.0_f32];
+/// let tensor = dlbridge::Tensor::from_parts(values.as_slice(), [1]);
+/// ```
+///
+/// # Safety
+/// - [`items`](Owner::items) returns the same memory until the owner is dropped, also after the
+///   owner has moved, as long as nothing else is done with it.
+/// - That memory is valid for reads, initialised, and nobody writes it; with
+///   [`Access::Exclusive`] it is valid for writes too, and nobody else reads it.
+///
+/// [`Tensor::from_parts`]: crate::Tensor::from_parts
+///
+/// ```
+/// use dlbridge::{Access, Owner, Tensor};
+///
+/// struct Recording(Vec<i16>);
+///
+/// // SAFETY: forwards to the vector, whose memory stays where it is and is its alone.
+/// unsafe impl Owner for Recording {
+///     type Item = i16;
+///     const ACCESS: Access = Access::Exclusive;
+///
+///     fn items(&mut self) -> *mut [i16] {
+///         self.0.items()
+///     }
+/// }
+///
+/// let stereo = Tensor::from_parts(Recording(vec![0; 88_200]), [44_100, 2])?;
+/// assert_eq!(stereo.shape(), [44_100, 2]);
+/// # Ok::<(), dlbridge::Error>(())
+/// ```
+pub unsafe trait Owner: Send + 'static {
+    /// What the memory holds.
+    type Item: Items;
+
+    /// Whether the memory is the owner's alone, or shared and so read-only.
+    ///
+    /// ```
+    /// use dlbridge::{Access, Owner};
+    ///
+    /// assert_eq!(<Vec<f32> as Owner>::ACCESS, Access::Exclusive);
+    /// assert_eq!(<std::sync::Arc<[f32]> as Owner>::ACCESS, Access::ReadOnly);
+    /// ```
+    const ACCESS: Access;
+
+    /// The memory.
+    ///
+    /// ```
+    /// use dlbridge::Owner;
+    ///
+    /// assert_eq!(vec![1.0_f32, 2.0].items().len(), 2);
+    /// ```
+    fn items(&mut self) -> *mut [Self::Item];
+}
+
+// SAFETY: the heap memory of a vector does not move with it; it is unique.
+unsafe impl<I: Items> Owner for Vec<I> {
+    type Item = I;
+    const ACCESS: Access = Access::Exclusive;
+
+    fn items(&mut self) -> *mut [I] {
+        ptr::slice_from_raw_parts_mut(self.as_mut_ptr(), self.len())
+    }
+}
+
+// SAFETY: as for a vector. The pointer is taken after the box has moved into the block, and the box
+// is not touched again before it is dropped or moved out.
+unsafe impl<I: Items> Owner for Box<[I]> {
+    type Item = I;
+    const ACCESS: Access = Access::Exclusive;
+
+    fn items(&mut self) -> *mut [I] {
+        &raw mut **self
+    }
+}
+
+// SAFETY: as for a boxed slice.
+unsafe impl<I: Items, const N: usize> Owner for Box<[I; N]> {
+    type Item = I;
+    const ACCESS: Access = Access::Exclusive;
+
+    fn items(&mut self) -> *mut [I] {
+        &raw mut **self
+    }
+}
+
+// SAFETY: the memory lives as long as the handle; others may read it, and nobody may write it.
+unsafe impl<I: Items> Owner for Arc<[I]> {
+    type Item = I;
+    const ACCESS: Access = Access::ReadOnly;
+
+    fn items(&mut self) -> *mut [I] {
+        Arc::as_ptr(self).cast_mut()
+    }
+}
+
+// SAFETY: valid for ever, and never written.
+unsafe impl<I: Items> Owner for &'static [I] {
+    type Item = I;
+    const ACCESS: Access = Access::ReadOnly;
+
+    fn items(&mut self) -> *mut [I] {
+        ptr::from_ref::<[I]>(self).cast_mut()
+    }
+}
+
+/// The deepest nesting of arrays in a container.
+const MAX_NESTING: usize = 31;
+
+/// Makes a tensor of all items of an owner, in their own shape: the number of items, then the
+/// extents of one.
+pub(crate) fn from_whole<O: Owner>(mut owner: O) -> Result<Managed> {
+    const { assert!(O::Item::NDIM <= MAX_NESTING, "arrays nested too deeply") };
+    let mut shape = [0; 1 + MAX_NESTING];
+    shape[0] = owner.items().len();
+    let shape = &mut shape[..=O::Item::NDIM];
+    O::Item::extents(&mut shape[1..]);
+    from_owner(owner, shape, None, 0)
+}
+
+/// Makes a tensor of an owner and a layout within its elements.
+pub(crate) fn from_owner<O: Owner>(
+    owner: O,
+    shape: &[usize],
+    strides: Option<&[isize]>,
+    offset: usize,
+) -> Result<Managed> {
+    if shape.len() > MAX_NDIM {
+        return Err(Error::InvalidNdim { ndim: shape.len() as i64 });
+    }
+    let mut managed = Managed::new(owner, shape.len());
+    managed.set_dims(shape, strides)?;
+    // SAFETY: the block was just made for this owner. The pointer is taken here, after the owner
+    // has moved to its place: moving a box would invalidate it.
+    let items = unsafe { managed.owner_mut::<O>() }.items();
+    let owned = items.len() * (size_of::<O::Item>() / size_of::<<O::Item as Items>::Element>());
+    let data = items.cast::<<O::Item as Items>::Element>();
+    let elements = layout::element_count(managed.shape())?;
+    if strides.is_none() && elements != owned {
+        return Err(Error::ElementCount { shape: elements, owner: owned });
+    }
+    if strides.is_some() && elements != 0 {
+        let extent = layout::element_extent(managed.shape(), managed.strides())?;
+        let bound = |end: i64| end.checked_add(i64::try_from(offset).ok()?);
+        let (Some(lowest), Some(highest)) = (bound(extent.lowest), bound(extent.highest)) else {
+            return Err(Error::TooLarge);
+        };
+        if lowest < 0 || highest >= owned as i64 {
+            let (lowest, highest) = (lowest as isize, highest as isize);
+            return Err(Error::OutOfBounds { lowest, highest, owner: owned });
+        }
+    }
+    managed.describe(&RawParts {
+        access: O::ACCESS,
+        ..RawParts::new(data.wrapping_add(offset).cast(), <O::Item as Items>::Element::DTYPE)
+    })?;
+    Ok(managed)
+}
+
+/// Makes a tensor over memory that any owner keeps alive.
+///
+/// # Safety
+/// The contract of [`Tensor::from_raw_parts`](crate::Tensor::from_raw_parts).
+pub(crate) unsafe fn from_raw_parts<O, S, T>(
+    owner: O,
+    parts: &RawParts,
+    shape: &[S],
+    strides: Option<&[T]>,
+) -> Result<Managed>
+where
+    O: Send + 'static,
+    S: Copy + TryInto<i64>,
+    T: Copy + TryInto<i64>,
+{
+    let mut managed = Managed::new(owner, shape.len());
+    managed.set_dims(shape, strides)?;
+    managed.describe(parts)?;
+    Ok(managed)
+}
+
+/// Makes a tensor of an owner that knows its own shape and strides, which `parts` reads off it in
+/// its final place.
+///
+/// # Safety
+/// The contract of [`Tensor::from_raw_parts`](crate::Tensor::from_raw_parts), for what `parts`
+/// returns.
+#[cfg(feature = "ndarray")]
+pub(crate) unsafe fn from_strided<O, F>(owner: O, ndim: usize, parts: F) -> Result<Managed>
+where
+    O: Send + 'static,
+    F: for<'o> FnOnce(&'o mut O) -> (RawParts, &'o [usize], &'o [isize]),
+{
+    if ndim > MAX_NDIM {
+        return Err(Error::InvalidNdim { ndim: ndim as i64 });
+    }
+    let mut managed = Managed::new(owner, ndim);
+    // SAFETY: the block was just made for this owner.
+    let owner: *mut O = unsafe { managed.owner_mut() };
+    // SAFETY: the borrow is of the owner's place alone, which the writes to dims and description
+    // below do not touch, and it ends before `managed` does.
+    let (parts, shape, strides) = parts(unsafe { &mut *owner });
+    managed.set_dims(shape, Some(strides))?;
+    managed.describe(&parts)?;
+    Ok(managed)
+}

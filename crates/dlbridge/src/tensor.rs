@@ -1,0 +1,570 @@
+//! The owning tensor.
+
+use alloc::sync::Arc;
+use core::ffi::c_void;
+use core::fmt;
+use core::ptr::NonNull;
+
+use dlbridge_sys::{DLManagedTensor, DLManagedTensorVersioned};
+
+use crate::raw::{self, Access, Managed, Owner, RawParts};
+use crate::{
+    DataType, Device, Element, Error, MAX_NDIM, Result, TensorView, TensorViewMut, layout,
+};
+
+/// A tensor and whatever owns its memory: a Rust value, or the producer that lent it.
+///
+/// Pointer-sized, `Send` and `Sync`. Dropping it drops the owner, or calls the producer's deleter,
+/// exactly once.
+///
+/// ```
+/// use dlbridge::Tensor;
+///
+/// let tensor = Tensor::from(vec![1.0_f32, 2.0, 3.0]);
+/// assert_eq!(tensor.shape(), [3]);
+/// assert_eq!(tensor.view::<f32>()?.as_slice(), Some(&[1.0, 2.0, 3.0][..]));
+/// assert_eq!(size_of::<Tensor>(), size_of::<usize>());
+/// # Ok::<(), dlbridge::Error>(())
+/// ```
+pub struct Tensor(Managed);
+
+impl Tensor {
+    /// A tensor of all elements of an owner, in C order, in a shape of one's own.
+    ///
+    /// Nested arrays count as their elements.
+    ///
+    /// # Errors
+    /// [`Error::ElementCount`] unless the shape has as many elements as the owner;
+    /// [`Error::InvalidNdim`] for more than [`MAX_NDIM`] dimensions. The owner is dropped.
+    ///
+    /// ```
+    /// use dlbridge::Tensor;
+    ///
+    /// let pixels = vec![0_u8; 480 * 640 * 3];
+    /// let picture = Tensor::from_parts(pixels, [480, 640, 3])?;
+    /// assert_eq!(picture.strides(), [1920, 3, 1]);
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub fn from_parts<O: Owner>(owner: O, shape: impl AsRef<[usize]>) -> Result<Self> {
+        raw::from_owner(owner, shape.as_ref(), None, 0).map(Self)
+    }
+
+    /// A tensor of some elements of an owner: a shape, strides in elements, and the position of the
+    /// element at index zero.
+    ///
+    /// Strides may be negative or zero.
+    ///
+    /// # Errors
+    /// [`Error::StridesLength`] unless there are as many strides as dimensions;
+    /// [`Error::OutOfBounds`] if an index would lead outside the owner's elements;
+    /// [`Error::InvalidNdim`] for more than [`MAX_NDIM`] dimensions; [`Error::TooLarge`] if sizes
+    /// overflow. The owner is dropped.
+    ///
+    /// ```
+    /// use dlbridge::Tensor;
+    ///
+    /// // Two rows of three, the second row first.
+    /// let flipped = Tensor::from_parts_strided(vec![1, 2, 3, 4, 5, 6], [2, 3], [-3, 1], 3)?;
+    /// assert_eq!(flipped.view::<i32>()?.to_vec(), [4, 5, 6, 1, 2, 3]);
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub fn from_parts_strided<O: Owner>(
+        owner: O,
+        shape: impl AsRef<[usize]>,
+        strides: impl AsRef<[isize]>,
+        offset: usize,
+    ) -> Result<Self> {
+        raw::from_owner(owner, shape.as_ref(), Some(strides.as_ref()), offset).map(Self)
+    }
+
+    /// A tensor of all items of an owner in their own shape.
+    ///
+    /// # Panics
+    /// If the items are arrays of no elements and their number overflows.
+    pub(crate) fn from_whole<O: Owner>(owner: O) -> Self {
+        Self(raw::from_whole(owner).expect("memory that exists has a size that fits"))
+    }
+
+    /// A tensor over memory that `owner` keeps alive: the door for adapters. Strides of C order
+    /// where none are given; extents and strides count elements.
+    ///
+    /// # Errors
+    /// Whatever is wrong with the parts. The owner is dropped.
+    ///
+    /// # Safety
+    /// - Until `owner` is dropped, on whatever thread, every element of the layout lies in one
+    ///   allocation on `parts.device`, valid for reads and, unless `parts.access` is
+    ///   [`Access::ReadOnly`], for writes. It stays valid when the owner moves.
+    /// - Nobody writes it while a view of the tensor is alive.
+    /// - With [`Access::Exclusive`], nobody but the holder of the tensor reads or writes it.
+    ///
+    /// ```
+    /// use dlbridge::{Access, DataType, RawParts, Tensor};
+    ///
+    /// let mut owner = vec![1.0_f32, 2.0, 3.0, 4.0];
+    /// let parts = RawParts {
+    ///     access: Access::Exclusive,
+    ///     ..RawParts::new(owner.as_mut_ptr().cast(), DataType::FLOAT32)
+    /// };
+    /// // SAFETY: the vector owns four floats, which stay where they are when it moves.
+    /// let tensor = unsafe { Tensor::from_raw_parts(owner, parts, &[2, 2], Some(&[1, 2])) }?;
+    /// assert_eq!(tensor.view::<f32>()?[[0, 1]], 3.0);
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub unsafe fn from_raw_parts<O, S, T>(
+        owner: O,
+        parts: RawParts,
+        shape: &[S],
+        strides: Option<&[T]>,
+    ) -> Result<Self>
+    where
+        O: Send + 'static,
+        S: Copy + TryInto<i64>,
+        T: Copy + TryInto<i64>,
+    {
+        if shape.len() > MAX_NDIM {
+            return Err(Error::InvalidNdim { ndim: shape.len() as i64 });
+        }
+        // SAFETY: Data, Calm, Exclusive and Send are this function's contract.
+        unsafe { raw::from_raw_parts(owner, &parts, shape, strides) }.map(Self)
+    }
+
+    /// Takes over a versioned managed tensor from a C producer.
+    ///
+    /// All that can be checked is: version, pointers, number of dimensions, sizes and extents, the
+    /// width of the dtype. A tensor that this crate exported is recognised: its owner can be taken
+    /// out again. Shape and strides are copied, NULL strides become those of C order, and a byte
+    /// offset is added to the address where that is one.
+    ///
+    /// # Errors
+    /// What was wrong with it; its deleter has run then, except for a NULL or misaligned pointer.
+    ///
+    /// # Safety
+    /// - `managed` is NULL, or points at a managed tensor that keeps the specification: description
+    ///   and data stay valid until the deleter runs. The caller has it to give: nobody else calls
+    ///   the deleter, and nobody has changed a description that this crate wrote.
+    /// - Nobody writes the data while a view of the tensor is alive.
+    /// - The deleter may be called on any thread.
+    ///
+    /// ```
+    /// use dlbridge::Tensor;
+    ///
+    /// let managed = Tensor::from(vec![1_u8, 2, 3]).into_raw();
+    /// // SAFETY: a valid managed tensor that is ours to give.
+    /// let tensor = unsafe { Tensor::from_raw(managed) }?;
+    /// assert_eq!(tensor.try_into_owner::<Vec<u8>>().unwrap(), [1, 2, 3]);
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub unsafe fn from_raw(managed: *mut DLManagedTensorVersioned) -> Result<Self> {
+        // SAFETY: the same contract.
+        unsafe { raw::from_raw(managed) }.map(Self)
+    }
+
+    /// Takes over a legacy managed tensor from a C producer.
+    ///
+    /// It cannot say whether the data is read-only: what comes out is [`Access::Shared`].
+    ///
+    /// # Errors
+    /// As [`Tensor::from_raw`].
+    ///
+    /// # Safety
+    /// The contract of [`Tensor::from_raw`].
+    ///
+    /// ```
+    /// use dlbridge::Tensor;
+    ///
+    /// let managed = Tensor::from(vec![1_u8, 2, 3]).into_raw_legacy().unwrap();
+    /// // SAFETY: a valid managed tensor that is ours to give.
+    /// let tensor = unsafe { Tensor::from_raw_legacy(managed) }?;
+    /// assert_eq!(tensor.shape(), [3]);
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub unsafe fn from_raw_legacy(managed: *mut DLManagedTensor) -> Result<Self> {
+        // SAFETY: the same contract.
+        unsafe { raw::from_raw_legacy(managed) }.map(Self)
+    }
+
+    /// Gives the tensor to a C consumer, who must call its deleter, once.
+    ///
+    /// ```
+    /// use dlbridge::Tensor;
+    ///
+    /// let managed = Tensor::from(vec![1_u8]).into_raw();
+    /// // SAFETY: it came out of `into_raw`, and its deleter is called once.
+    /// unsafe { (*managed).deleter.unwrap()(managed) };
+    /// ```
+    #[must_use = "the tensor leaks unless its deleter is called"]
+    pub fn into_raw(self) -> *mut DLManagedTensorVersioned {
+        self.0.into_raw().as_ptr()
+    }
+
+    /// Gives the tensor to a C consumer of the legacy struct, who must call its deleter, once.
+    ///
+    /// # Errors
+    /// [`Error::LegacyReadOnly`] and [`Error::LegacySubbytePadded`] for what that struct cannot
+    /// say; the tensor comes back with it.
+    ///
+    /// ```
+    /// use dlbridge::{Error, Tensor};
+    ///
+    /// let managed = Tensor::from(vec![1_u8]).into_raw_legacy().unwrap();
+    /// // SAFETY: it came out of `into_raw_legacy`, and its deleter is called once.
+    /// unsafe { (*managed).deleter.unwrap()(managed) };
+    ///
+    /// let read_only = Tensor::from(&[1_u8][..]);
+    /// assert_eq!(read_only.into_raw_legacy().unwrap_err().1, Error::LegacyReadOnly);
+    /// ```
+    pub fn into_raw_legacy(self) -> Result<*mut DLManagedTensor, (Self, Error)> {
+        raw::into_raw_legacy(self.0)
+            .map(NonNull::as_ptr)
+            .map_err(|(managed, error)| (Self(managed), error))
+    }
+
+    /// Lends the tensor to a C consumer, who must call the deleter of what it gets, once. It can
+    /// be lent many times; the owner goes with the last handle.
+    ///
+    /// What is lent is read-only if the tensor is, and never exclusive. The consumer may write it
+    /// otherwise: whoever passes it on takes care that it does not while views are alive.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use dlbridge::Tensor;
+    ///
+    /// let tensor = Arc::new(Tensor::from(vec![1_u8]));
+    /// let managed = tensor.lend();
+    /// drop(tensor);
+    /// // SAFETY: it came out of `lend`, and its deleter is called once.
+    /// unsafe { (*managed).deleter.unwrap()(managed) };
+    /// ```
+    #[must_use = "the tensor leaks unless the deleter is called"]
+    pub fn lend(self: &Arc<Self>) -> *mut DLManagedTensorVersioned {
+        raw::lend(Arc::clone(self)).into_raw().as_ptr()
+    }
+
+    /// Lends the tensor as [`Tensor::lend`] does, to a consumer of the legacy struct.
+    ///
+    /// # Errors
+    /// [`Error::LegacyReadOnly`] and [`Error::LegacySubbytePadded`] for what that struct cannot say.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use dlbridge::Tensor;
+    ///
+    /// let managed = Arc::new(Tensor::from(vec![1_u8])).lend_legacy()?;
+    /// // SAFETY: it came out of `lend_legacy`, and its deleter is called once.
+    /// unsafe { (*managed).deleter.unwrap()(managed) };
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub fn lend_legacy(self: &Arc<Self>) -> Result<*mut DLManagedTensor> {
+        raw::lend_legacy(Arc::clone(self)).map(NonNull::as_ptr)
+    }
+
+    /// Takes the owner out again, if the tensor was made of an `O`; gives the tensor back if not.
+    ///
+    /// ```
+    /// use dlbridge::Tensor;
+    ///
+    /// let tensor = Tensor::from(vec![1_u8, 2]);
+    /// let tensor = tensor.try_into_owner::<Box<[u8]>>().unwrap_err();
+    /// assert_eq!(tensor.try_into_owner::<Vec<u8>>().unwrap(), [1, 2]);
+    /// ```
+    pub fn try_into_owner<O: 'static>(self) -> Result<O, Self> {
+        self.0.try_into_owner().map_err(Self)
+    }
+
+    /// A copy in C order, in memory of our own, aligned to 256 bytes. It is exclusive.
+    ///
+    /// # Errors
+    /// [`Error::NotHostAccessible`] for data the CPU cannot read; [`Error::NotContiguous`] for
+    /// packed sub-byte elements in another order than C order; [`Error::TooLarge`] and
+    /// [`Error::OutOfMemory`] if there is no room.
+    ///
+    /// ```
+    /// use dlbridge::{Access, Tensor};
+    ///
+    /// let tensor = Tensor::from(&[1_u8, 2, 3][..]);
+    /// let copy = tensor.to_copy()?;
+    /// assert_eq!(copy.access(), Access::Exclusive);
+    /// assert_eq!(copy.data().addr() % 256, 0);
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub fn to_copy(&self) -> Result<Self> {
+        raw::to_copy(&self.0).map(Self)
+    }
+
+    /// Views the elements as `T`, for reading.
+    ///
+    /// A `bool` tensor is read through once, to see that each byte is 0 or 1.
+    ///
+    /// # Errors
+    /// [`Error::DataType`] if the dtype is not that of `T`; [`Error::NotHostAccessible`];
+    /// [`Error::Misaligned`]; [`Error::InvalidElement`].
+    ///
+    /// ```
+    /// let tensor = dlbridge::Tensor::from([[1.0_f64, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(tensor.view::<f64>()?.iter().sum::<f64>(), 10.0);
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub fn view<T: Element>(&self) -> Result<TensorView<'_, T>> {
+        TensorView::new(&self.0, T::DTYPE)
+    }
+
+    /// Views the elements of a `bool` tensor as bytes, without reading them: whatever is not 0 is
+    /// true.
+    ///
+    /// # Errors
+    /// As [`Tensor::view`].
+    ///
+    /// ```
+    /// let tensor = dlbridge::Tensor::from(vec![true, false]);
+    /// assert_eq!(tensor.view_bool_as_u8()?.as_slice(), Some(&[1, 0][..]));
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub fn view_bool_as_u8(&self) -> Result<TensorView<'_, u8>> {
+        TensorView::new(&self.0, DataType::BOOL)
+    }
+
+    /// Views the elements as `T`, for reading and writing.
+    ///
+    /// # Errors
+    /// As [`Tensor::view`]; and [`Error::ReadOnly`] or [`Error::Shared`] unless the tensor is
+    /// [`Access::Exclusive`], [`Error::Overlapping`] if two indices lead to one element.
+    ///
+    /// ```
+    /// let mut tensor = dlbridge::Tensor::from(vec![1, 2, 3]);
+    /// tensor.view_mut::<i32>()?[[1]] = 20;
+    /// assert_eq!(tensor.try_into_owner::<Vec<i32>>().unwrap(), [1, 20, 3]);
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub fn view_mut<T: Element>(&mut self) -> Result<TensorViewMut<'_, T>> {
+        TensorViewMut::new(&mut self.0, T::DTYPE)
+    }
+
+    /// Declares that the data of a shared tensor is the holder's alone, so that it can be viewed
+    /// mutably. Read-only data stays read-only.
+    ///
+    /// # Safety
+    /// From now on nobody but the holder of the tensor reads or writes the data, until it is
+    /// dropped.
+    ///
+    /// ```
+    /// use dlbridge::{Access, DataType, RawParts, Tensor};
+    ///
+    /// let mut owner = vec![1_i32, 2];
+    /// let parts = RawParts::new(owner.as_mut_ptr().cast(), DataType::INT32);
+    /// // SAFETY: the vector owns two integers, which stay where they are when it moves.
+    /// let tensor = unsafe { Tensor::from_raw_parts(owner, parts, &[2], None::<&[i64]>) }?;
+    /// assert_eq!(tensor.access(), Access::Shared);
+    /// // SAFETY: nobody else knows of the vector.
+    /// let mut tensor = unsafe { tensor.assume_exclusive() };
+    /// tensor.view_mut::<i32>()?[[0]] = 5;
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub unsafe fn assume_exclusive(mut self) -> Self {
+        // SAFETY: the same contract.
+        unsafe { self.0.set_exclusive() };
+        self
+    }
+
+    /// The extents, in elements.
+    ///
+    /// ```
+    /// assert_eq!(dlbridge::Tensor::from([[0_u8; 3]; 2]).shape(), [2, 3]);
+    /// ```
+    pub fn shape(&self) -> &[i64] {
+        self.0.shape()
+    }
+
+    /// The strides, in elements.
+    ///
+    /// ```
+    /// assert_eq!(dlbridge::Tensor::from([[0_u8; 3]; 2]).strides(), [3, 1]);
+    /// ```
+    pub fn strides(&self) -> &[i64] {
+        self.0.strides()
+    }
+
+    /// The number of dimensions.
+    ///
+    /// ```
+    /// assert_eq!(dlbridge::Tensor::from([[0_u8; 3]; 2]).ndim(), 2);
+    /// ```
+    pub fn ndim(&self) -> usize {
+        self.shape().len()
+    }
+
+    /// The number of elements.
+    ///
+    /// ```
+    /// assert_eq!(dlbridge::Tensor::from([[0_u8; 3]; 2]).len(), 6);
+    /// ```
+    pub fn len(&self) -> usize {
+        layout::element_count(self.shape()).expect("checked when the tensor was made")
+    }
+
+    /// Whether there are no elements.
+    ///
+    /// ```
+    /// assert!(dlbridge::Tensor::from(Vec::<f32>::new()).is_empty());
+    /// ```
+    pub fn is_empty(&self) -> bool {
+        self.shape().contains(&0)
+    }
+
+    /// The number of bytes that the elements take when they are adjacent. Packed sub-byte elements
+    /// are rounded up to whole bytes; a tensor with strides of zero counts each index.
+    ///
+    /// ```
+    /// assert_eq!(dlbridge::Tensor::from([[0_f32; 3]; 2]).nbytes(), 24);
+    /// ```
+    pub fn nbytes(&self) -> u128 {
+        layout::byte_count(self.len(), self.dtype(), self.is_subbyte_padded())
+    }
+
+    /// The type of the elements.
+    ///
+    /// ```
+    /// use dlbridge::{DataType, Tensor};
+    ///
+    /// assert_eq!(Tensor::from(vec![0_u16]).dtype(), DataType::UINT16);
+    /// ```
+    pub fn dtype(&self) -> DataType {
+        self.0.tensor().dtype.into()
+    }
+
+    /// The device that holds the data.
+    ///
+    /// ```
+    /// use dlbridge::{Device, Tensor};
+    ///
+    /// assert_eq!(Tensor::from(vec![0_u16]).device(), Device::CPU);
+    /// ```
+    pub fn device(&self) -> Device {
+        self.0.tensor().device.into()
+    }
+
+    /// The address of the element at index zero, or a handle on devices that have handles. NULL
+    /// without elements.
+    ///
+    /// ```
+    /// let values = vec![1_u8, 2];
+    /// let address = values.as_ptr().addr();
+    /// assert_eq!(dlbridge::Tensor::from(values).data().addr(), address);
+    /// ```
+    pub fn data(&self) -> *mut c_void {
+        self.0.tensor().data
+    }
+
+    /// The distance from [`data`](Tensor::data) to the first element in bytes. It is 0 where
+    /// `data` is an address.
+    ///
+    /// ```
+    /// assert_eq!(dlbridge::Tensor::from(vec![0_u16]).byte_offset(), 0);
+    /// ```
+    pub fn byte_offset(&self) -> u64 {
+        self.0.tensor().byte_offset
+    }
+
+    /// Who may read and write the data.
+    ///
+    /// ```
+    /// use dlbridge::{Access, Tensor};
+    ///
+    /// assert_eq!(Tensor::from(vec![0_u16]).access(), Access::Exclusive);
+    /// ```
+    pub fn access(&self) -> Access {
+        Access::of(self.flags())
+    }
+
+    /// Whether the data must not be written.
+    ///
+    /// ```
+    /// assert!(dlbridge::Tensor::from(&[1, 2, 3][..]).is_read_only());
+    /// ```
+    pub fn is_read_only(&self) -> bool {
+        self.access() == Access::ReadOnly
+    }
+
+    /// Whether elements narrower than a byte take a whole byte each.
+    ///
+    /// ```
+    /// assert!(!dlbridge::Tensor::from(vec![0_u16]).is_subbyte_padded());
+    /// ```
+    pub fn is_subbyte_padded(&self) -> bool {
+        Access::subbyte_padded(self.flags())
+    }
+
+    /// The flags of the managed tensor, a combination of the `DLPACK_FLAG_BITMASK_*` constants.
+    ///
+    /// ```
+    /// use dlbridge::{Tensor, sys};
+    ///
+    /// assert_eq!(Tensor::from(&[1][..]).flags(), sys::DLPACK_FLAG_BITMASK_READ_ONLY);
+    /// ```
+    pub fn flags(&self) -> u64 {
+        self.0.flags()
+    }
+
+    /// Whether the elements are adjacent in C order, the last axis fastest. Axes of extent 1 never
+    /// matter.
+    ///
+    /// ```
+    /// assert!(dlbridge::Tensor::from([[0_u8; 3]; 2]).is_c_contiguous());
+    /// ```
+    pub fn is_c_contiguous(&self) -> bool {
+        layout::is_c_contiguous(self.shape(), self.strides())
+    }
+
+    /// Whether the elements are adjacent in Fortran order, the first axis fastest. Axes of extent 1
+    /// never matter.
+    ///
+    /// ```
+    /// use dlbridge::Tensor;
+    ///
+    /// let columns = Tensor::from_parts_strided(vec![0_u8; 6], [2, 3], [1, 2], 0)?;
+    /// assert!(columns.is_f_contiguous());
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub fn is_f_contiguous(&self) -> bool {
+        layout::is_f_contiguous(self.shape(), self.strides())
+    }
+
+    /// The managed tensor, still the tensor's own: for C code that reads it during a call.
+    ///
+    /// ```
+    /// let tensor = dlbridge::Tensor::from(vec![1_u8, 2]);
+    /// // SAFETY: alive, and not written.
+    /// assert_eq!(unsafe { (*tensor.as_raw()).dl_tensor.ndim }, 1);
+    /// ```
+    pub fn as_raw(&self) -> *const DLManagedTensorVersioned {
+        self.0.as_ptr()
+    }
+
+    #[cfg(feature = "ndarray")]
+    pub(crate) fn from_managed(managed: Managed) -> Self {
+        Self(managed)
+    }
+
+    pub(crate) fn managed(&self) -> &Managed {
+        &self.0
+    }
+}
+
+impl From<Arc<Tensor>> for Tensor {
+    /// A second tensor over the same memory, read-only, since the first is still there.
+    fn from(tensor: Arc<Tensor>) -> Self {
+        Self(raw::share(tensor))
+    }
+}
+
+impl fmt::Debug for Tensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tensor")
+            .field("shape", &self.shape())
+            .field("strides", &self.strides())
+            .field("dtype", &self.dtype())
+            .field("device", &self.device())
+            .field("access", &self.access())
+            .finish()
+    }
+}

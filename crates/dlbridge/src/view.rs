@@ -1,0 +1,127 @@
+//! What views offer beyond the access to memory that `raw/view.rs` gives them.
+
+use alloc::vec::Vec;
+use core::fmt;
+use core::ops::{Index, IndexMut};
+
+use crate::{TensorView, TensorViewMut};
+
+impl<T> TensorView<'_, T> {
+    /// The number of dimensions.
+    ///
+    /// ```
+    /// let tensor = dlbridge::Tensor::from([[0_u8; 3]; 2]);
+    /// assert_eq!(tensor.view::<u8>()?.ndim(), 2);
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub fn ndim(&self) -> usize {
+        self.shape().len()
+    }
+
+    /// Whether there are no elements.
+    ///
+    /// ```
+    /// let tensor = dlbridge::Tensor::from(Vec::<u8>::new());
+    /// assert!(tensor.view::<u8>()?.is_empty());
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// A copy of the elements in the order of their indices, the last axis fastest.
+    ///
+    /// ```
+    /// let tensor = dlbridge::Tensor::from([[1, 2], [3, 4]]);
+    /// assert_eq!(tensor.view::<i32>()?.to_vec(), [1, 2, 3, 4]);
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub fn to_vec(&self) -> Vec<T>
+    where
+        T: Copy,
+    {
+        match self.as_slice() {
+            Some(slice) => slice.to_vec(),
+            None => self.iter().copied().collect(),
+        }
+    }
+}
+
+impl<T> TensorViewMut<'_, T> {
+    /// The extents, in elements.
+    ///
+    /// ```
+    /// let mut tensor = dlbridge::Tensor::from([[0_u8; 3]; 2]);
+    /// assert_eq!(tensor.view_mut::<u8>()?.shape(), [2, 3]);
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub fn shape(&self) -> &[i64] {
+        self.as_view().shape()
+    }
+
+    /// The strides, in elements.
+    ///
+    /// ```
+    /// let mut tensor = dlbridge::Tensor::from([[0_u8; 3]; 2]);
+    /// assert_eq!(tensor.view_mut::<u8>()?.strides(), [3, 1]);
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub fn strides(&self) -> &[i64] {
+        self.as_view().strides()
+    }
+}
+
+/// Panics unless the index is within the shape.
+impl<T, const N: usize> Index<[usize; N]> for TensorView<'_, T> {
+    type Output = T;
+
+    fn index(&self, index: [usize; N]) -> &T {
+        self.get(&index).unwrap_or_else(|| outside(&index, self.shape()))
+    }
+}
+
+/// Panics unless the index is within the shape.
+impl<T, const N: usize> Index<[usize; N]> for TensorViewMut<'_, T> {
+    type Output = T;
+
+    fn index(&self, index: [usize; N]) -> &T {
+        let view = self.as_view();
+        view.get(&index).unwrap_or_else(|| outside(&index, view.shape()))
+    }
+}
+
+/// Panics unless the index is within the shape.
+impl<T, const N: usize> IndexMut<[usize; N]> for TensorViewMut<'_, T> {
+    fn index_mut(&mut self, index: [usize; N]) -> &mut T {
+        if index.len() != self.shape().len()
+            || index.iter().zip(self.shape()).any(|(&i, &n)| i as u64 >= n as u64)
+        {
+            outside(&index, self.shape())
+        }
+        self.get_mut(&index).expect("the index was checked")
+    }
+}
+
+#[cold]
+#[track_caller]
+fn outside(index: &[usize], shape: &[i64]) -> ! {
+    panic!("index {index:?} is outside of shape {shape:?}")
+}
+
+impl<T: fmt::Debug> fmt::Debug for TensorView<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TensorView")
+            .field("shape", &self.shape())
+            .field("strides", &self.strides())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for TensorViewMut<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TensorViewMut")
+            .field("shape", &self.shape())
+            .field("strides", &self.strides())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,33 @@
+//! `cargo xtask demo`: from a fresh clone to the picture and the interop table.
+
+use std::path::PathBuf;
+
+use crate::python::Venv;
+use crate::{Result, Workplace, pins, process};
+
+#[derive(Debug, PartialEq)]
+pub(crate) struct Options {
+    /// Frameworks to install before the run. What an earlier run installed stays.
+    pub(crate) with: Vec<&'static pins::Framework>,
+    /// Where the pictures go, relative to the directory the task is run in.
+    pub(crate) out: PathBuf,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { with: Vec::new(), out: "out".into() }
+    }
+}
+
+pub(crate) fn run(workplace: &Workplace, options: &Options) -> Result<()> {
+    let out = std::path::absolute(&options.out).map_err(|e| format!("--out: {e}"))?;
+    let venv = Venv::ready(workplace)?;
+    let frameworks = options.with.iter().map(|f| f.requirement);
+    let requirements: Vec<_> = [pins::NUMPY, pins::MATURIN].into_iter().chain(frameworks).collect();
+    venv.install(&requirements)?;
+    venv.install_project(".")?;
+    venv.install_project("examples/image_pipeline")?;
+    println!();
+    let mut pipeline = venv.python();
+    process::run(pipeline.arg("examples/image_pipeline/run.py").arg("--out").arg(out))
+}

@@ -1,0 +1,32 @@
+//! The version of everything that the tasks install from PyPI.
+
+/// A Python library that the wheel is tested against.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Framework {
+    /// The name that `--with` knows it by; its tests are `test_<name>.py` and `test_<name>_*.py`.
+    pub(crate) name: &'static str,
+    /// What is installed for it.
+    pub(crate) requirement: &'static str,
+}
+
+/// The frameworks beside numpy. One more is one line here and a test file.
+pub(crate) const FRAMEWORKS: &[Framework] = &[
+    Framework { name: "torch", requirement: "torch==2.15.0" },
+    Framework { name: "jax", requirement: "jax==0.10.2" },
+    Framework { name: "pyarrow", requirement: "pyarrow==26.0.1" },
+];
+
+/// Always installed: the demo's picture is lent to it.
+pub(crate) const NUMPY: &str = "numpy==2.4.6";
+
+/// Installs everything else, and much faster than pip; without it pip does the work.
+pub(crate) const UV: &str = "uv==0.13.8";
+
+/// Builds the wheels.
+pub(crate) const MATURIN: &str = "maturin==1.16.0";
+
+/// What the Python tests are run with.
+pub(crate) const TEST_TOOLS: &[&str] = &["pytest==9.2.0", "mypy==2.4.1"];
+
+/// Holds `dlpack.h` 1.3. It is unpacked, not installed.
+pub(crate) const DLPACK_HEADER: &str = "apache-tvm-ffi==0.1.15.post2";

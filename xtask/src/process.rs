@@ -1,0 +1,53 @@
+//! Running commands: shown before they run, their output passed through, their failure an error.
+
+use std::process::{Command, Stdio};
+
+use crate::Result;
+
+/// Runs a command to its end. It writes to the terminal itself.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    let shown = show(command);
+    println!("$ {shown}");
+    let status = command.status().map_err(|e| format!("`{shown}` did not start: {e}"))?;
+    if status.success() { Ok(()) } else { Err(format!("`{shown}` failed ({status})")) }
+}
+
+/// Whether a command can be run and succeeds; what it writes is not shown.
+pub(crate) fn succeeds(command: &mut Command) -> bool {
+    let silent = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    silent.status().is_ok_and(|s| s.success())
+}
+
+/// What a command writes to its standard output, without the white space around it; `None` if it
+/// cannot be run or fails. What it writes to standard error is not shown.
+pub(crate) fn answer(command: &mut Command) -> Option<String> {
+    let output = command.stdin(Stdio::null()).output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    output.status.success().then_some(text)
+}
+
+/// The command as one would type it in its directory.
+fn show(command: &Command) -> String {
+    let directory = command.get_current_dir().map(|d| format!("{}/", d.display()));
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    let words: Vec<String> = words
+        .map(|word| {
+            let word = word.to_string_lossy();
+            let word = directory.as_deref().and_then(|d| word.strip_prefix(d)).unwrap_or(&word);
+            if word.contains(char::is_whitespace) { format!("'{word}'") } else { word.to_owned() }
+        })
+        .collect();
+    words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_shown_as_typed() {
+        let mut command = Command::new("/a/b/tool");
+        command.current_dir("/a").args(["-D warnings", "/a/c", "/d"]);
+        assert_eq!(show(&command), "b/tool '-D warnings' c /d");
+    }
+}

@@ -1,0 +1,235 @@
+//! The virtual environment `.venv`: made with a Python of this machine, filled from PyPI, and with
+//! the project's own wheels.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+use crate::{Result, Workplace, pins, process};
+
+/// The oldest Python that the wheel supports.
+const OLDEST: (u32, u32) = (3, 11);
+
+/// Tried in this order where `PYTHON` names none.
+const PYTHONS: &[&str] = &["python3.13", "python3.12", "python3.11", "python3", "python"];
+
+/// `.venv`, with pip, and uv where it could be had.
+pub(crate) struct Venv<'a> {
+    workplace: &'a Workplace,
+    /// The directory of its programs.
+    programs: PathBuf,
+    uv: Option<PathBuf>,
+}
+
+impl<'a> Venv<'a> {
+    /// Uses the environment that is there, or makes it.
+    pub(crate) fn ready(workplace: &'a Workplace) -> Result<Self> {
+        let directory = workplace.root.join(".venv");
+        let programs = directory.join(if cfg!(windows) { "Scripts" } else { "bin" });
+        let mut venv = Self { workplace, programs, uv: None };
+        let wanted = env::var_os("PYTHON").map(|p| Interpreter::named(&p)).transpose()?;
+        let current = Interpreter::ask(venv.program("python").as_os_str());
+        let usable = current.as_ref().is_some_and(|current| {
+            wanted.as_ref().map_or(current.version >= OLDEST, |w| w.version == current.version)
+        });
+        if !usable {
+            let python = wanted.map_or_else(Interpreter::find, Ok)?;
+            venv.make(&directory, &python)?;
+        }
+        if !process::succeeds(venv.python().args(["-c", "import pip"])) {
+            process::run(venv.python().args(["-m", "ensurepip"]))?;
+        }
+        venv.uv = venv.ready_uv();
+        Ok(venv)
+    }
+
+    fn make(&self, directory: &Path, python: &Interpreter) -> Result<()> {
+        let (major, minor) = python.version;
+        println!("making .venv with Python {major}.{minor} ({})", python.path);
+        let mut make = self.workplace.command(&python.path);
+        process::run(make.args(["-m", "venv", "--clear"]).arg(directory)).map_err(|error| {
+            // Half an environment would be taken for a whole one the next time.
+            let _ = fs::remove_dir_all(directory);
+            format!(
+                "{error}. If Python says that `ensurepip` is missing, install the package that \
+                 has it (on Debian and Ubuntu: python{major}.{minor}-venv), or set PYTHON"
+            )
+        })
+    }
+
+    /// uv in the pinned version. Without it everything works, but slowly.
+    fn ready_uv(&self) -> Option<PathBuf> {
+        let uv = self.program("uv");
+        let version = process::answer(self.workplace.command(&uv).arg("--version"));
+        let pinned = pins::UV.trim_start_matches("uv==");
+        if version.is_some_and(|v| v.split_whitespace().nth(1) == Some(pinned)) {
+            return Some(uv);
+        }
+        match process::run(self.python().args(["-m", "pip", "install", "--quiet", pins::UV])) {
+            Ok(()) => Some(uv),
+            Err(error) => {
+                println!("{error}; pip is used instead");
+                None
+            }
+        }
+    }
+
+    /// A program of the environment.
+    fn program(&self, name: &str) -> PathBuf {
+        self.programs.join(name).with_extension(env::consts::EXE_EXTENSION)
+    }
+
+    /// The environment's Python, in the root.
+    pub(crate) fn python(&self) -> Command {
+        self.workplace.command(self.program("python"))
+    }
+
+    /// Cargo as a crate that uses PyO3 needs it: it builds for this Python, and does not link it.
+    pub(crate) fn cargo(&self, arguments: &[&str]) -> Command {
+        let mut cargo = self.workplace.cargo(arguments);
+        cargo.env("PYO3_PYTHON", self.program("python"));
+        cargo.env("PYO3_BUILD_EXTENSION_MODULE", "1");
+        cargo
+    }
+
+    /// Installs what is named: requirements and options that uv and pip both know.
+    pub(crate) fn install(&self, what: &[impl AsRef<OsStr>]) -> Result<()> {
+        if let Some(uv) = &self.uv {
+            let mut install = self.workplace.command(uv);
+            install.args(["pip", "install", "--python"]).arg(self.program("python")).args(what);
+            // pip may know an index or a proxy that uv does not.
+            match process::run(&mut install) {
+                Ok(()) => return Ok(()),
+                Err(error) => println!("{error}; now with pip"),
+            }
+        }
+        process::run(self.python().args(["-m", "pip", "install"]).args(what))
+    }
+
+    /// Builds the Python project in a directory of the repository, in release mode, and installs
+    /// its wheel in place of whatever was installed under its name.
+    pub(crate) fn install_project(&self, directory: &str) -> Result<()> {
+        let wheels = self.workplace.target.join("wheels").join(match directory {
+            "." => "dlbridge",
+            other => other,
+        });
+        // Whatever lies there afterwards is what was built now.
+        let _ = fs::remove_dir_all(&wheels);
+        let mut build = self.workplace.command(self.program("maturin"));
+        build.current_dir(self.workplace.root.join(directory));
+        build.args(["build", "--release", "--interpreter"]).arg(self.program("python"));
+        process::run(build.arg("--out").arg(&wheels))?;
+        let wheel = only_wheel(&wheels)?;
+        self.install(&[OsStr::new("--no-deps"), OsStr::new("--force-reinstall"), wheel.as_os_str()])
+    }
+
+    /// The directory that holds `dlpack/dlpack.h`: `DLPACK_INCLUDE`, or the pinned wheel's, which
+    /// is downloaded once.
+    pub(crate) fn dlpack_include(&self) -> Result<PathBuf> {
+        if let Some(given) = env::var_os("DLPACK_INCLUDE") {
+            return Ok(given.into());
+        }
+        let version = pins::DLPACK_HEADER.rsplit('=').next().unwrap_or_default();
+        let directory = self.workplace.target.join("dlpack").join(version);
+        let include = directory.join("tvm_ffi").join("include");
+        let header = include.join("dlpack").join("dlpack.h");
+        if header.is_file() {
+            return Ok(include);
+        }
+        let mut download = self.python();
+        download.args(["-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:"]);
+        process::run(download.arg(pins::DLPACK_HEADER).arg("--dest").arg(&directory))?;
+        let mut unpack = self.python();
+        unpack.args(["-m", "zipfile", "-e"]).arg(only_wheel(&directory)?).arg(&directory);
+        process::run(&mut unpack)?;
+        if header.is_file() {
+            Ok(include)
+        } else {
+            Err(format!("{} has no dlpack/dlpack.h", pins::DLPACK_HEADER))
+        }
+    }
+}
+
+/// The wheel in a directory that holds one.
+fn only_wheel(directory: &Path) -> Result<PathBuf> {
+    let entries = fs::read_dir(directory).map_err(|e| format!("{}: {e}", directory.display()))?;
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    let wheels = paths.filter(|p| p.extension() == Some(OsStr::new("whl")));
+    match &wheels.collect::<Vec<_>>()[..] {
+        [wheel] => Ok(wheel.clone()),
+        some => Err(format!("{} holds {} wheels, not one", directory.display(), some.len())),
+    }
+}
+
+/// A Python of this machine.
+struct Interpreter {
+    version: (u32, u32),
+    /// What it says its own path is.
+    path: String,
+}
+
+impl Interpreter {
+    /// The first that is new enough, or the reason why there is none.
+    fn find() -> Result<Self> {
+        let mut too_old = Vec::new();
+        for name in PYTHONS {
+            match Self::ask(OsStr::new(name)) {
+                Some(python) if python.version >= OLDEST => return Ok(python),
+                Some(python) => too_old.push(python.described()),
+                None => {}
+            }
+        }
+        too_old.dedup();
+        let found = if too_old.is_empty() { "no Python".into() } else { too_old.join(", ") };
+        Err(format!("found {found}; {}", Self::needed()))
+    }
+
+    /// The one that `PYTHON` names.
+    fn named(name: &OsStr) -> Result<Self> {
+        let shown = name.to_string_lossy();
+        match Self::ask(name) {
+            Some(python) if python.version >= OLDEST => Ok(python),
+            Some(python) => {
+                Err(format!("PYTHON is {shown}: {}; {}", python.described(), Self::needed()))
+            }
+            None => Err(format!("PYTHON is {shown}, which cannot be run; {}", Self::needed())),
+        }
+    }
+
+    /// `None` if it cannot be run. (The name alone proves nothing: it may be a version manager's
+    /// script for a version that is not active.)
+    fn ask(name: &OsStr) -> Option<Self> {
+        let question = "import sys; print(*sys.version_info[:2], sys.executable)";
+        Self::parse(&process::answer(Command::new(name).args(["-c", question]))?)
+    }
+
+    fn parse(answer: &str) -> Option<Self> {
+        let mut parts = answer.splitn(3, ' ');
+        let version = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+        Some(Self { version, path: parts.next()?.to_owned() })
+    }
+
+    fn described(&self) -> String {
+        format!("Python {}.{} at {}", self.version.0, self.version.1, self.path)
+    }
+
+    fn needed() -> String {
+        format!("{}.{} or later is needed; set PYTHON to its path", OLDEST.0, OLDEST.1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_of_interpreters() {
+        let python = Interpreter::parse("3 9 /a b/python").unwrap();
+        assert_eq!(python.described(), "Python 3.9 at /a b/python");
+        assert!(python.version < OLDEST);
+        assert!(Interpreter::parse("3 10 /p").unwrap().version < OLDEST);
+        assert!(Interpreter::parse("3 13 /p").unwrap().version >= OLDEST);
+        assert!(Interpreter::parse("Python 2").is_none());
+    }
+}

@@ -1,0 +1,119 @@
+//! The steps of `cargo xtask test`: a heading for each, a summary at the end.
+
+use std::time::{Duration, Instant};
+
+use crate::Result;
+
+/// The steps so far. A step that fails does not stop the ones that do not need it.
+#[derive(Default)]
+pub(crate) struct Steps {
+    done: Vec<Step>,
+}
+
+struct Step {
+    name: String,
+    outcome: Outcome,
+    time: Duration,
+}
+
+#[derive(Debug, PartialEq)]
+enum Outcome {
+    Passed,
+    Failed(String),
+    /// Could not be tried; the reason. Never counted as passed.
+    Skipped(String),
+}
+
+/// What a step that did not fail has to say.
+#[derive(Debug)]
+pub(crate) enum Finished {
+    Passed,
+    /// The step could not be tried on this machine, and that is no failure; the reason.
+    Notice(String),
+}
+
+impl Steps {
+    /// Runs one step. Returns what it made, if it succeeded.
+    pub(crate) fn run<T>(&mut self, name: &str, step: impl FnOnce() -> Result<T>) -> Option<T> {
+        self.heading(name);
+        let start = Instant::now();
+        let (outcome, made) = match step() {
+            Ok(made) => (Outcome::Passed, Some(made)),
+            Err(error) => {
+                println!("FAILED: {error}");
+                (Outcome::Failed(error), None)
+            }
+        };
+        self.done.push(Step { name: name.to_owned(), outcome, time: start.elapsed() });
+        made
+    }
+
+    /// Runs one step that may find that it cannot be tried here.
+    pub(crate) fn try_run(&mut self, name: &str, step: impl FnOnce() -> Result<Finished>) {
+        if let Some(Finished::Notice(reason)) = self.run(name, step) {
+            println!("notice: {reason}");
+            if let Some(step) = self.done.last_mut() {
+                step.outcome = Outcome::Skipped(reason);
+            }
+        }
+    }
+
+    fn heading(&self, name: &str) {
+        println!("\n=== {}. {name}", self.done.len() + 1);
+    }
+
+    /// Prints what became of every step. True if none failed.
+    pub(crate) fn summary(&self) -> bool {
+        println!("\n=== Summary");
+        let width = self.done.iter().map(|s| s.name.chars().count()).max().unwrap_or(0);
+        for Step { name, outcome, time } in &self.done {
+            let seconds = time.as_secs_f64();
+            let word = match outcome {
+                Outcome::Passed => "ok",
+                Outcome::Failed(_) => "FAILED",
+                Outcome::Skipped(_) => "notice",
+            };
+            println!("{name:width$}  {word:6}  {seconds:6.1} s");
+            if let Outcome::Failed(text) | Outcome::Skipped(text) = outcome {
+                println!("    {text}");
+            }
+        }
+        let total: Duration = self.done.iter().map(|s| s.time).sum();
+        println!("{:width$}  {:6}  {:6.1} s", "together", "", total.as_secs_f64());
+        println!("\n{}", self.counts());
+        !self.done.iter().any(|s| matches!(s.outcome, Outcome::Failed(_)))
+    }
+
+    /// The closing line.
+    fn counts(&self) -> String {
+        let count = |of: fn(&Outcome) -> bool| self.done.iter().filter(|s| of(&s.outcome)).count();
+        let passed = count(|o| matches!(o, Outcome::Passed));
+        let failed = count(|o| matches!(o, Outcome::Failed(_)));
+        let skipped = count(|o| matches!(o, Outcome::Skipped(_)));
+        let mut line = format!("xtask: {passed} passed, {failed} failed");
+        if skipped > 0 {
+            line += &format!(", {skipped} skipped");
+        }
+        line
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_notice_is_neither_passed_nor_failed() {
+        let mut steps = Steps::default();
+        assert_eq!(steps.run("one", || Ok(1)), Some(1));
+        steps.try_run("two", || Ok(Finished::Passed));
+        assert_eq!(steps.counts(), "xtask: 2 passed, 0 failed");
+        steps.try_run("three", || Ok(Finished::Notice("not here".into())));
+        assert_eq!(steps.counts(), "xtask: 2 passed, 0 failed, 1 skipped");
+        assert!(steps.summary());
+        assert_eq!(steps.run("four", || Err::<(), _>("broken".into())), None);
+        steps.try_run("five", || Err("broken".into()));
+        assert_eq!(steps.counts(), "xtask: 2 passed, 2 failed, 1 skipped");
+        assert!(!steps.summary());
+    }
+}

@@ -1,0 +1,292 @@
+//! `cargo xtask test`: everything that has to hold, as one list of steps.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use crate::python::Venv;
+use crate::steps::{Finished, Steps};
+use crate::{Result, Workplace, pins, process};
+
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Options {
+    /// Without Miri, and with no framework but numpy.
+    pub(crate) quick: bool,
+}
+
+/// The crates that need no Python, `dlbridge` aside.
+const RUST_ONLY: &[&str] = &["dlbridge-sys", "xtask"];
+
+/// Every other member of the workspace uses PyO3.
+const WITH_PYO3: &[&str] =
+    &["--workspace", "--exclude", "dlbridge", "--exclude", "dlbridge-sys", "--exclude", "xtask"];
+
+/// A target that has `core` and `alloc` but no `std`: what links `std` unseen does not build for it.
+const BARE_TARGET: &str = "x86_64-unknown-none";
+
+const PYTHON_TESTS: &str = "python/dlbridge/tests";
+
+/// Runs all steps, prints the summary, and returns whether none failed.
+pub(crate) fn run(workplace: &Workplace, options: &Options) -> bool {
+    let mut steps = Steps::default();
+    if all(&mut steps, workplace, options).is_none() {
+        println!("\nThe remaining steps need the one that failed, and were not run.");
+    }
+    if options.quick {
+        let left_out: Vec<_> = pins::FRAMEWORKS.iter().map(|f| f.name).collect();
+        println!("\nLeft out by --quick: Miri, {}", left_out.join(", "));
+    }
+    steps.summary()
+}
+
+/// `None` if a step failed that the ones after it cannot do without.
+fn all(steps: &mut Steps, workplace: &Workplace, options: &Options) -> Option<()> {
+    steps.run("formatting", || process::run(&mut workplace.cargo(&["fmt", "--all", "--check"])));
+    lint(steps, workplace);
+    let venv = steps.run(".venv", || Venv::ready(workplace))?;
+    lint_and_document_with_python(steps, &venv);
+    steps.run("rust-version", || process::run(venv.python().arg("xtask/msrv.py")));
+    steps.run("no_std", || without_std(workplace));
+    rust_tests(steps, workplace, &venv);
+    if !options.quick {
+        steps.try_run("Miri", || miri(workplace));
+    }
+
+    steps.run("Python requirements", || venv.install(&requirements(options)))?;
+    steps.run("the wheel", || venv.install_project("."))?;
+    for example in examples(workplace, "pyproject.toml") {
+        steps.run(&format!("the wheel of {example}"), || venv.install_project(&example));
+    }
+    type_checks(steps, workplace, &venv);
+    python_tests(steps, workplace, &venv, options);
+    for example in examples(workplace, "tests") {
+        steps.run(&example, || {
+            pytest(workplace, &venv, &format!("{example}/tests"), !options.quick)
+        });
+    }
+    Some(())
+}
+
+/// Clippy for what needs no Python: each set of features that can hide a mistake.
+fn lint(steps: &mut Steps, workplace: &Workplace) {
+    let mut clippy = |name: &str, package: &str, features: &[&str]| {
+        let head = ["clippy", "--package", package, "--all-targets"];
+        let arguments = [&head, features, &["--", "-D", "warnings"]].concat();
+        steps.run(&format!("clippy: {name}"), || process::run(&mut workplace.cargo(&arguments)));
+    };
+    for package in RUST_ONLY {
+        clippy(package, package, &[]);
+    }
+    clippy("dlbridge", "dlbridge", &[]);
+    clippy("dlbridge, no features", "dlbridge", &["--no-default-features"]);
+    for feature in features(&workplace.root.join("crates/dlbridge/Cargo.toml")) {
+        let only = ["--no-default-features", "--features", &feature];
+        clippy(&format!("dlbridge, only {feature}"), "dlbridge", &only);
+    }
+    clippy("dlbridge, all features", "dlbridge", &["--all-features"]);
+}
+
+/// The names in the `[features]` of a manifest, `default` aside.
+fn features(manifest: &Path) -> Vec<String> {
+    let manifest = fs::read_to_string(manifest).unwrap_or_default();
+    let section = manifest.lines().skip_while(|l| l.trim() != "[features]").skip(1);
+    section
+        .take_while(|line| !line.starts_with('['))
+        .filter_map(|line| Some(line.split_once('=')?.0.trim()))
+        .filter(|name| !name.starts_with('#') && *name != "default")
+        .map(str::to_owned)
+        .collect()
+}
+
+fn lint_and_document_with_python(steps: &mut Steps, venv: &Venv<'_>) {
+    steps.run("clippy: the crates that use PyO3", || {
+        let mut clippy = venv.cargo(&["clippy", "--all-targets", "--all-features"]);
+        process::run(clippy.args(WITH_PYO3).args(["--", "-D", "warnings"]))
+    });
+    steps.run("documentation", || {
+        let mut doc = venv.cargo(&["doc", "--no-deps", "--workspace", "--all-features"]);
+        process::run(doc.env("RUSTDOCFLAGS", "-D warnings"))
+    });
+}
+
+fn without_std(workplace: &Workplace) -> Result<()> {
+    let has_target = || {
+        let mut list = workplace.command("rustup");
+        let list = process::answer(list.args(["target", "list", "--installed"]));
+        list.is_some_and(|list| list.lines().any(|line| line == BARE_TARGET))
+    };
+    if in_ci() && !has_target() {
+        // Without it the weaker check remains.
+        let _ = process::run(workplace.command("rustup").args(["target", "add", BARE_TARGET]));
+    }
+    let mut check = workplace.cargo(&["check", "--package", "dlbridge", "--no-default-features"]);
+    if has_target() {
+        check.args(["--target", BARE_TARGET]);
+    } else {
+        println!(
+            "(This target has std. The strict check needs `rustup target add {BARE_TARGET}`.)"
+        );
+    }
+    process::run(&mut check)
+}
+
+fn rust_tests(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) {
+    let test = |arguments: &[&str]| {
+        process::run(&mut workplace.cargo(&[&["test", "--package"], arguments].concat()))
+    };
+    steps.run("Rust tests: xtask", || test(&["xtask"]));
+    steps.run("Rust tests: dlbridge-sys", || {
+        // The tests that need `dlpack.h` are ignored where it is not known to be.
+        let mut all = workplace.cargo(&["test", "--package", "dlbridge-sys", "--lib", "--tests"]);
+        all.env("DLPACK_INCLUDE", venv.dlpack_include()?);
+        process::run(all.args(["--", "--include-ignored"]))?;
+        test(&["dlbridge-sys", "--doc"])
+    });
+    steps.run("Rust tests: dlbridge", || test(&["dlbridge"]));
+    steps.run("Rust tests: dlbridge, no features", || test(&["dlbridge", "--no-default-features"]));
+    steps.run("Rust tests: dlbridge, all features", || test(&["dlbridge", "--all-features"]));
+    steps.run("Rust tests: the examples in dlbridge-pyo3", || {
+        process::run(&mut venv.cargo(&["test", "--package", "dlbridge-pyo3", "--doc"]))
+    });
+    // Their libraries have no Rust tests: there is no interpreter in a Rust test binary.
+    steps.run("Rust tests: programs beside the extensions", || {
+        process::run(venv.cargo(&["test", "--bins"]).args(WITH_PYO3))
+    });
+}
+
+/// The core and its CPU adapters under Miri.
+fn miri(workplace: &Workplace) -> Result<Finished> {
+    let has_miri = || process::succeeds(&mut workplace.cargo(&["+nightly", "miri", "--version"]));
+    let add = ["component", "add", "--toolchain", "nightly", "miri", "rust-src"];
+    if !has_miri() && in_ci() {
+        process::run(workplace.command("rustup").args(add))?;
+    } else if !has_miri() {
+        return Ok(Finished::Notice(format!(
+            "Miri is not installed, so the core was not checked for undefined behaviour; \
+             `rustup {}` adds it",
+            add.join(" ")
+        )));
+    }
+    let mut test = workplace.cargo(&["+nightly", "miri", "test", "--package", "dlbridge"]);
+    test.args(["--all-features", "--lib", "--tests"]);
+    process::run(test.env("MIRIFLAGS", "-Zmiri-strict-provenance"))?;
+    Ok(Finished::Passed)
+}
+
+/// Whether what cannot be tried is a failure.
+fn in_ci() -> bool {
+    env::var("CI").is_ok_and(|ci| !matches!(ci.as_str(), "" | "0" | "false"))
+}
+
+fn requirements(options: &Options) -> Vec<&'static str> {
+    let frameworks = pins::FRAMEWORKS.iter().filter(|_| !options.quick).map(|f| f.requirement);
+    let tools = [pins::NUMPY, pins::MATURIN].into_iter().chain(pins::TEST_TOOLS.iter().copied());
+    tools.chain(frameworks).collect()
+}
+
+/// The examples that have a file or directory of this name, as paths from the root.
+fn examples(workplace: &Workplace, having: &str) -> Vec<String> {
+    let directory = workplace.root.join("examples");
+    let examples =
+        names(&directory).into_iter().filter(|n| directory.join(n).join(having).exists());
+    examples.map(|name| format!("examples/{name}")).collect()
+}
+
+/// What a directory holds, in a fixed order; nothing if there is no such directory.
+fn names(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).into_iter().flatten();
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut names: Vec<_> = names.collect();
+    names.sort();
+    names
+}
+
+/// The stub against mypy's strictest rules, then against the extension module itself.
+fn type_checks(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) {
+    steps.run("mypy", || {
+        let mut mypy = venv.python();
+        mypy.args(["-m", "mypy", "--strict", "--cache-dir"]).arg(workplace.target.join("mypy"));
+        process::run(mypy.args(["--exclude", "/tests/", "python/dlbridge"]))
+    });
+    steps.run("stubtest", || {
+        let mut stubtest = venv.python();
+        stubtest.args(["-m", "mypy.stubtest", "dlbridge._core"]);
+        let allowed = "python/stubtest-allowlist.txt";
+        if workplace.root.join(allowed).exists() {
+            stubtest.args(["--allowlist", allowed]);
+        }
+        process::run(&mut stubtest)
+    });
+}
+
+/// One process for each test file, so that each framework is alone with the extension module.
+fn python_tests(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>, options: &Options) {
+    let mut files = names(&workplace.root.join(PYTHON_TESTS));
+    files.retain(|name| name.starts_with("test_") && name.ends_with(".py"));
+    // A framework whose tests are not there is a failure of theirs.
+    for name in ["numpy"].into_iter().chain(pins::FRAMEWORKS.iter().map(|f| f.name)) {
+        let file = format!("test_{name}.py");
+        if !files.contains(&file) {
+            files.push(file);
+        }
+    }
+    for file in files {
+        let framework = pins::FRAMEWORKS.iter().find(|f| is_about(&file, f.name));
+        if options.quick && framework.is_some() {
+            continue;
+        }
+        // What is installed is required; --quick installs numpy alone.
+        let required = !options.quick || is_about(&file, "numpy");
+        let path = format!("{PYTHON_TESTS}/{file}");
+        steps.run(&format!("Python: {file}"), || pytest(workplace, venv, &path, required));
+    }
+}
+
+/// Whether a test file is about a framework: `test_torch.py`, `test_torch_streams.py`.
+fn is_about(file: &str, framework: &str) -> bool {
+    let rest = file.strip_prefix("test_").and_then(|rest| rest.strip_prefix(framework));
+    rest.is_some_and(|rest| rest.starts_with(['.', '_']))
+}
+
+/// Runs pytest on a file or directory. `required`: a test that lacks a framework fails instead of
+/// being skipped.
+fn pytest(workplace: &Workplace, venv: &Venv<'_>, path: &str, required: bool) -> Result<()> {
+    let cache: PathBuf = workplace.target.join("pytest");
+    let package = format!("{PYTHON_TESTS}/__init__.py");
+    if workplace.root.join(&package).exists() {
+        return Err(format!(
+            "{package} makes pytest import dlbridge from the sources, which have no extension \
+             module, instead of the installed wheel; it has to go"
+        ));
+    }
+    let mut pytest = venv.python();
+    pytest.args(["-m", "pytest", "--quiet", path]);
+    pytest.args([OsStr::new("-o"), format!("cache_dir={}", cache.display()).as_ref()]);
+    if required {
+        pytest.env("DLBRIDGE_REQUIRE", "1");
+    }
+    process::run(&mut pytest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn features_of_the_core() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let features = features(&root.join("crates/dlbridge/Cargo.toml"));
+        for name in ["std", "ndarray", "image"] {
+            assert!(features.iter().any(|f| f == name), "{features:?}");
+        }
+        assert!(features.iter().all(|f| f != "default" && !f.contains(['#', ' '])), "{features:?}");
+    }
+
+    #[test]
+    fn files_and_frameworks() {
+        assert!(is_about("test_torch.py", "torch"));
+        assert!(is_about("test_torch_streams.py", "torch"));
+        assert!(!is_about("test_torchaudio.py", "torch"));
+        assert!(!is_about("test_tensor.py", "torch"));
+    }
+}
