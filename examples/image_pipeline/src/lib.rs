@@ -1,1 +1,73 @@
-//! Under construction.
+//! The Rust half of the example: pictures are decoded and encoded here, and lent to Python as
+//! tensors.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use dlbridge::{DataType, Tensor, TensorView};
+use dlbridge_pyo3::{PyTensor, to_py_err};
+use image::{ImageBuffer, ImageError, ImageFormat, Rgb};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+/// Decodes a picture into uint8 pixels of shape [height, width, 3].
+///
+/// The tensor owns the pixels; who takes it by DLPack works on this very memory.
+#[pyfunction]
+fn load(py: Python<'_>, path: PathBuf) -> PyResult<PyTensor> {
+    let picture = py.detach(|| image::open(&path)).map_err(|error| in_file(&path, error))?;
+    Ok(Tensor::from(picture.into_rgb8()).into())
+}
+
+/// Writes uint8 pixels of shape [height, width, 3] as PNG, and returns the address that they were
+/// read from.
+///
+/// Adjacent pixels are encoded where they are. Others (a flipped picture, a part of a larger one)
+/// are gathered first, because a PNG is written row by row.
+// Python stays attached meanwhile: no Python code can write the pixels while they are read.
+#[pyfunction]
+fn save(pixels: &Bound<'_, PyAny>, path: PathBuf) -> PyResult<usize> {
+    let tensor = dlbridge_pyo3::import(pixels)?;
+    let view = as_pixels(&tensor)?;
+    if view.as_slice().is_some() {
+        write_png(view, &path)?;
+    } else {
+        let gathered = tensor.to_copy().map_err(to_py_err)?;
+        write_png(as_pixels(&gathered)?, &path)?;
+    }
+    Ok(view.as_ptr().addr())
+}
+
+/// The pixels of a picture, or what is wrong with them.
+fn as_pixels(tensor: &Tensor) -> PyResult<TensorView<'_, u8>> {
+    let (dtype, shape) = (tensor.dtype(), tensor.shape());
+    if dtype != DataType::UINT8 || !matches!(shape, [_, _, 3]) {
+        return Err(PyValueError::new_err(format!(
+            "expected uint8 pixels of shape [height, width, 3], found {dtype} of shape {shape:?}"
+        )));
+    }
+    tensor.view().map_err(to_py_err)
+}
+
+/// Encodes adjacent pixels where they are.
+fn write_png(pixels: TensorView<'_, u8>, path: &Path) -> PyResult<()> {
+    let picture = ImageBuffer::<Rgb<u8>, &[u8]>::try_from(pixels).map_err(to_py_err)?;
+    picture.save_with_format(path, ImageFormat::Png).map_err(|error| in_file(path, error))
+}
+
+/// The exception for a file that cannot be used: an `OSError` with the fitting name, or a
+/// `ValueError` where the content is at fault.
+fn in_file(path: &Path, error: ImageError) -> PyErr {
+    let text = format!("{}: {error}", path.display());
+    match error {
+        ImageError::IoError(error) => io::Error::new(error.kind(), text).into(),
+        _ => PyValueError::new_err(text),
+    }
+}
+
+/// The extension module of the package `image_pipeline`.
+#[pymodule]
+mod _native {
+    #[pymodule_export]
+    use super::{load, save};
+}

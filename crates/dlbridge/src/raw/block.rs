@@ -285,7 +285,8 @@ impl Managed {
         // The brand's address is unique where a linker may have merged the deleters of two
         // versions of this crate.
         let ours = deleter.is_some_and(|f| ptr::fn_addr_eq(f, DELETER)) && ctx == brand();
-        ours.then_some(Self(managed))
+        // Not `then_some`: it would make the handle in any case, and drop it.
+        ours.then(|| Self(managed))
     }
 
     /// Gives up the handle for the pointer.

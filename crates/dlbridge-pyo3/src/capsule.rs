@@ -1,0 +1,179 @@
+//! Capsules: a managed tensor on its way from producer to consumer.
+//!
+//! A capsule named `dltensor` or `dltensor_versioned` holds a tensor nobody has taken. Whoever
+//! takes it renames the capsule with `used_` in front. A capsule that dies under its first name
+//! calls the deleter itself.
+
+use std::ffi::{CStr, c_void};
+use std::ptr::NonNull;
+
+use dlbridge::Tensor;
+use dlbridge::sys::{DLManagedTensor, DLManagedTensorVersioned};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyCapsuleMethods};
+use pyo3::{ffi, intern};
+
+use crate::error::to_py_err;
+use crate::pending::keeping_pending;
+
+const LEGACY: &CStr = c"dltensor";
+const VERSIONED: &CStr = c"dltensor_versioned";
+const USED_LEGACY: &CStr = c"used_dltensor";
+const USED_VERSIONED: &CStr = c"used_dltensor_versioned";
+
+/// A capsule over a versioned managed tensor, which it owns from here on.
+///
+/// # Safety
+/// `managed` is valid, and the caller gives it up.
+pub(crate) unsafe fn versioned(
+    py: Python<'_>,
+    managed: *mut DLManagedTensorVersioned,
+) -> PyResult<Bound<'_, PyCapsule>> {
+    // SAFETY: the destructor is the one for the name, and takes a valid managed tensor.
+    let capsule = unsafe { new(py, managed.cast(), VERSIONED, destroy_versioned) };
+    // SAFETY: without a capsule the managed tensor is still ours; valid by contract.
+    capsule.inspect_err(|_| unsafe { delete_versioned(managed) })
+}
+
+/// A capsule over a legacy managed tensor, which it owns from here on.
+///
+/// # Safety
+/// `managed` is valid, and the caller gives it up.
+pub(crate) unsafe fn legacy(
+    py: Python<'_>,
+    managed: *mut DLManagedTensor,
+) -> PyResult<Bound<'_, PyCapsule>> {
+    // SAFETY: as above.
+    let capsule = unsafe { new(py, managed.cast(), LEGACY, destroy_legacy) };
+    // SAFETY: as above.
+    capsule.inspect_err(|_| unsafe { delete_legacy(managed) })
+}
+
+/// # Safety
+/// `destructor` is right for a capsule of this name over this pointer.
+unsafe fn new<'py>(
+    py: Python<'py>,
+    pointer: *mut c_void,
+    name: &'static CStr,
+    destructor: ffi::PyCapsule_Destructor,
+) -> PyResult<Bound<'py, PyCapsule>> {
+    let pointer = NonNull::new(pointer).expect("a managed tensor is never NULL");
+    // SAFETY: by contract.
+    unsafe { PyCapsule::new_with_pointer_and_destructor(py, pointer, name, Some(destructor)) }
+}
+
+/// The destructor of a capsule over a versioned managed tensor.
+unsafe extern "C" fn destroy_versioned(capsule: *mut ffi::PyObject) {
+    // SAFETY: Python calls a destructor attached, with the dying capsule.
+    unsafe { destroy(capsule, VERSIONED, |managed| delete_versioned(managed.cast())) }
+}
+
+/// The destructor of a capsule over a legacy managed tensor.
+unsafe extern "C" fn destroy_legacy(capsule: *mut ffi::PyObject) {
+    // SAFETY: as above.
+    unsafe { destroy(capsule, LEGACY, |managed| delete_legacy(managed.cast())) }
+}
+
+/// Calls `delete` on what the capsule holds, unless somebody has taken it.
+///
+/// # Safety
+/// Attached; `capsule` is a capsule, and `delete` is right for the pointer of one of this name.
+unsafe fn destroy(capsule: *mut ffi::PyObject, unused: &CStr, delete: impl FnOnce(*mut c_void)) {
+    // SAFETY: attached by contract.
+    let py = unsafe { Python::assume_attached() };
+    keeping_pending(py, || {
+        // SAFETY: a capsule by contract; a name that does not match is no error here.
+        unsafe {
+            if ffi::PyCapsule_IsValid(capsule, unused.as_ptr()) != 0 {
+                delete(ffi::PyCapsule_GetPointer(capsule, unused.as_ptr()));
+            }
+        }
+    });
+}
+
+/// # Safety
+/// `managed` is valid and not used afterwards.
+unsafe fn delete_versioned(managed: *mut DLManagedTensorVersioned) {
+    // SAFETY: by contract.
+    unsafe {
+        if let Some(deleter) = (*managed).deleter {
+            deleter(managed);
+        }
+    }
+}
+
+/// # Safety
+/// `managed` is valid and not used afterwards.
+unsafe fn delete_legacy(managed: *mut DLManagedTensor) {
+    // SAFETY: by contract.
+    unsafe {
+        if let Some(deleter) = (*managed).deleter {
+            deleter(managed);
+        }
+    }
+}
+
+/// A tensor out of a capsule, and whether the capsule was a versioned one.
+pub(crate) struct Taken {
+    pub(crate) tensor: Tensor,
+    pub(crate) versioned: bool,
+}
+
+/// Takes the managed tensor out of a capsule. The ABI is told by the capsule's name.
+///
+/// The capsule counts as used from then on, also when the tensor turns out to be invalid; its
+/// deleter has run then.
+pub(crate) fn take(capsule: &Bound<'_, PyCapsule>) -> PyResult<Taken> {
+    if capsule.is_valid_checked(Some(VERSIONED)) {
+        let managed = rename(capsule, VERSIONED, USED_VERSIONED)?;
+        // SAFETY: the name says that this is a valid versioned managed tensor that nobody has
+        // taken, and the new name that it is ours. That nobody writes while a view is alive is
+        // promised by the program (see the crate documentation).
+        let tensor = unsafe { Tensor::from_raw(managed.cast().as_ptr()) };
+        return Ok(Taken { tensor: tensor.map_err(to_py_err)?, versioned: true });
+    }
+    if capsule.is_valid_checked(Some(LEGACY)) {
+        let managed = rename(capsule, LEGACY, USED_LEGACY)?;
+        // SAFETY: as above, for a legacy managed tensor.
+        let tensor = unsafe { Tensor::from_raw_legacy(managed.cast().as_ptr()) };
+        return Ok(Taken { tensor: tensor.map_err(to_py_err)?, versioned: false });
+    }
+    let repr = capsule.repr()?;
+    let hint = match repr.to_string().contains("\"used_dltensor") {
+        true => "it was consumed before; ask the producer for a new one",
+        false => "expected one named 'dltensor' or 'dltensor_versioned'",
+    };
+    Err(PyValueError::new_err(format!("{repr} holds no tensor: {hint}")))
+}
+
+/// The pointer of a capsule, which gets another name.
+fn rename(
+    capsule: &Bound<'_, PyCapsule>,
+    from: &'static CStr,
+    to: &'static CStr,
+) -> PyResult<NonNull<c_void>> {
+    let pointer = capsule.pointer_checked(Some(from))?;
+    // SAFETY: attached, a capsule, and a name that lives for ever.
+    match unsafe { ffi::PyCapsule_SetName(capsule.as_ptr(), to.as_ptr()) } {
+        0 => Ok(pointer),
+        _ => Err(PyErr::fetch(capsule.py())),
+    }
+}
+
+/// The capsule that a producer's `__dlpack__` returned.
+pub(crate) fn expect<'py>(
+    answer: Bound<'py, PyAny>,
+    producer: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyCapsule>> {
+    answer.cast_into::<PyCapsule>().map_err(|error| {
+        let name = intern!(producer.py(), "__name__");
+        let type_name = |object: &Bound<'py, PyAny>| object.get_type().getattr(name);
+        match (type_name(producer), type_name(&error.into_inner())) {
+            (Ok(producer), Ok(found)) => pyo3::exceptions::PyTypeError::new_err(format!(
+                "{producer}.__dlpack__() returned {found}; it must return a capsule"
+            )),
+            (Err(error), _) | (_, Err(error)) => error,
+        }
+    })
+}

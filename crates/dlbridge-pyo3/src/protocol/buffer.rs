@@ -1,0 +1,151 @@
+//! The buffer protocol, as a consumer: `bytes`, `bytearray`, `memoryview`, `array.array`, `mmap`,
+//! and whatever else lends its memory that way.
+//!
+//! Source: PEP 3118 and the C API documentation of `Py_buffer`.
+
+use std::borrow::Cow;
+use std::ffi::CStr;
+use std::slice;
+
+use dlbridge::{Access, DataType, RawParts, Tensor};
+use pyo3::exceptions::PyBufferError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+
+use super::buffer_format::{self, Unfit};
+use super::{Imported, Protocol, Wanted};
+use crate::error::to_py_err;
+use crate::pending::keeping_pending;
+
+/// A buffer that is locked by us. Boxed, because its fields may point into it.
+struct Buffer(Box<ffi::Py_buffer>);
+
+// SAFETY: released attached only (`drop`), and read before it becomes an owner.
+unsafe impl Send for Buffer {}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        // Without an interpreter there is nothing to give the buffer back to.
+        Python::try_attach(|py| {
+            // A producer may run Python code when its buffer is released.
+            keeping_pending(py, || {
+                // SAFETY: attached; filled by `PyObject_GetBuffer`, and released once.
+                unsafe { ffi::PyBuffer_Release(&mut *self.0) }
+            });
+        });
+    }
+}
+
+impl Buffer {
+    /// Locks the buffer of an object, with everything that it may have: format, shape, strides,
+    /// suboffsets; read-only if need be.
+    fn get(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let mut buffer = Box::new(ffi::Py_buffer::new());
+        // SAFETY: attached; an object, and a struct to fill.
+        match unsafe { ffi::PyObject_GetBuffer(object.as_ptr(), &mut *buffer, ffi::PyBUF_FULL_RO) }
+        {
+            0 => Ok(Self(buffer)),
+            _ => Err(PyErr::fetch(object.py())),
+        }
+    }
+
+    /// An array of `ndim` numbers that the buffer points at.
+    fn numbers(&self, pointer: *const ffi::Py_ssize_t, ndim: usize) -> Option<&[isize]> {
+        // SAFETY: the protocol: not NULL means `ndim` numbers that live as long as the buffer.
+        (!pointer.is_null()).then(|| unsafe { slice::from_raw_parts(pointer, ndim) })
+    }
+
+    fn format(&self) -> Cow<'_, str> {
+        if self.0.format.is_null() {
+            // What the protocol says NULL means.
+            return Cow::Borrowed("B");
+        }
+        // SAFETY: the protocol: a string that lives as long as the buffer.
+        unsafe { CStr::from_ptr(self.0.format) }.to_string_lossy()
+    }
+
+    fn dtype(&self) -> PyResult<DataType> {
+        let (format, itemsize) = (self.format(), self.0.itemsize);
+        let unfit = match buffer_format::dtype(&format, itemsize.max(0) as usize) {
+            Ok(dtype) => return Ok(dtype),
+            Err(unfit) => unfit,
+        };
+        Err(PyBufferError::new_err(match unfit {
+            Unfit::ByteOrder => format!(
+                "the buffer's elements ('{format}') are not in this machine's byte order, which a \
+                 tensor cannot express; swap them first, for example with \
+                 a.astype(a.dtype.newbyteorder('='))"
+            ),
+            Unfit::NoNumber => format!(
+                "the buffer's format '{format}' is no boolean, integer, float or complex number; \
+                 convert the elements to one first"
+            ),
+            Unfit::Size(size) => format!(
+                "the buffer's format '{format}' says {size} bytes, but its itemsize is {itemsize}; \
+                 the exporter must make them agree"
+            ),
+        }))
+    }
+
+    fn into_tensor(self) -> PyResult<Tensor> {
+        const MAX_NDIM: usize = ffi::PyBUF_MAX_NDIM;
+        let dtype = self.dtype()?;
+        let itemsize = dtype.itemsize() as isize;
+        let ndim = usize::try_from(self.0.ndim).ok().filter(|&ndim| ndim <= MAX_NDIM);
+        let Some(ndim) = ndim else {
+            return Err(PyBufferError::new_err(format!(
+                "the buffer has {} dimensions; 0 to {MAX_NDIM} are allowed",
+                self.0.ndim
+            )));
+        };
+        if let Some(suboffsets) = self.numbers(self.0.suboffsets, ndim)
+            && suboffsets.iter().any(|&suboffset| suboffset >= 0)
+        {
+            return Err(PyBufferError::new_err(
+                "the buffer has suboffsets: its elements are behind pointers, which a tensor cannot \
+                 express; copy it to one piece of memory first, for example with bytes()",
+            ));
+        }
+        let (mut shape, mut strides) = ([0_isize; MAX_NDIM], [0_isize; MAX_NDIM]);
+        match self.numbers(self.0.shape, ndim) {
+            Some(extents) => shape[..ndim].copy_from_slice(extents),
+            None if ndim == 1 => shape[0] = self.0.len / itemsize,
+            None if ndim == 0 => {}
+            None => return Err(PyBufferError::new_err("the buffer has dimensions but no shape")),
+        }
+        let byte_strides = self.numbers(self.0.strides, ndim);
+        for (axis, &stride) in byte_strides.unwrap_or_default().iter().enumerate() {
+            if stride % itemsize != 0 && shape[axis] > 1 {
+                return Err(PyBufferError::new_err(format!(
+                    "the buffer's stride of {stride} bytes on axis {axis} is no multiple of its \
+                     {itemsize} byte elements, which a tensor cannot express; copy it first"
+                )));
+            }
+            strides[axis] = stride / itemsize;
+        }
+        let parts = RawParts {
+            access: if self.0.readonly == 0 { Access::Shared } else { Access::ReadOnly },
+            ..RawParts::new(self.0.buf, dtype)
+        };
+        let strides = byte_strides.map(|_| &strides[..ndim]);
+        // SAFETY: the protocol: the memory of the described elements stays valid, and in place,
+        // until the buffer is released, which the owner does when dropped. That nobody writes while
+        // a view is alive is promised by the program (see the crate documentation).
+        unsafe { Tensor::from_raw_parts(self, parts, &shape[..ndim], strides) }.map_err(to_py_err)
+    }
+}
+
+/// Imports an object that lends a buffer; `None` for one that does not.
+pub(super) fn import(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Option<Imported>> {
+    // SAFETY: attached; an object.
+    if unsafe { ffi::PyObject_CheckBuffer(object.as_ptr()) } == 0 {
+        return Ok(None);
+    }
+    if let Some((device_type, id)) = wanted.device.filter(|&device| device != (1, 0)) {
+        return Err(PyBufferError::new_err(format!(
+            "a buffer is on the CPU and cannot be imported on device ({device_type}, {id})"
+        )));
+    }
+    let tensor = Buffer::get(object)?.into_tensor()?;
+    Ok(Some(Imported { tensor, protocol: Protocol::Buffer, copied: false }))
+}

@@ -1,0 +1,258 @@
+//! DLPack for Python: `__dlpack__` and `__dlpack_device__`, as a consumer and as a producer.
+//!
+//! Source: the array API standard 2024.12 and the Python specification of DLPack.
+
+use std::sync::Arc;
+
+use dlbridge::sys::{self, DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
+use dlbridge::{Device, DeviceType, Error, Tensor};
+use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBool, PyCapsule, PyDict, PyInt, PyTuple};
+
+use super::{Imported, Protocol, Wanted};
+use crate::capsule::{self, Taken};
+use crate::error::to_py_err;
+
+/// The `max_version` that a producer is asked for.
+fn max_version(py: Python<'_>) -> PyResult<&Bound<'_, PyTuple>> {
+    static VERSION: PyOnceLock<Py<PyTuple>> = PyOnceLock::new();
+    let make = || Ok((DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION).into_pyobject(py)?.unbind());
+    VERSION.get_or_try_init(py, make).map(|version| version.bind(py))
+}
+
+/// Imports an object that has `__dlpack__`; `None` for one that has not.
+pub(super) fn import(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Option<Imported>> {
+    let py = object.py();
+    let Some(method) = object.getattr_opt(intern!(py, "__dlpack__"))? else { return Ok(None) };
+    let claimed = claimed_device(object)?;
+    let capsule = capsule::expect(ask(&method, claimed, wanted)?, object)?;
+    let Taken { tensor, versioned } = capsule::take(&capsule)?;
+    let found = tensor.device();
+    // A producer that moves the data to the wanted device answers for that one.
+    let agreed = match wanted.device {
+        Some((device_type, id)) => Some(device(device_type, id)),
+        None => claimed,
+    };
+    if let Some(agreed) = agreed.filter(|&agreed| agreed != found) {
+        return Err(PyBufferError::new_err(format!(
+            "the producer was to give a tensor on {agreed}, but gave one on {found}; its \
+             __dlpack_device__ and __dlpack__ must agree"
+        )));
+    }
+    Ok(Some(Imported {
+        copied: tensor.flags() & sys::DLPACK_FLAG_BITMASK_IS_COPIED != 0,
+        protocol: if versioned { Protocol::Dlpack } else { Protocol::LegacyDlpack },
+        tensor,
+    }))
+}
+
+fn device(device_type: i32, id: i32) -> Device {
+    Device::new(DeviceType::from_code(device_type), id)
+}
+
+/// What `__dlpack_device__` says. Some producers have no such method, and one says `None` for the
+/// number of the CPU.
+fn claimed_device(object: &Bound<'_, PyAny>) -> PyResult<Option<Device>> {
+    let py = object.py();
+    let Some(method) = object.getattr_opt(intern!(py, "__dlpack_device__"))? else {
+        return Ok(None);
+    };
+    let (device_type, id): (i32, Option<i32>) = method.call0()?.extract()?;
+    Ok(Some(device(device_type, id.unwrap_or(0))))
+}
+
+/// The stream to ask for: on CUDA and ROCm the default one, whose work all later work waits for. A
+/// producer that is not asked may not synchronise at all.
+fn stream_for(claimed: Option<Device>) -> Option<i32> {
+    match claimed?.device_type() {
+        DeviceType::CUDA | DeviceType::CUDA_MANAGED => Some(1),
+        DeviceType::ROCM => Some(0),
+        _ => None,
+    }
+}
+
+/// Calls `__dlpack__`: first with all keywords, then with those that producers know which are older
+/// than versioned capsules.
+fn ask<'py>(
+    method: &Bound<'py, PyAny>,
+    claimed: Option<Device>,
+    wanted: &Wanted,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = method.py();
+    let old_keywords = PyDict::new(py);
+    if let Some(stream) = stream_for(claimed) {
+        old_keywords.set_item(intern!(py, "stream"), stream)?;
+    }
+    let keywords = old_keywords.copy()?;
+    keywords.set_item(intern!(py, "max_version"), max_version(py)?)?;
+    if let Some(device) = wanted.device {
+        keywords.set_item(intern!(py, "dl_device"), device)?;
+    }
+    if wanted.no_copy {
+        keywords.set_item(intern!(py, "copy"), false)?;
+    }
+    match method.call((), Some(&keywords)) {
+        Err(error) if is_unknown_keyword(&error, py) => {
+            let elsewhere = wanted
+                .device
+                .is_some_and(|(device_type, id)| claimed != Some(device(device_type, id)));
+            if elsewhere || wanted.no_copy {
+                return Err(PyBufferError::new_err(format!(
+                    "the producer's __dlpack__ does not know the keywords dl_device and copy, so it \
+                     cannot promise {}; leave that out",
+                    if elsewhere { "the device" } else { "not to copy" }
+                )));
+            }
+            method.call((), Some(&old_keywords))
+        }
+        answer => answer,
+    }
+}
+
+/// Whether a call failed because the callee does not know a keyword, and not inside of it.
+///
+/// Python refuses unknown keywords before the callee's first line, so there is no traceback. Where
+/// there is one, the callee may have passed our keywords on to somebody who does not know them:
+/// then the message names one.
+fn is_unknown_keyword(error: &PyErr, py: Python<'_>) -> bool {
+    if !error.get_type(py).is(py.get_type::<PyTypeError>()) {
+        return false;
+    }
+    let message = error.value(py).to_string();
+    let complains = [
+        "keyword argument",
+        "takes no arguments",
+        "positional argument",
+        "incompatible function arguments",
+    ]
+    .iter()
+    .any(|phrase| message.contains(phrase));
+    let names_ours =
+        ["max_version", "dl_device", "copy", "stream"].iter().any(|name| message.contains(name));
+    complains && (error.traceback(py).is_none() || names_ours)
+}
+
+/// The keywords of a call of `__dlpack__`, as they came.
+pub(crate) struct Request<'a, 'py> {
+    pub(crate) stream: Option<&'a Bound<'py, PyAny>>,
+    pub(crate) max_version: Option<&'a Bound<'py, PyAny>>,
+    pub(crate) dl_device: Option<&'a Bound<'py, PyAny>>,
+    pub(crate) copy: Option<&'a Bound<'py, PyAny>>,
+}
+
+/// Answers a call of `__dlpack__`.
+///
+/// The capsule is versioned if the consumer understands version 1 or later. With `copy=None` a copy
+/// is made only where lending is impossible: read-only data for a consumer of legacy capsules, or
+/// host-accessible memory of another device asked for on the CPU.
+pub(crate) fn export<'py>(
+    py: Python<'py>,
+    tensor: &Arc<Tensor>,
+    request: &Request<'_, 'py>,
+) -> PyResult<Bound<'py, PyCapsule>> {
+    let versioned = request.max_version.map(|v| major(v)).transpose()?.is_some_and(|v| v >= 1);
+    let copy = request.copy.map(expect_bool).transpose()?;
+    check_stream(tensor.device(), request.stream)?;
+    let moved = match request.dl_device {
+        Some(asked) => must_move(tensor.device(), expect_device(asked)?)?,
+        None => false,
+    };
+    let inexpressible = !versioned && tensor.is_read_only();
+    if copy == Some(true) || moved || inexpressible {
+        if copy == Some(false) {
+            return Err(match inexpressible {
+                true => to_py_err(Error::LegacyReadOnly),
+                false => PyBufferError::new_err(format!(
+                    "moving the data from {} to the CPU needs a copy; leave out copy=False",
+                    tensor.device()
+                )),
+            });
+        }
+        return give(py, tensor.to_copy().map_err(to_py_err)?, versioned);
+    }
+    match versioned {
+        // SAFETY: just lent, and given to the capsule alone.
+        true => unsafe { capsule::versioned(py, tensor.lend()) },
+        // SAFETY: as above.
+        false => unsafe { capsule::legacy(py, tensor.lend_legacy().map_err(to_py_err)?) },
+    }
+}
+
+/// A capsule that owns the tensor.
+fn give(py: Python<'_>, tensor: Tensor, versioned: bool) -> PyResult<Bound<'_, PyCapsule>> {
+    if versioned {
+        // SAFETY: a tensor of ours, given to the capsule alone.
+        return unsafe { capsule::versioned(py, tensor.into_raw()) };
+    }
+    let managed = tensor.into_raw_legacy().map_err(|(_, error)| to_py_err(error))?;
+    // SAFETY: as above.
+    unsafe { capsule::legacy(py, managed) }
+}
+
+/// The major version of a `max_version`.
+fn major(max_version: &Bound<'_, PyAny>) -> PyResult<i64> {
+    let wrong =
+        || wrong_type("max_version", "None or a tuple of two integers like (1, 3)", max_version);
+    let tuple = max_version.cast::<PyTuple>().map_err(|_| wrong())?;
+    let (major, _minor) = tuple.extract::<(i64, i64)>().map_err(|_| wrong())?;
+    Ok(major)
+}
+
+fn expect_bool(copy: &Bound<'_, PyAny>) -> PyResult<bool> {
+    match copy.cast::<PyBool>() {
+        Ok(copy) => Ok(copy.is_true()),
+        Err(_) => Err(wrong_type("copy", "None, True or False", copy)),
+    }
+}
+
+pub(crate) fn expect_device(dl_device: &Bound<'_, PyAny>) -> PyResult<Device> {
+    let wrong =
+        || wrong_type("dl_device", "None or a tuple of two integers like (1, 0)", dl_device);
+    let tuple = dl_device.cast::<PyTuple>().map_err(|_| wrong())?;
+    let (device_type, id) = tuple.extract::<(i32, i32)>().map_err(|_| wrong())?;
+    Ok(device(device_type, id))
+}
+
+fn wrong_type(argument: &str, expected: &str, found: &Bound<'_, PyAny>) -> PyErr {
+    match found.repr() {
+        Ok(repr) => PyTypeError::new_err(format!("{argument} must be {expected}, not {repr}")),
+        Err(error) => error,
+    }
+}
+
+/// Whether the data must be copied to get to the device asked for.
+fn must_move(ours: Device, asked: Device) -> PyResult<bool> {
+    if asked == ours {
+        return Ok(false);
+    }
+    if asked == Device::CPU && ours.device_type().is_host_accessible() {
+        return Ok(true);
+    }
+    Err(PyBufferError::new_err(format!(
+        "the data is on {ours} and cannot be exported to {asked}; ask for {ours}, or move it first"
+    )))
+}
+
+/// Refuses a stream that the data is not, and cannot be, synchronised with.
+///
+/// Data on CUDA and ROCm was imported in the order of the default stream; see `stream_for`.
+fn check_stream(ours: Device, stream: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+    let Some(stream) = stream else { return Ok(()) };
+    let Ok(number) = stream.cast::<PyInt>().map(|s| s.extract::<i64>()) else {
+        return Err(wrong_type("stream", "None or an integer", stream));
+    };
+    let default = stream_for(Some(ours)).map(i64::from);
+    match number {
+        Ok(number) if number == -1 || Some(number) == default => Ok(()),
+        _ if default.is_none() => Err(PyValueError::new_err(format!(
+            "stream must be None for data on {ours}, which has no streams; got {stream}"
+        ))),
+        _ => Err(PyBufferError::new_err(format!(
+            "the data on {ours} is in the order of its default stream and cannot be synchronised \
+             with stream {stream}; pass stream=None, or -1 and synchronise yourself"
+        ))),
+    }
+}

@@ -1,0 +1,110 @@
+//! The doors: one file per protocol, import and export together; and the ladder that tries them.
+
+mod buffer;
+mod buffer_format;
+mod dlpack;
+
+use dlbridge::Tensor;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+
+pub(crate) use dlpack::{Request, export};
+
+use crate::PyTensor;
+
+/// The door through which a tensor came.
+///
+/// ```
+/// use dlbridge_pyo3::Protocol;
+///
+/// assert_eq!(Protocol::LegacyDlpack.name(), "dlpack-legacy");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Protocol {
+    /// `__dlpack__`, answered with a versioned capsule.
+    Dlpack,
+    /// `__dlpack__`, answered with a legacy capsule, which cannot say whether data is read-only.
+    LegacyDlpack,
+    /// The buffer protocol.
+    Buffer,
+}
+
+impl Protocol {
+    /// The name that Python sees.
+    ///
+    /// ```
+    /// assert_eq!(dlbridge_pyo3::Protocol::Buffer.name(), "buffer");
+    /// ```
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Dlpack => "dlpack",
+            Self::LegacyDlpack => "dlpack-legacy",
+            Self::Buffer => "buffer",
+        }
+    }
+}
+
+/// A tensor out of a Python object, with what is known of how it came.
+pub(crate) struct Imported {
+    pub(crate) tensor: Tensor,
+    pub(crate) protocol: Protocol,
+    /// Whether the producer says that it made a copy.
+    pub(crate) copied: bool,
+}
+
+/// Imports any Python object that speaks DLPack or the buffer protocol, without a copy.
+///
+/// # Errors
+/// `TypeError` for an object that speaks neither; `BufferError` for data that breaks the
+/// specification or that a tensor cannot express; whatever the producer raises.
+///
+/// ```no_run
+/// use pyo3::prelude::*;
+///
+/// #[pyfunction]
+/// fn ndim(x: &Bound<'_, PyAny>) -> PyResult<usize> {
+///     Ok(dlbridge_pyo3::import(x)?.ndim())
+/// }
+/// ```
+pub fn import(object: &Bound<'_, PyAny>) -> PyResult<Tensor> {
+    if let Ok(tensor) = object.cast::<PyTensor>() {
+        return tensor.get().alias();
+    }
+    Ok(by_ladder(object, &Wanted::default())?.tensor)
+}
+
+/// What the caller asks of a producer.
+#[derive(Default)]
+pub(crate) struct Wanted {
+    /// That the producer makes no copy, or says why it must.
+    pub(crate) no_copy: bool,
+    /// That the data is on this device, by type and id.
+    pub(crate) device: Option<(i32, i32)>,
+}
+
+/// Tries one door after the other.
+pub(crate) fn by_ladder(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Imported> {
+    if let Some(imported) = dlpack::import(object, wanted)? {
+        return Ok(imported);
+    }
+    if let Some(imported) = buffer::import(object, wanted)? {
+        return Ok(imported);
+    }
+    Err(no_door(object, "__dlpack__ or the buffer protocol"))
+}
+
+/// Imports through `__dlpack__` alone.
+pub(crate) fn by_dlpack(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Imported> {
+    dlpack::import(object, wanted)?.ok_or_else(|| no_door(object, "__dlpack__"))
+}
+
+fn no_door(object: &Bound<'_, PyAny>, looked_for: &str) -> PyErr {
+    match object.get_type().fully_qualified_name() {
+        Ok(name) => PyTypeError::new_err(format!(
+            "'{name}' object speaks no exchange protocol: looked for {looked_for}; convert it with \
+             numpy.asarray first"
+        )),
+        Err(error) => error,
+    }
+}

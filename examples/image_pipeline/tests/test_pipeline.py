@@ -1,0 +1,146 @@
+"""The pipeline on its shipped picture: what is lent, what is written, what is refused."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+from pathlib import Path
+
+import image_pipeline
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+EXAMPLE = Path(__file__).resolve().parent.parent
+PICTURE = EXAMPLE / "assets" / "landscape.png"
+
+Pixels = npt.NDArray[np.uint8]
+
+
+def decoded(path: Path) -> Pixels:
+    """The pixels of a picture, in the memory that Rust decoded it to."""
+    return np.asarray(np.from_dlpack(image_pipeline.load(path)), np.uint8, copy=False)
+
+
+@pytest.fixture
+def pixels() -> Pixels:
+    """The shipped picture, lent to NumPy by the tensor that Rust made of it."""
+    return decoded(PICTURE)
+
+
+def test_numpy_works_on_the_memory_of_the_tensor() -> None:
+    picture = image_pipeline.load(PICTURE)
+    first, second = np.from_dlpack(picture), np.from_dlpack(picture)
+    assert first.shape == (320, 480, 3)
+    assert first.dtype == np.uint8
+    assert picture.address == first.ctypes.data == second.ctypes.data
+    first[0, 0] = 1, 2, 3
+    assert second[0, 0].tolist() == [1, 2, 3]
+    assert not picture.copied
+
+
+def test_the_pixels_outlive_the_tensor() -> None:
+    picture = image_pipeline.load(PICTURE)
+    array = np.from_dlpack(picture)
+    total = int(array.sum())
+    del picture
+    gc.collect()
+    assert int(array.sum()) == total
+
+
+def test_saving_reads_the_lent_memory(pixels: Pixels, tmp_path: Path) -> None:
+    pixels[10:20, 30:40] = 255, 0, 128
+    path = tmp_path / "out.png"
+    assert image_pipeline.save(pixels, path) == pixels.ctypes.data
+    assert np.array_equal(decoded(path), pixels)
+
+
+def test_a_tensor_can_be_saved_itself(tmp_path: Path) -> None:
+    picture = image_pipeline.load(PICTURE)
+    image_pipeline.save(picture, tmp_path / "out.png")
+    again = decoded(tmp_path / "out.png")
+    assert np.array_equal(again, np.from_dlpack(picture))
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        np.s_[::-1],
+        np.s_[:, ::-1],
+        np.s_[..., ::-1],
+        np.s_[5:200, 17:63],
+        np.s_[::3, ::2],
+        np.s_[:1, :1],
+    ],
+)
+def test_any_strides_are_written_right(
+    pixels: Pixels, tmp_path: Path, part: tuple[slice, ...]
+) -> None:
+    view = pixels[part]
+    assert image_pipeline.save(view, tmp_path / "out.png") == view.ctypes.data
+    assert np.array_equal(decoded(tmp_path / "out.png"), view)
+
+
+def test_axes_in_another_order_are_written_right(pixels: Pixels, tmp_path: Path) -> None:
+    turned = pixels.transpose(1, 0, 2)
+    image_pipeline.save(turned, tmp_path / "out.png")
+    assert np.array_equal(decoded(tmp_path / "out.png"), turned)
+
+
+def test_read_only_pixels_can_be_saved(pixels: Pixels, tmp_path: Path) -> None:
+    pixels.flags.writeable = False
+    assert image_pipeline.save(pixels, tmp_path / "out.png") == pixels.ctypes.data
+
+
+@pytest.mark.parametrize(
+    ("wrong", "found"),
+    [
+        (np.zeros((4, 5, 3)), "float64"),
+        (np.zeros((4, 5, 3), np.int8), "int8"),
+        (np.zeros((4, 5), np.uint8), "[4, 5]"),
+        (np.zeros((4, 5, 4), np.uint8), "[4, 5, 4]"),
+        (np.zeros((3, 4, 5), np.uint8), "[3, 4, 5]"),
+    ],
+)
+def test_wrong_pixels_are_refused_in_plain_words(
+    wrong: npt.NDArray[np.generic], found: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match="uint8 .* \\[height, width, 3\\]") as refusal:
+        image_pipeline.save(wrong, tmp_path / "out.png")
+    assert found in str(refusal.value)
+    assert not (tmp_path / "out.png").exists()
+
+
+def test_what_is_no_tensor_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TypeError):
+        image_pipeline.save("pixels", tmp_path / "out.png")
+
+
+def test_files_that_cannot_be_used_are_named(pixels: Pixels, tmp_path: Path) -> None:
+    missing = tmp_path / "missing.png"
+    with pytest.raises(FileNotFoundError, match="missing.png"):
+        image_pipeline.load(missing)
+    text = tmp_path / "text.png"
+    text.write_text("no picture")
+    with pytest.raises(ValueError, match="text.png"):
+        image_pipeline.load(text)
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        image_pipeline.save(pixels, tmp_path / "nowhere" / "out.png")
+
+
+def test_the_whole_run(tmp_path: Path) -> None:
+    command = [sys.executable, str(EXAMPLE / "run.py"), "--out", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+    before = decoded(tmp_path / "before.png")
+    after = decoded(tmp_path / "after.png")
+    assert np.array_equal(before, decoded(PICTURE))
+    assert np.abs(after.astype(int) - before).mean() > 5
+
+    hops = [line for line in done.stdout.splitlines() if " -> " in line and "0x" in line]
+    assert len(hops) >= 2
+    addresses = {line.split("0x")[1].split()[0] for line in hops}
+    assert len(addresses) == 1
+    assert all(line.split("0x")[1].split()[1] == "0" for line in hops)

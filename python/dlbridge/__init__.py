@@ -1,0 +1,14 @@
+"""Tensors from any library to any other, without a copy.
+
+``asdlpack(obj)`` takes whatever speaks DLPack or the buffer protocol and returns a
+:class:`Tensor` over the same memory, which the ``from_dlpack`` of every framework takes.
+
+>>> import dlbridge
+>>> t = dlbridge.asdlpack(bytearray(b"abc"))
+>>> t.shape, t.dtype, t.device, t.readonly, t.protocol
+((3,), 'uint8', 'cpu', False, 'buffer')
+"""
+
+from dlbridge._core import Tensor, __version__, asdlpack, from_dlpack
+
+__all__ = ["Tensor", "__version__", "asdlpack", "from_dlpack"]
