@@ -116,7 +116,7 @@ def verdict(framework: Framework, lent: int, taken: int) -> tuple[str, bool]:
     if taken == lent:
         return "same address", True
     if lent % framework.alignment != 0:
-        return f"copied (data not {framework.alignment}-byte aligned)", True
+        return f"copied by it (data not {framework.alignment}-byte aligned)", True
     return "COPIED", False
 
 

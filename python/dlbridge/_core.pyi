@@ -1,5 +1,6 @@
-from types import CapsuleType
 from typing import Any, Protocol, final
+
+from typing_extensions import CapsuleType
 
 __all__ = ["Tensor", "__version__", "asdlpack", "from_dlpack"]
 

@@ -73,3 +73,7 @@ pub use tensor::Tensor;
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+#[cfg(all(doctest, feature = "ndarray"))]
+#[doc = include_str!("../../../README.md")]
+struct ProjectReadme;

@@ -13,7 +13,11 @@ import numpy.typing as npt
 import pytest
 
 EXAMPLE = Path(__file__).resolve().parent.parent
-PICTURE = EXAMPLE / "assets" / "landscape.png"
+sys.path.insert(0, str(EXAMPLE))
+import interop  # noqa: E402
+import run  # noqa: E402
+
+PICTURE = interop.PICTURE
 
 Pixels = npt.NDArray[np.uint8]
 
@@ -127,6 +131,44 @@ def test_files_that_cannot_be_used_are_named(pixels: Pixels, tmp_path: Path) -> 
         image_pipeline.load(text)
     with pytest.raises(FileNotFoundError, match="nowhere"):
         image_pipeline.save(pixels, tmp_path / "nowhere" / "out.png")
+
+
+def test_a_copy_does_not_pass_for_sharing(
+    capsys: pytest.CaptureFixture[str], pixels: Pixels
+) -> None:
+    hop = run.Hop("there", lent=0x1000, taken=0x2000, said=False, exchange=lambda: None)
+    assert hop.copied
+    run.print_hops([hop], pixels)
+    printed = capsys.readouterr().out
+    assert f"  {pixels.nbytes}  " in printed
+    assert "NOT SHARED: there copied the pixels from 0x1000 to 0x2000" in printed
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signals")
+def test_a_framework_that_crashes_is_a_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "paddle.py").write_text("import os; os.abort()")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    row = interop.run_probe("paddle")
+    assert (row.out, row.good) == ("crashed (SIGABRT)", False)
+
+
+def test_a_framework_that_cannot_be_imported_is_a_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "paddle.py").write_text("raise ImportError('half installed')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    row = interop.run_probe("paddle")
+    assert (row.out, row.good) == ("failed: ImportError: half installed", False)
+
+
+def test_a_framework_that_hangs_is_a_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "paddle.py").write_text("import time; time.sleep(60)")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(interop, "SECONDS", 1)
+    row = interop.run_probe("paddle")
+    assert (row.out, row.good) == ("no answer in 1 s", False)
 
 
 def test_the_whole_run(tmp_path: Path) -> None:

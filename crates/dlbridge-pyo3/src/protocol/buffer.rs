@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::ffi::CStr;
+use std::ptr::NonNull;
 use std::slice;
 
 use dlbridge::{Access, DataType, RawParts, Tensor};
@@ -17,21 +18,24 @@ use super::{Imported, Protocol, Wanted};
 use crate::error::to_py_err;
 use crate::pending::keeping_pending;
 
-/// A buffer that is locked by us. Boxed, because its fields may point into it.
-struct Buffer(Box<ffi::Py_buffer>);
+/// A buffer that is locked by us: a struct out of a `Box`, which stays where it is because its
+/// fields may point into it.
+struct Buffer(NonNull<ffi::Py_buffer>);
 
 // SAFETY: released attached only (`drop`), and read before it becomes an owner.
 unsafe impl Send for Buffer {}
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        // Without an interpreter there is nothing to give the buffer back to.
+        // Without an interpreter there is nothing to give the buffer back to, and it is left alone.
         Python::try_attach(|py| {
             // A producer may run Python code when its buffer is released.
             keeping_pending(py, || {
                 // SAFETY: attached; filled by `PyObject_GetBuffer`, and released once.
-                unsafe { ffi::PyBuffer_Release(&mut *self.0) }
+                unsafe { ffi::PyBuffer_Release(self.0.as_ptr()) }
             });
+            // SAFETY: out of a box (`get`), and not used after this.
+            drop(unsafe { Box::from_raw(self.0.as_ptr()) });
         });
     }
 }
@@ -40,13 +44,22 @@ impl Buffer {
     /// Locks the buffer of an object, with everything that it may have: format, shape, strides,
     /// suboffsets; read-only if need be.
     fn get(object: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let mut buffer = Box::new(ffi::Py_buffer::new());
+        let buffer = NonNull::from(Box::leak(Box::new(ffi::Py_buffer::new())));
         // SAFETY: attached; an object, and a struct to fill.
-        match unsafe { ffi::PyObject_GetBuffer(object.as_ptr(), &mut *buffer, ffi::PyBUF_FULL_RO) }
-        {
-            0 => Ok(Self(buffer)),
-            _ => Err(PyErr::fetch(object.py())),
+        let result = unsafe {
+            ffi::PyObject_GetBuffer(object.as_ptr(), buffer.as_ptr(), ffi::PyBUF_FULL_RO)
+        };
+        if result == 0 {
+            return Ok(Self(buffer));
         }
+        // SAFETY: the box from above, which was not filled.
+        drop(unsafe { Box::from_raw(buffer.as_ptr()) });
+        Err(PyErr::fetch(object.py()))
+    }
+
+    fn fields(&self) -> &ffi::Py_buffer {
+        // SAFETY: filled in `get`, and nobody writes it while it is locked.
+        unsafe { self.0.as_ref() }
     }
 
     /// An array of `ndim` numbers that the buffer points at.
@@ -56,16 +69,16 @@ impl Buffer {
     }
 
     fn format(&self) -> Cow<'_, str> {
-        if self.0.format.is_null() {
+        if self.fields().format.is_null() {
             // What the protocol says NULL means.
             return Cow::Borrowed("B");
         }
         // SAFETY: the protocol: a string that lives as long as the buffer.
-        unsafe { CStr::from_ptr(self.0.format) }.to_string_lossy()
+        unsafe { CStr::from_ptr(self.fields().format) }.to_string_lossy()
     }
 
     fn dtype(&self) -> PyResult<DataType> {
-        let (format, itemsize) = (self.format(), self.0.itemsize);
+        let (format, itemsize) = (self.format(), self.fields().itemsize);
         let unfit = match buffer_format::dtype(&format, itemsize.max(0) as usize) {
             Ok(dtype) => return Ok(dtype),
             Err(unfit) => unfit,
@@ -89,16 +102,16 @@ impl Buffer {
 
     fn into_tensor(self) -> PyResult<Tensor> {
         const MAX_NDIM: usize = ffi::PyBUF_MAX_NDIM;
-        let dtype = self.dtype()?;
+        let (fields, dtype) = (self.fields(), self.dtype()?);
         let itemsize = dtype.itemsize() as isize;
-        let ndim = usize::try_from(self.0.ndim).ok().filter(|&ndim| ndim <= MAX_NDIM);
+        let ndim = usize::try_from(fields.ndim).ok().filter(|&ndim| ndim <= MAX_NDIM);
         let Some(ndim) = ndim else {
             return Err(PyBufferError::new_err(format!(
                 "the buffer has {} dimensions; 0 to {MAX_NDIM} are allowed",
-                self.0.ndim
+                fields.ndim
             )));
         };
-        if let Some(suboffsets) = self.numbers(self.0.suboffsets, ndim)
+        if let Some(suboffsets) = self.numbers(fields.suboffsets, ndim)
             && suboffsets.iter().any(|&suboffset| suboffset >= 0)
         {
             return Err(PyBufferError::new_err(
@@ -107,13 +120,13 @@ impl Buffer {
             ));
         }
         let (mut shape, mut strides) = ([0_isize; MAX_NDIM], [0_isize; MAX_NDIM]);
-        match self.numbers(self.0.shape, ndim) {
+        match self.numbers(fields.shape, ndim) {
             Some(extents) => shape[..ndim].copy_from_slice(extents),
-            None if ndim == 1 => shape[0] = self.0.len / itemsize,
+            None if ndim == 1 => shape[0] = fields.len / itemsize,
             None if ndim == 0 => {}
             None => return Err(PyBufferError::new_err("the buffer has dimensions but no shape")),
         }
-        let byte_strides = self.numbers(self.0.strides, ndim);
+        let byte_strides = self.numbers(fields.strides, ndim);
         for (axis, &stride) in byte_strides.unwrap_or_default().iter().enumerate() {
             if stride % itemsize != 0 && shape[axis] > 1 {
                 return Err(PyBufferError::new_err(format!(
@@ -124,8 +137,8 @@ impl Buffer {
             strides[axis] = stride / itemsize;
         }
         let parts = RawParts {
-            access: if self.0.readonly == 0 { Access::Shared } else { Access::ReadOnly },
-            ..RawParts::new(self.0.buf, dtype)
+            access: if fields.readonly == 0 { Access::Shared } else { Access::ReadOnly },
+            ..RawParts::new(fields.buf, dtype)
         };
         let strides = byte_strides.map(|_| &strides[..ndim]);
         // SAFETY: the protocol: the memory of the described elements stays valid, and in place,
