@@ -45,7 +45,7 @@ fn all(steps: &mut Steps, workplace: &Workplace, options: &Options) -> Option<()
     lint(steps, workplace);
     let venv = steps.run(".venv", || Venv::ready(workplace))?;
     lint_and_document_with_python(steps, &venv);
-    steps.run("rust-version", || process::run(venv.python().arg("xtask/msrv.py")));
+    steps.try_run("the oldest Rust", || oldest_rust(workplace, &venv));
     steps.run("no_std", || without_std(workplace));
     rust_tests(steps, workplace, &venv);
     if !options.quick {
@@ -107,6 +107,31 @@ fn lint_and_document_with_python(steps: &mut Steps, venv: &Venv<'_>) {
         let mut doc = venv.cargo(&["doc", "--no-deps", "--workspace", "--all-features"]);
         process::run(doc.env("RUSTDOCFLAGS", "-D warnings"))
     });
+}
+
+/// Whether everything compiles with the Rust that the workspace declares as its oldest.
+fn oldest_rust(workplace: &Workplace, venv: &Venv<'_>) -> Result<Finished> {
+    let manifest = fs::read_to_string(workplace.root.join("Cargo.toml")).unwrap_or_default();
+    let declared = manifest.lines().find_map(|line| line.strip_prefix("rust-version = "));
+    let oldest = declared.map(|version| version.trim_matches('"')).ok_or("no rust-version")?;
+    let toolchain = format!("+{oldest}");
+    let has_it = || process::succeeds(&mut workplace.cargo(&[&toolchain, "--version"]));
+    let add = ["toolchain", "install", oldest, "--profile", "minimal", "--no-self-update"];
+    if !has_it() && in_ci() {
+        // Where it cannot be had, the notice below says so.
+        let _ = process::run(workplace.command("rustup").args(add));
+    }
+    if !has_it() {
+        return Ok(Finished::Notice(format!(
+            "Rust {oldest} is not installed, so nothing was compiled with it; `rustup {}` adds it",
+            add.join(" ")
+        )));
+    }
+    // In a directory of its own: two compilers in one would rebuild everything at each turn.
+    let target = workplace.target.join("oldest");
+    let mut check = venv.cargo(&[&toolchain, "check", "--workspace", "--all-features"]);
+    process::run(check.arg("--target-dir").arg(target))?;
+    Ok(Finished::Passed)
 }
 
 fn without_std(workplace: &Workplace) -> Result<()> {

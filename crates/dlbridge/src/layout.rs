@@ -74,17 +74,21 @@ pub(crate) fn byte_extent(
     dtype: DataType,
     padded: bool,
 ) -> Result<ByteExtent> {
-    let bits = if dtype.is_subbyte() && !padded {
-        i128::from(dtype.element_bits())
+    let ElementExtent { lowest, highest } = extent;
+    let (start, end) = if dtype.is_subbyte() && !padded {
+        let bits = i128::from(dtype.element_bits());
+        // At most 2^63 * 2^24: no overflow in 128 bits.
+        let start = (i128::from(lowest) * bits).div_euclid(8);
+        let end = (i128::from(highest) * bits + bits + 7).div_euclid(8);
+        (isize::try_from(start).ok(), isize::try_from(end).ok())
     } else {
-        // A `usize` of at most 255 * 65535 bits.
-        dtype.itemsize() as i128 * 8
+        let bytes = dtype.itemsize() as isize;
+        let scaled = |element: i64| isize::try_from(element).ok()?.checked_mul(bytes);
+        (scaled(lowest), scaled(highest).and_then(|last| last.checked_add(bytes)))
     };
-    // At most 2^63 * 2^24: no overflow in 128 bits.
-    let start = (i128::from(extent.lowest) * bits).div_euclid(8);
-    let end = (i128::from(extent.highest) * bits + bits + 7).div_euclid(8);
-    isize::try_from(end - start).map_err(|_| Error::TooLarge)?;
-    Ok(ByteExtent { start: start as isize, end: end as isize })
+    let (Some(start), Some(end)) = (start, end) else { return Err(Error::TooLarge) };
+    end.checked_sub(start).ok_or(Error::TooLarge)?;
+    Ok(ByteExtent { start, end })
 }
 
 /// The number of bytes that adjacent elements take.
@@ -96,14 +100,14 @@ pub(crate) fn byte_count(elements: usize, dtype: DataType, padded: bool) -> u128
     }
 }
 
-/// Writes the strides of C order, the last axis fastest.
+/// Tells `write` the strides of C order, the last axis fastest.
 ///
 /// The shape must have passed [`element_count`]: then the product of all extents but the zeros
 /// fits, and with zeros counted as ones nothing overflows.
-pub(crate) fn write_c_strides(shape: &[i64], strides: &mut [i64]) {
+pub(crate) fn c_strides(shape: &[i64], mut write: impl FnMut(usize, i64)) {
     let mut stride = 1;
-    for (&extent, out) in shape.iter().zip(strides).rev() {
-        *out = stride;
+    for (axis, &extent) in shape.iter().enumerate().rev() {
+        write(axis, stride);
         stride *= extent.max(1);
     }
 }
@@ -282,7 +286,7 @@ mod tests {
     #[test]
     fn c_strides_survive_zero_extents() {
         let mut strides = [0; 3];
-        write_c_strides(&[2, 0, 3], &mut strides);
+        c_strides(&[2, 0, 3], |axis, stride| strides[axis] = stride);
         assert_eq!(strides, [3, 3, 1]);
     }
 

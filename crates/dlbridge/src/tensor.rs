@@ -7,10 +7,8 @@ use core::ptr::NonNull;
 
 use dlbridge_sys::{DLManagedTensor, DLManagedTensorVersioned};
 
-use crate::raw::{self, Access, Managed, Owner, RawParts};
-use crate::{
-    DataType, Device, Element, Error, MAX_NDIM, Result, TensorView, TensorViewMut, layout,
-};
+use crate::raw::{self, Access, Managed, Owner};
+use crate::{DataType, Device, Element, Error, Result, TensorView, TensorViewMut, layout};
 
 /// A tensor and whatever owns its memory: a Rust value, or the producer that lent it.
 ///
@@ -35,7 +33,7 @@ impl Tensor {
     ///
     /// # Errors
     /// [`Error::ElementCount`] unless the shape has as many elements as the owner;
-    /// [`Error::InvalidNdim`] for more than [`MAX_NDIM`] dimensions. The owner is dropped.
+    /// [`Error::InvalidNdim`] for more than [`MAX_NDIM`](crate::MAX_NDIM) dimensions. The owner is dropped.
     ///
     /// ```
     /// use dlbridge::Tensor;
@@ -57,7 +55,7 @@ impl Tensor {
     /// # Errors
     /// [`Error::StridesLength`] unless there are as many strides as dimensions;
     /// [`Error::OutOfBounds`] if an index would lead outside the owner's elements;
-    /// [`Error::InvalidNdim`] for more than [`MAX_NDIM`] dimensions; [`Error::TooLarge`] if sizes
+    /// [`Error::InvalidNdim`] for more than [`MAX_NDIM`](crate::MAX_NDIM) dimensions; [`Error::TooLarge`] if sizes
     /// overflow. The owner is dropped.
     ///
     /// ```
@@ -83,105 +81,6 @@ impl Tensor {
     /// If the items are arrays of no elements and their number overflows.
     pub(crate) fn from_whole<O: Owner>(owner: O) -> Self {
         Self(raw::from_whole(owner).expect("memory that exists has a size that fits"))
-    }
-
-    /// A tensor over memory that `owner` keeps alive: the door for adapters. Strides of C order
-    /// where none are given; extents and strides count elements.
-    ///
-    /// # Errors
-    /// Whatever is wrong with the parts. The owner is dropped.
-    ///
-    /// # Safety
-    /// - Until `owner` is dropped, on whatever thread, every element of the layout lies in one
-    ///   allocation on `parts.device`, valid for reads and, unless `parts.access` is
-    ///   [`Access::ReadOnly`], for writes. It stays valid when the owner moves.
-    /// - Nobody writes it while a view of the tensor is alive.
-    /// - With [`Access::Exclusive`], nobody but the holder of the tensor reads or writes it.
-    ///
-    /// ```
-    /// use dlbridge::{Access, DataType, RawParts, Tensor};
-    ///
-    /// let mut owner = vec![1.0_f32, 2.0, 3.0, 4.0];
-    /// let parts = RawParts {
-    ///     access: Access::Exclusive,
-    ///     ..RawParts::new(owner.as_mut_ptr().cast(), DataType::FLOAT32)
-    /// };
-    /// // SAFETY: the vector owns four floats, which stay where they are when it moves.
-    /// let tensor = unsafe { Tensor::from_raw_parts(owner, parts, &[2, 2], Some(&[1, 2])) }?;
-    /// assert_eq!(tensor.view::<f32>()?[[0, 1]], 3.0);
-    /// # Ok::<(), dlbridge::Error>(())
-    /// ```
-    pub unsafe fn from_raw_parts<O, S, T>(
-        owner: O,
-        parts: RawParts,
-        shape: &[S],
-        strides: Option<&[T]>,
-    ) -> Result<Self>
-    where
-        O: Send + 'static,
-        S: Copy + TryInto<i64>,
-        T: Copy + TryInto<i64>,
-    {
-        if shape.len() > MAX_NDIM {
-            return Err(Error::InvalidNdim { ndim: shape.len() as i64 });
-        }
-        // SAFETY: Data, Calm, Exclusive and Send are this function's contract.
-        unsafe { raw::from_raw_parts(owner, &parts, shape, strides) }.map(Self)
-    }
-
-    /// Takes over a versioned managed tensor from a C producer.
-    ///
-    /// All that can be checked is: version, pointers, number of dimensions, sizes and extents, the
-    /// width of the dtype. A tensor that this crate exported is recognised: its owner can be taken
-    /// out again. Shape and strides are copied, NULL strides become those of C order, and a byte
-    /// offset is added to the address where that is one.
-    ///
-    /// # Errors
-    /// What was wrong with it; its deleter has run then, except for a NULL or misaligned pointer.
-    ///
-    /// # Safety
-    /// - `managed` is NULL, or points at a managed tensor that keeps the specification: description
-    ///   and data stay valid until the deleter runs. The caller has it to give: nobody else calls
-    ///   the deleter, and nobody has changed a description that this crate wrote.
-    /// - Nobody writes the data while a view of the tensor is alive.
-    /// - The deleter may be called on any thread.
-    ///
-    /// ```
-    /// use dlbridge::Tensor;
-    ///
-    /// let managed = Tensor::from(vec![1_u8, 2, 3]).into_raw();
-    /// // SAFETY: a valid managed tensor that is ours to give.
-    /// let tensor = unsafe { Tensor::from_raw(managed) }?;
-    /// assert_eq!(tensor.try_into_owner::<Vec<u8>>().unwrap(), [1, 2, 3]);
-    /// # Ok::<(), dlbridge::Error>(())
-    /// ```
-    pub unsafe fn from_raw(managed: *mut DLManagedTensorVersioned) -> Result<Self> {
-        // SAFETY: the same contract.
-        unsafe { raw::from_raw(managed) }.map(Self)
-    }
-
-    /// Takes over a legacy managed tensor from a C producer.
-    ///
-    /// It cannot say whether the data is read-only: what comes out is [`Access::Shared`].
-    ///
-    /// # Errors
-    /// As [`Tensor::from_raw`].
-    ///
-    /// # Safety
-    /// The contract of [`Tensor::from_raw`].
-    ///
-    /// ```
-    /// use dlbridge::Tensor;
-    ///
-    /// let managed = Tensor::from(vec![1_u8, 2, 3]).into_raw_legacy().unwrap();
-    /// // SAFETY: a valid managed tensor that is ours to give.
-    /// let tensor = unsafe { Tensor::from_raw_legacy(managed) }?;
-    /// assert_eq!(tensor.shape(), [3]);
-    /// # Ok::<(), dlbridge::Error>(())
-    /// ```
-    pub unsafe fn from_raw_legacy(managed: *mut DLManagedTensor) -> Result<Self> {
-        // SAFETY: the same contract.
-        unsafe { raw::from_raw_legacy(managed) }.map(Self)
     }
 
     /// Gives the tensor to a C consumer, who must call its deleter, once.
@@ -338,32 +237,6 @@ impl Tensor {
     /// ```
     pub fn view_mut<T: Element>(&mut self) -> Result<TensorViewMut<'_, T>> {
         TensorViewMut::new(&mut self.0, T::DTYPE)
-    }
-
-    /// Declares that the data of a shared tensor is the holder's alone, so that it can be viewed
-    /// mutably. Read-only data stays read-only.
-    ///
-    /// # Safety
-    /// From now on nobody but the holder of the tensor reads or writes the data, until it is
-    /// dropped.
-    ///
-    /// ```
-    /// use dlbridge::{Access, DataType, RawParts, Tensor};
-    ///
-    /// let mut owner = vec![1_i32, 2];
-    /// let parts = RawParts::new(owner.as_mut_ptr().cast(), DataType::INT32);
-    /// // SAFETY: the vector owns two integers, which stay where they are when it moves.
-    /// let tensor = unsafe { Tensor::from_raw_parts(owner, parts, &[2], None::<&[i64]>) }?;
-    /// assert_eq!(tensor.access(), Access::Shared);
-    /// // SAFETY: nobody else knows of the vector.
-    /// let mut tensor = unsafe { tensor.assume_exclusive() };
-    /// tensor.view_mut::<i32>()?[[0]] = 5;
-    /// # Ok::<(), dlbridge::Error>(())
-    /// ```
-    pub unsafe fn assume_exclusive(mut self) -> Self {
-        // SAFETY: the same contract.
-        unsafe { self.0.set_exclusive() };
-        self
     }
 
     /// The extents, in elements.
@@ -540,9 +413,12 @@ impl Tensor {
         self.0.as_ptr()
     }
 
-    #[cfg(feature = "ndarray")]
     pub(crate) fn from_managed(managed: Managed) -> Self {
         Self(managed)
+    }
+
+    pub(crate) fn into_managed(self) -> Managed {
+        self.0
     }
 
     pub(crate) fn managed(&self) -> &Managed {

@@ -18,108 +18,12 @@ use core::slice;
 
 use dlbridge_sys::{
     DLManagedTensorVersioned, DLManagedTensorVersionedDeleter, DLPACK_FLAG_BITMASK_IS_COPIED,
-    DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED, DLPACK_FLAG_BITMASK_READ_ONLY, DLPackVersion,
-    DLTensor,
+    DLPackVersion, DLTensor,
 };
 
+use super::parts::RawParts;
 use crate::layout::{self, MAX_NDIM};
 use crate::{DataType, Device, Error, Result};
-
-/// Who may read and write the data of a tensor.
-///
-/// ```
-/// use dlbridge::{Access, Tensor};
-///
-/// assert_eq!(Tensor::from(vec![1.0_f32]).access(), Access::Exclusive);
-/// assert_eq!(Tensor::from(&[1.0_f32][..]).access(), Access::ReadOnly);
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Access {
-    /// The holder of the tensor alone, for reading and writing. DLPack: `IS_COPIED`.
-    Exclusive,
-    /// The holder, and others too. DLPack: no flag.
-    Shared,
-    /// Reading only. DLPack: `READ_ONLY`.
-    ReadOnly,
-}
-
-impl Access {
-    pub(crate) const fn flags(self) -> u64 {
-        match self {
-            Self::Exclusive => DLPACK_FLAG_BITMASK_IS_COPIED,
-            Self::Shared => 0,
-            Self::ReadOnly => DLPACK_FLAG_BITMASK_READ_ONLY,
-        }
-    }
-
-    /// Whether the flags say that sub-byte elements are padded.
-    pub(crate) const fn subbyte_padded(flags: u64) -> bool {
-        flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED != 0
-    }
-
-    pub(crate) const fn of(flags: u64) -> Self {
-        if flags & DLPACK_FLAG_BITMASK_READ_ONLY != 0 {
-            Self::ReadOnly
-        } else if flags & DLPACK_FLAG_BITMASK_IS_COPIED != 0 {
-            Self::Exclusive
-        } else {
-            Self::Shared
-        }
-    }
-}
-
-/// Where the elements of a tensor are and what they are, for
-/// [`Tensor::from_raw_parts`](crate::Tensor::from_raw_parts).
-///
-/// ```
-/// use dlbridge::{Access, DataType, Device, RawParts};
-///
-/// let parts = RawParts::new(std::ptr::null_mut(), DataType::FLOAT32);
-/// assert_eq!((parts.device, parts.byte_offset), (Device::CPU, 0));
-/// assert_eq!(parts.access, Access::Shared);
-/// ```
-#[derive(Clone, Copy, Debug)]
-pub struct RawParts {
-    /// The address of the first element, or a handle on devices that have handles.
-    pub data: *mut c_void,
-    /// The type of the elements.
-    pub dtype: DataType,
-    /// The device that holds the data.
-    pub device: Device,
-    /// The distance from `data` to the first element in bytes.
-    pub byte_offset: u64,
-    /// Who may use the data.
-    pub access: Access,
-    /// Whether elements narrower than a byte take a whole byte each.
-    pub subbyte_padded: bool,
-}
-
-impl RawParts {
-    /// Data in main memory, shared, without an offset.
-    ///
-    /// ```
-    /// use dlbridge::{DataType, RawParts};
-    ///
-    /// let mut values = [1_i32, 2, 3];
-    /// let parts = RawParts::new(values.as_mut_ptr().cast(), DataType::INT32);
-    /// assert!(!parts.subbyte_padded);
-    /// ```
-    pub const fn new(data: *mut c_void, dtype: DataType) -> Self {
-        Self {
-            data,
-            dtype,
-            device: Device::CPU,
-            byte_offset: 0,
-            access: Access::Shared,
-            subbyte_padded: false,
-        }
-    }
-
-    fn flags(&self) -> u64 {
-        let padded = DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED * u64::from(self.subbyte_padded);
-        self.access.flags() | padded
-    }
-}
 
 /// What the deleter knows of an owner whose type it does not know.
 struct VTable {
@@ -161,10 +65,11 @@ impl<O: 'static> Block<O> {
 }
 
 impl VTable {
-    /// The layout of a block, and where its dims begin.
-    fn layout(&self, dims: usize) -> (Layout, usize) {
-        let array = Layout::array::<i64>(dims).expect("at most 2 * MAX_NDIM dims");
-        self.layout.extend(array).expect("an owner leaves room for 2 * MAX_NDIM dims")
+    /// The layout of a block. The dims follow the fixed part, whose size is a multiple of its
+    /// alignment, which is at least that of an `i64`.
+    fn layout(&self, dims: usize) -> Layout {
+        let size = self.layout.size() + dims * size_of::<i64>();
+        Layout::from_size_align(size, self.layout.align()).expect("room for 2 * MAX_NDIM dims")
     }
 }
 
@@ -189,7 +94,7 @@ unsafe extern "C" fn delete(managed: *mut DLManagedTensorVersioned) {
     let Some(header) = NonNull::new(managed.cast::<Header>()) else { return };
     // SAFETY: Block: the header is initialised and the block is ours alone.
     let (vtable, dims) = unsafe { ((*header.as_ptr()).vtable, (*header.as_ptr()).dims) };
-    let free = Free { header, layout: vtable.layout(dims).0 };
+    let free = Free { header, layout: vtable.layout(dims) };
     // SAFETY: Block: the vtable belongs to the owner's type, the owner is initialised, and the
     // block is freed right behind. Send: any thread may do this.
     no_unwind(|| unsafe { (vtable.drop_owner)(header) });
@@ -200,9 +105,14 @@ unsafe extern "C" fn delete(managed: *mut DLManagedTensorVersioned) {
 /// panic hook and ends here. Without `std` it aborts, as a panic out of `extern "C"` does.
 pub(super) fn no_unwind(f: impl FnOnce()) {
     #[cfg(feature = "std")]
-    if let Err(payload) = std::panic::catch_unwind(core::panic::AssertUnwindSafe(f)) {
-        // The payload's own drop may panic too.
-        mem::forget(payload);
+    {
+        use std::panic::{AssertUnwindSafe, catch_unwind};
+        // The payload's own drop may panic in turn; what that one throws is left alone.
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(f))
+            && let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(payload)))
+        {
+            mem::forget(payload);
+        }
     }
     #[cfg(not(feature = "std"))]
     f();
@@ -243,14 +153,14 @@ impl Managed {
     pub(super) fn new<O: Send + 'static>(owner: O, ndim: usize) -> Self {
         let vtable: &'static VTable = &Block::<O>::VTABLE;
         let dims = 2 * ndim;
-        let (layout, dims_at) = vtable.layout(dims);
+        let layout = vtable.layout(dims);
         // SAFETY: a header is in it, so the layout has a size.
         let memory = unsafe { alloc(layout) };
         let Some(block) = NonNull::new(memory.cast::<Block<O>>()) else {
             handle_alloc_error(layout)
         };
-        // SAFETY: `dims_at` is within the allocation, and aligned because `extend` pads to it.
-        let shape = unsafe { memory.add(dims_at) }.cast::<i64>();
+        // SAFETY: the dims are in the allocation behind the fixed part (`VTable::layout`).
+        let shape = unsafe { memory.add(vtable.layout.size()) }.cast::<i64>();
         let managed = DLManagedTensorVersioned {
             version: DLPackVersion::CURRENT,
             manager_ctx: brand(),
@@ -318,11 +228,8 @@ impl Managed {
         unsafe { (*self.0.as_ptr()).flags = flags }
     }
 
-    /// Says that the data is the holder's alone.
-    ///
-    /// # Safety
-    /// It is (Exclusive).
-    pub(crate) unsafe fn set_exclusive(&mut self) {
+    /// Says that the data is the holder's alone, which must be so (Exclusive).
+    pub(super) fn set_exclusive(&mut self) {
         self.set_flags(self.flags() | DLPACK_FLAG_BITMASK_IS_COPIED);
     }
 
@@ -348,10 +255,11 @@ impl Managed {
         unsafe { (*self.0.cast::<Block<O>>().as_ptr()).owner.assume_init_mut() }
     }
 
-    /// Writes shape and strides into the block; strides of C order where none are given.
+    /// Writes shape and strides into the block; strides of C order where none are given. Returns the
+    /// number of elements.
     ///
     /// The block must have room for them: `Managed::new` with the length of the shape.
-    pub(super) fn set_dims<S, T>(&mut self, shape: &[S], strides: Option<&[T]>) -> Result<()>
+    pub(super) fn set_dims<S, T>(&mut self, shape: &[S], strides: Option<&[T]>) -> Result<usize>
     where
         S: Copy + TryInto<i64>,
         T: Copy + TryInto<i64>,
@@ -369,66 +277,66 @@ impl Managed {
             // SAFETY: `axis < ndim`, and the block has room for as many.
             unsafe { tensor.shape.add(axis).write(extent) };
         }
-        for axis in 0..ndim {
-            let stride = match strides {
-                Some(strides) => {
-                    strides[axis].try_into().map_err(|_| Error::InvalidStride { axis })?
+        // SAFETY: all extents were just written, and nobody else knows of them.
+        let extents = unsafe { slice::from_raw_parts(tensor.shape, ndim) };
+        let elements = layout::element_count(extents)?;
+        match strides {
+            Some(strides) => {
+                for (axis, &stride) in strides.iter().enumerate() {
+                    let stride = stride.try_into().map_err(|_| Error::InvalidStride { axis })?;
+                    // SAFETY: as above, behind the extents.
+                    unsafe { tensor.strides.add(axis).write(stride) };
                 }
-                None => 0,
-            };
-            // SAFETY: as above, behind the extents.
-            unsafe { tensor.strides.add(axis).write(stride) };
-        }
-        // SAFETY: the first half of the dims was just written, and so was the second; they do not
-        // overlap, and `&mut self` is the only access.
-        let (shape, strides_out) = unsafe {
-            (
-                slice::from_raw_parts(tensor.shape, ndim),
-                slice::from_raw_parts_mut(tensor.strides, ndim),
-            )
-        };
-        layout::element_count(shape)?;
-        if strides.is_none() {
-            layout::write_c_strides(shape, strides_out);
+            }
+            None => layout::c_strides(extents, |axis, stride| {
+                // SAFETY: as above, behind the extents.
+                unsafe { tensor.strides.add(axis).write(stride) };
+            }),
         }
         tensor.ndim = ndim as i32;
-        Ok(())
+        Ok(elements)
     }
 
-    /// Describes the data whose dims are set, after checking all that can be checked (Layout,
-    /// Dtype). On addressable devices the byte offset is folded into the address; the address of
-    /// a tensor without elements becomes NULL.
-    pub(super) fn describe(&mut self, parts: &RawParts) -> Result<()> {
+    /// Describes the data, after checking all that can be checked (Layout, Dtype). On addressable
+    /// devices the byte offset is folded into the address; the address of a tensor without elements
+    /// becomes NULL.
+    ///
+    /// The dims are set, and have this many elements.
+    pub(super) fn describe(&mut self, parts: &RawParts, elements: usize) -> Result<()> {
         parts.dtype.check()?;
-        let (shape, strides) = (self.shape(), self.strides());
-        let (data, byte_offset) = if layout::element_count(shape)? == 0 {
-            (ptr::null_mut(), 0)
-        } else if parts.data.is_null() {
-            return Err(Error::NullPointer { field: "the data of a tensor with elements" });
-        } else {
-            let elements = layout::element_extent(shape, strides)?;
-            let extent = layout::byte_extent(elements, parts.dtype, parts.subbyte_padded)?;
-            let addressable = parts.device.device_type().is_addressable();
-            let base = if addressable { parts.data.addr() as u64 } else { 0 };
-            let first = base.checked_add(parts.byte_offset).ok_or(Error::TooLarge)?;
-            let end = first.checked_add(extent.end as u64).ok_or(Error::TooLarge)?;
-            let fits = first.checked_add_signed(extent.start as i64).is_some()
-                && (!addressable || usize::try_from(end).is_ok());
-            if !fits {
-                return Err(Error::TooLarge);
-            }
-            match addressable {
-                true => (parts.data.wrapping_byte_add(parts.byte_offset as usize), 0),
-                false => (parts.data, parts.byte_offset),
-            }
+        let (data, byte_offset) = match elements {
+            0 => (ptr::null_mut(), 0),
+            _ => self.locate(parts)?,
         };
+        let flags = parts.flags();
         let tensor = self.tensor_mut();
         tensor.data = data;
         tensor.byte_offset = byte_offset;
         tensor.dtype = parts.dtype.into();
         tensor.device = parts.device.into();
-        self.set_flags(parts.flags());
+        self.set_flags(flags);
         Ok(())
+    }
+
+    /// The address and byte offset of data with elements, all of which lie in the address space.
+    fn locate(&self, parts: &RawParts) -> Result<(*mut c_void, u64)> {
+        if parts.data.is_null() {
+            return Err(Error::NullPointer { field: "the data of a tensor with elements" });
+        }
+        let elements = layout::element_extent(self.shape(), self.strides())?;
+        let extent = layout::byte_extent(elements, parts.dtype, parts.subbyte_padded)?;
+        let addressable = parts.device.device_type().is_addressable();
+        let base = if addressable { parts.data.addr() as u64 } else { 0 };
+        let first = base.checked_add(parts.byte_offset).ok_or(Error::TooLarge)?;
+        let lowest = first.checked_add_signed(extent.start as i64);
+        let end = first.checked_add(extent.end as u64);
+        match (lowest, end) {
+            (Some(_), Some(_)) if !addressable => Ok((parts.data, parts.byte_offset)),
+            (Some(_), Some(end)) if usize::try_from(end).is_ok() => {
+                Ok((parts.data.wrapping_byte_add(parts.byte_offset as usize), 0))
+            }
+            _ => Err(Error::TooLarge),
+        }
     }
 
     /// Moves the owner out and frees the block, if the owner is an `O`.
@@ -439,7 +347,7 @@ impl Managed {
         if (vtable.type_id)() != TypeId::of::<O>() {
             return Err(self);
         }
-        let _free = Free { header, layout: vtable.layout(dims).0 };
+        let _free = Free { header, layout: vtable.layout(dims) };
         mem::forget(self);
         // SAFETY: the type was compared; the owner is initialised (Block) and read once, because
         // the block is freed without dropping it.

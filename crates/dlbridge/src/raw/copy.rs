@@ -1,7 +1,8 @@
 //! Copying elements out of any layout into adjacent memory.
 
 use super::aligned::AlignedBytes;
-use super::block::{Access, Managed, RawParts};
+use super::block::Managed;
+use super::parts::{Access, RawParts};
 use crate::layout::{self, Offsets};
 use crate::{DataType, Device, Error, Result};
 
@@ -32,12 +33,11 @@ pub(crate) fn to_copy(source: &Managed) -> Result<Managed> {
         unsafe { copy_strided(from, to, shape, strides, dtype.itemsize()) };
     }
     let mut copy = Managed::new(memory, shape.len());
-    copy.set_dims(shape, None::<&[i64]>)?;
-    copy.describe(&RawParts {
-        access: Access::Exclusive,
-        subbyte_padded,
-        ..RawParts::new(to.cast(), dtype)
-    })?;
+    let elements = copy.set_dims(shape, None::<&[i64]>)?;
+    let data = to.cast();
+    let parts =
+        RawParts { access: Access::Exclusive, subbyte_padded, ..RawParts::new(data, dtype) };
+    copy.describe(&parts, elements)?;
     Ok(copy)
 }
 

@@ -13,9 +13,10 @@ use dlbridge_sys::{
     DLPACK_MAJOR_VERSION, DLTensor,
 };
 
-use super::block::{Access, Managed, RawParts};
+use super::block::Managed;
 use super::export::recognise_legacy;
-use crate::layout::MAX_NDIM;
+use super::parts::{Access, RawParts};
+use crate::layout::{self, MAX_NDIM};
 use crate::{Error, Result};
 
 /// A foreign managed tensor; dropping it calls its deleter.
@@ -85,9 +86,12 @@ pub(crate) unsafe fn from_raw(pointer: *mut DLManagedTensorVersioned) -> Result<
     }
     // SAFETY: of this major version, and the handle is given up by contract.
     if let Some(mut managed) = unsafe { Managed::recognise(pointer) } {
-        let parts = parts(managed.tensor(), managed.flags());
+        let flags = managed.flags();
+        let parts = parts(managed.tensor(), flags);
         check_dims(managed.tensor())?;
-        managed.describe(&parts)?;
+        let elements = layout::element_count(managed.shape())?;
+        managed.describe(&parts, elements)?;
+        keep_flags(&mut managed, flags);
         return Ok(managed);
     }
     // SAFETY: valid by contract, of a layout this crate knows.
@@ -135,6 +139,12 @@ fn parts(tensor: &DLTensor, flags: u64) -> RawParts {
     }
 }
 
+/// Keeps what `describe` does not know: a read-only copy has two flags, but one [`Access`].
+fn keep_flags(managed: &mut Managed, flags: u64) {
+    let kept = DLPACK_FLAG_BITMASK_IS_COPIED | DLPACK_FLAG_BITMASK_READ_ONLY;
+    managed.set_flags(managed.flags() | flags & kept);
+}
+
 /// Holds a foreign tensor in a block of ours.
 ///
 /// # Safety
@@ -149,11 +159,10 @@ unsafe fn adopt<M: Deleter>(owner: Foreign<M>, tensor: &DLTensor, flags: u64) ->
         // moved into the block, is dropped.
         _ => unsafe { slice::from_raw_parts(pointer.cast::<Dim>(), ndim) },
     };
-    managed.set_dims(dims(tensor.shape), has_strides.then(|| dims(tensor.strides)))?;
-    managed.describe(&parts(tensor, flags))?;
-    // `describe` knows one access; a read-only copy has both flags.
-    let kept = DLPACK_FLAG_BITMASK_IS_COPIED | DLPACK_FLAG_BITMASK_READ_ONLY;
-    managed.set_flags(managed.flags() | flags & kept);
+    let elements =
+        managed.set_dims(dims(tensor.shape), has_strides.then(|| dims(tensor.strides)))?;
+    managed.describe(&parts(tensor, flags), elements)?;
+    keep_flags(&mut managed, flags);
     Ok(managed)
 }
 

@@ -25,22 +25,23 @@
 mod aligned;
 mod block;
 mod copy;
+mod doors;
 mod element;
 mod export;
 mod import;
 mod owner;
+mod parts;
 mod slice;
 mod view;
 
 pub(crate) use block::Managed;
-pub use block::{Access, RawParts};
 pub(crate) use copy::to_copy;
 pub use element::Element;
 pub(crate) use export::{into_raw_legacy, lend, lend_legacy, share};
-pub(crate) use import::{from_raw, from_raw_legacy};
 #[cfg(feature = "ndarray")]
 pub(crate) use owner::from_strided;
 pub use owner::{Items, Owner};
-pub(crate) use owner::{from_owner, from_raw_parts, from_whole};
+pub(crate) use owner::{from_owner, from_whole};
+pub use parts::{Access, RawParts};
 pub use slice::{TensorSlice, TensorSliceMut};
 pub use view::{TensorView, TensorViewMut};

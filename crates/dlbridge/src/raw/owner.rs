@@ -5,8 +5,9 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ptr;
 
-use super::block::{Access, Managed, RawParts};
+use super::block::Managed;
 use super::element::Element;
+use super::parts::{Access, RawParts};
 use crate::layout::{self, MAX_NDIM};
 use crate::{Error, Result};
 
@@ -207,13 +208,12 @@ pub(crate) fn from_owner<O: Owner>(
         return Err(Error::InvalidNdim { ndim: shape.len() as i64 });
     }
     let mut managed = Managed::new(owner, shape.len());
-    managed.set_dims(shape, strides)?;
+    let elements = managed.set_dims(shape, strides)?;
     // SAFETY: the block was just made for this owner. The pointer is taken here, after the owner
     // has moved to its place: moving a box would invalidate it.
     let items = unsafe { managed.owner_mut::<O>() }.items();
     let owned = items.len() * (size_of::<O::Item>() / size_of::<<O::Item as Items>::Element>());
     let data = items.cast::<<O::Item as Items>::Element>();
-    let elements = layout::element_count(managed.shape())?;
     if strides.is_none() && elements != owned {
         return Err(Error::ElementCount { shape: elements, owner: owned });
     }
@@ -228,10 +228,11 @@ pub(crate) fn from_owner<O: Owner>(
             return Err(Error::OutOfBounds { lowest, highest, owner: owned });
         }
     }
-    managed.describe(&RawParts {
+    let parts = RawParts {
         access: O::ACCESS,
         ..RawParts::new(data.wrapping_add(offset).cast(), <O::Item as Items>::Element::DTYPE)
-    })?;
+    };
+    managed.describe(&parts, elements)?;
     Ok(managed)
 }
 
@@ -251,8 +252,8 @@ where
     T: Copy + TryInto<i64>,
 {
     let mut managed = Managed::new(owner, shape.len());
-    managed.set_dims(shape, strides)?;
-    managed.describe(parts)?;
+    let elements = managed.set_dims(shape, strides)?;
+    managed.describe(parts, elements)?;
     Ok(managed)
 }
 
@@ -277,7 +278,7 @@ where
     // SAFETY: the borrow is of the owner's place alone, which the writes to dims and description
     // below do not touch, and it ends before `managed` does.
     let (parts, shape, strides) = parts(unsafe { &mut *owner });
-    managed.set_dims(shape, Some(strides))?;
-    managed.describe(&parts)?;
+    let elements = managed.set_dims(shape, Some(strides))?;
+    managed.describe(&parts, elements)?;
     Ok(managed)
 }

@@ -9,8 +9,9 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 use core::slice;
 
-use super::block::{Access, Managed};
+use super::block::Managed;
 use super::element::Element;
+use super::parts::Access;
 use crate::layout::{self, Offsets};
 use crate::{DataType, Device, Error, Result};
 

@@ -1,0 +1,135 @@
+//! The unsafe doors of [`Tensor`]: from memory and from managed tensors that others vouch for.
+
+use dlbridge_sys::{DLManagedTensor, DLManagedTensorVersioned};
+
+use super::parts::RawParts;
+use super::{import, owner};
+use crate::{Error, MAX_NDIM, Result, Tensor};
+
+impl Tensor {
+    /// A tensor over memory that `owner` keeps alive: the door for adapters. Strides of C order
+    /// where none are given; extents and strides count elements.
+    ///
+    /// # Errors
+    /// Whatever is wrong with the parts. The owner is dropped.
+    ///
+    /// # Safety
+    /// - Until `owner` is dropped, on whatever thread, every element of the layout lies in one
+    ///   allocation on `parts.device`, valid for reads and, unless `parts.access` is
+    ///   [`Access::ReadOnly`](crate::Access::ReadOnly), for writes. It stays valid when the owner moves.
+    /// - Nobody writes it while a view of the tensor is alive.
+    /// - With [`Access::Exclusive`](crate::Access::Exclusive), nobody but the holder of the tensor reads or writes it.
+    ///
+    /// ```
+    /// use dlbridge::{Access, DataType, RawParts, Tensor};
+    ///
+    /// let mut owner = vec![1.0_f32, 2.0, 3.0, 4.0];
+    /// let parts = RawParts {
+    ///     access: Access::Exclusive,
+    ///     ..RawParts::new(owner.as_mut_ptr().cast(), DataType::FLOAT32)
+    /// };
+    /// // SAFETY: the vector owns four floats, which stay where they are when it moves.
+    /// let tensor = unsafe { Tensor::from_raw_parts(owner, parts, &[2, 2], Some(&[1, 2])) }?;
+    /// assert_eq!(tensor.view::<f32>()?[[0, 1]], 3.0);
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub unsafe fn from_raw_parts<O, S, T>(
+        owner: O,
+        parts: RawParts,
+        shape: &[S],
+        strides: Option<&[T]>,
+    ) -> Result<Self>
+    where
+        O: Send + 'static,
+        S: Copy + TryInto<i64>,
+        T: Copy + TryInto<i64>,
+    {
+        if shape.len() > MAX_NDIM {
+            return Err(Error::InvalidNdim { ndim: shape.len() as i64 });
+        }
+        // SAFETY: Data, Calm, Exclusive and Send are this function's contract.
+        unsafe { owner::from_raw_parts(owner, &parts, shape, strides) }.map(Self::from_managed)
+    }
+
+    /// Takes over a versioned managed tensor from a C producer.
+    ///
+    /// All that can be checked is: version, pointers, number of dimensions, sizes and extents, the
+    /// width of the dtype. A tensor that this crate exported is recognised: its owner can be taken
+    /// out again. Shape and strides are copied, NULL strides become those of C order, and a byte
+    /// offset is added to the address where that is one.
+    ///
+    /// # Errors
+    /// What was wrong with it; its deleter has run then, except for a NULL or misaligned pointer.
+    ///
+    /// # Safety
+    /// - `managed` is NULL, or points at a managed tensor that keeps the specification: description
+    ///   and data stay valid until the deleter runs. The caller has it to give: nobody else calls
+    ///   the deleter, and nobody has changed a description that this crate wrote.
+    /// - Nobody writes the data while a view of the tensor is alive.
+    /// - The deleter may be called on any thread.
+    ///
+    /// ```
+    /// use dlbridge::Tensor;
+    ///
+    /// let managed = Tensor::from(vec![1_u8, 2, 3]).into_raw();
+    /// // SAFETY: a valid managed tensor that is ours to give.
+    /// let tensor = unsafe { Tensor::from_raw(managed) }?;
+    /// assert_eq!(tensor.try_into_owner::<Vec<u8>>().unwrap(), [1, 2, 3]);
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub unsafe fn from_raw(managed: *mut DLManagedTensorVersioned) -> Result<Self> {
+        // SAFETY: the same contract.
+        unsafe { import::from_raw(managed) }.map(Self::from_managed)
+    }
+
+    /// Takes over a legacy managed tensor from a C producer.
+    ///
+    /// It cannot say whether the data is read-only: what comes out is [`Access::Shared`](crate::Access::Shared).
+    ///
+    /// # Errors
+    /// As [`Tensor::from_raw`].
+    ///
+    /// # Safety
+    /// The contract of [`Tensor::from_raw`].
+    ///
+    /// ```
+    /// use dlbridge::Tensor;
+    ///
+    /// let managed = Tensor::from(vec![1_u8, 2, 3]).into_raw_legacy().unwrap();
+    /// // SAFETY: a valid managed tensor that is ours to give.
+    /// let tensor = unsafe { Tensor::from_raw_legacy(managed) }?;
+    /// assert_eq!(tensor.shape(), [3]);
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub unsafe fn from_raw_legacy(managed: *mut DLManagedTensor) -> Result<Self> {
+        // SAFETY: the same contract.
+        unsafe { import::from_raw_legacy(managed) }.map(Self::from_managed)
+    }
+
+    /// Declares that the data of a shared tensor is the holder's alone, so that it can be viewed
+    /// mutably. Read-only data stays read-only.
+    ///
+    /// # Safety
+    /// From now on nobody but the holder of the tensor reads or writes the data, until it is
+    /// dropped.
+    ///
+    /// ```
+    /// use dlbridge::{Access, DataType, RawParts, Tensor};
+    ///
+    /// let mut owner = vec![1_i32, 2];
+    /// let parts = RawParts::new(owner.as_mut_ptr().cast(), DataType::INT32);
+    /// // SAFETY: the vector owns two integers, which stay where they are when it moves.
+    /// let tensor = unsafe { Tensor::from_raw_parts(owner, parts, &[2], None::<&[i64]>) }?;
+    /// assert_eq!(tensor.access(), Access::Shared);
+    /// // SAFETY: nobody else knows of the vector.
+    /// let mut tensor = unsafe { tensor.assume_exclusive() };
+    /// tensor.view_mut::<i32>()?[[0]] = 5;
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub unsafe fn assume_exclusive(self) -> Self {
+        // Exclusive is this function's contract.
+        let mut managed = self.into_managed();
+        managed.set_exclusive();
+        Self::from_managed(managed)
+    }
+}

@@ -1,0 +1,106 @@
+//! What a tensor is made of: where its data is, what it is, and who may use it.
+
+use core::ffi::c_void;
+
+use dlbridge_sys::{
+    DLPACK_FLAG_BITMASK_IS_COPIED, DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED,
+    DLPACK_FLAG_BITMASK_READ_ONLY,
+};
+
+use crate::{DataType, Device};
+
+/// Who may read and write the data of a tensor.
+///
+/// ```
+/// use dlbridge::{Access, Tensor};
+///
+/// assert_eq!(Tensor::from(vec![1.0_f32]).access(), Access::Exclusive);
+/// assert_eq!(Tensor::from(&[1.0_f32][..]).access(), Access::ReadOnly);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Access {
+    /// The holder of the tensor alone, for reading and writing. DLPack: `IS_COPIED`.
+    Exclusive,
+    /// The holder, and others too. DLPack: no flag.
+    Shared,
+    /// Reading only. DLPack: `READ_ONLY`.
+    ReadOnly,
+}
+
+impl Access {
+    pub(crate) const fn flags(self) -> u64 {
+        match self {
+            Self::Exclusive => DLPACK_FLAG_BITMASK_IS_COPIED,
+            Self::Shared => 0,
+            Self::ReadOnly => DLPACK_FLAG_BITMASK_READ_ONLY,
+        }
+    }
+
+    /// Whether the flags say that sub-byte elements are padded.
+    pub(crate) const fn subbyte_padded(flags: u64) -> bool {
+        flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED != 0
+    }
+
+    pub(crate) const fn of(flags: u64) -> Self {
+        if flags & DLPACK_FLAG_BITMASK_READ_ONLY != 0 {
+            Self::ReadOnly
+        } else if flags & DLPACK_FLAG_BITMASK_IS_COPIED != 0 {
+            Self::Exclusive
+        } else {
+            Self::Shared
+        }
+    }
+}
+
+/// Where the elements of a tensor are and what they are, for
+/// [`Tensor::from_raw_parts`](crate::Tensor::from_raw_parts).
+///
+/// ```
+/// use dlbridge::{Access, DataType, Device, RawParts};
+///
+/// let parts = RawParts::new(std::ptr::null_mut(), DataType::FLOAT32);
+/// assert_eq!((parts.device, parts.byte_offset), (Device::CPU, 0));
+/// assert_eq!(parts.access, Access::Shared);
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct RawParts {
+    /// The address of the first element, or a handle on devices that have handles.
+    pub data: *mut c_void,
+    /// The type of the elements.
+    pub dtype: DataType,
+    /// The device that holds the data.
+    pub device: Device,
+    /// The distance from `data` to the first element in bytes.
+    pub byte_offset: u64,
+    /// Who may use the data.
+    pub access: Access,
+    /// Whether elements narrower than a byte take a whole byte each.
+    pub subbyte_padded: bool,
+}
+
+impl RawParts {
+    /// Data in main memory, shared, without an offset.
+    ///
+    /// ```
+    /// use dlbridge::{DataType, RawParts};
+    ///
+    /// let mut values = [1_i32, 2, 3];
+    /// let parts = RawParts::new(values.as_mut_ptr().cast(), DataType::INT32);
+    /// assert!(!parts.subbyte_padded);
+    /// ```
+    pub const fn new(data: *mut c_void, dtype: DataType) -> Self {
+        Self {
+            data,
+            dtype,
+            device: Device::CPU,
+            byte_offset: 0,
+            access: Access::Shared,
+            subbyte_padded: false,
+        }
+    }
+
+    pub(super) fn flags(&self) -> u64 {
+        let padded = DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED * u64::from(self.subbyte_padded);
+        self.access.flags() | padded
+    }
+}
