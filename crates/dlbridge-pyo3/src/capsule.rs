@@ -11,11 +11,13 @@ use dlbridge::Tensor;
 use dlbridge::sys::{DLManagedTensor, DLManagedTensorVersioned};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::sync::critical_section::with_critical_section;
 use pyo3::types::{PyCapsule, PyCapsuleMethods};
 use pyo3::{ffi, intern};
 
 use crate::error::to_py_err;
 use crate::pending::keeping_pending;
+use crate::protocol::Protocol;
 
 const LEGACY: &CStr = c"dltensor";
 const VERSIONED: &CStr = c"dltensor_versioned";
@@ -33,7 +35,7 @@ pub(crate) unsafe fn versioned(
     // SAFETY: the destructor is the one for the name, and takes a valid managed tensor.
     let capsule = unsafe { new(py, managed.cast(), VERSIONED, destroy_versioned) };
     // SAFETY: without a capsule the managed tensor is still ours; valid by contract.
-    capsule.inspect_err(|_| unsafe { delete_versioned(managed) })
+    capsule.inspect_err(|_| drop(unsafe { Tensor::from_raw(managed) }))
 }
 
 /// A capsule over a legacy managed tensor, which it owns from here on.
@@ -47,7 +49,7 @@ pub(crate) unsafe fn legacy(
     // SAFETY: as above.
     let capsule = unsafe { new(py, managed.cast(), LEGACY, destroy_legacy) };
     // SAFETY: as above.
-    capsule.inspect_err(|_| unsafe { delete_legacy(managed) })
+    capsule.inspect_err(|_| drop(unsafe { Tensor::from_raw_legacy(managed) }))
 }
 
 /// # Safety
@@ -65,14 +67,15 @@ unsafe fn new<'py>(
 
 /// The destructor of a capsule over a versioned managed tensor.
 unsafe extern "C" fn destroy_versioned(capsule: *mut ffi::PyObject) {
-    // SAFETY: Python calls a destructor attached, with the dying capsule.
-    unsafe { destroy(capsule, VERSIONED, |managed| delete_versioned(managed.cast())) }
+    // SAFETY: Python calls a destructor attached, with the dying capsule; what is in one of this
+    // name is ours to give up, unless somebody renamed it.
+    unsafe { destroy(capsule, VERSIONED, |managed| drop(Tensor::from_raw(managed.cast()))) }
 }
 
 /// The destructor of a capsule over a legacy managed tensor.
 unsafe extern "C" fn destroy_legacy(capsule: *mut ffi::PyObject) {
     // SAFETY: as above.
-    unsafe { destroy(capsule, LEGACY, |managed| delete_legacy(managed.cast())) }
+    unsafe { destroy(capsule, LEGACY, |managed| drop(Tensor::from_raw_legacy(managed.cast()))) }
 }
 
 /// Calls `delete` on what the capsule holds, unless somebody has taken it.
@@ -92,52 +95,26 @@ unsafe fn destroy(capsule: *mut ffi::PyObject, unused: &CStr, delete: impl FnOnc
     });
 }
 
-/// # Safety
-/// `managed` is valid and not used afterwards.
-unsafe fn delete_versioned(managed: *mut DLManagedTensorVersioned) {
-    // SAFETY: by contract.
-    unsafe {
-        if let Some(deleter) = (*managed).deleter {
-            deleter(managed);
-        }
-    }
-}
-
-/// # Safety
-/// `managed` is valid and not used afterwards.
-unsafe fn delete_legacy(managed: *mut DLManagedTensor) {
-    // SAFETY: by contract.
-    unsafe {
-        if let Some(deleter) = (*managed).deleter {
-            deleter(managed);
-        }
-    }
-}
-
-/// A tensor out of a capsule, and whether the capsule was a versioned one.
-pub(crate) struct Taken {
-    pub(crate) tensor: Tensor,
-    pub(crate) versioned: bool,
-}
-
 /// Takes the managed tensor out of a capsule. The ABI is told by the capsule's name.
 ///
 /// The capsule counts as used from then on, also when the tensor turns out to be invalid; its
 /// deleter has run then.
-pub(crate) fn take(capsule: &Bound<'_, PyCapsule>) -> PyResult<Taken> {
-    if capsule.is_valid_checked(Some(VERSIONED)) {
-        let managed = rename(capsule, VERSIONED, USED_VERSIONED)?;
-        // SAFETY: the name says that this is a valid versioned managed tensor that nobody has
-        // taken, and the new name that it is ours. That nobody writes while a view is alive is
+pub(crate) fn take(capsule: &Bound<'_, PyCapsule>) -> PyResult<(Tensor, Protocol)> {
+    // Without the GIL two threads could find the same capsule unused.
+    if let Some(managed) =
+        with_critical_section(capsule, || rename(capsule, VERSIONED, USED_VERSIONED))?
+    {
+        // SAFETY: the name said that this is a valid versioned managed tensor that nobody has
+        // taken, and the new name says that it is ours. That nobody writes while a view is alive is
         // promised by the program (see the crate documentation).
         let tensor = unsafe { Tensor::from_raw(managed.cast().as_ptr()) };
-        return Ok(Taken { tensor: tensor.map_err(to_py_err)?, versioned: true });
+        return Ok((tensor.map_err(to_py_err)?, Protocol::Dlpack));
     }
-    if capsule.is_valid_checked(Some(LEGACY)) {
-        let managed = rename(capsule, LEGACY, USED_LEGACY)?;
+    if let Some(managed) = with_critical_section(capsule, || rename(capsule, LEGACY, USED_LEGACY))?
+    {
         // SAFETY: as above, for a legacy managed tensor.
         let tensor = unsafe { Tensor::from_raw_legacy(managed.cast().as_ptr()) };
-        return Ok(Taken { tensor: tensor.map_err(to_py_err)?, versioned: false });
+        return Ok((tensor.map_err(to_py_err)?, Protocol::LegacyDlpack));
     }
     let repr = capsule.repr()?;
     let hint = match repr.to_string().contains("\"used_dltensor") {
@@ -147,16 +124,19 @@ pub(crate) fn take(capsule: &Bound<'_, PyCapsule>) -> PyResult<Taken> {
     Err(PyValueError::new_err(format!("{repr} holds no tensor: {hint}")))
 }
 
-/// The pointer of a capsule, which gets another name.
+/// The pointer of a capsule that has a name, which becomes another; `None` if it has not.
 fn rename(
     capsule: &Bound<'_, PyCapsule>,
     from: &'static CStr,
     to: &'static CStr,
-) -> PyResult<NonNull<c_void>> {
+) -> PyResult<Option<NonNull<c_void>>> {
+    if !capsule.is_valid_checked(Some(from)) {
+        return Ok(None);
+    }
     let pointer = capsule.pointer_checked(Some(from))?;
     // SAFETY: attached, a capsule, and a name that lives for ever.
     match unsafe { ffi::PyCapsule_SetName(capsule.as_ptr(), to.as_ptr()) } {
-        0 => Ok(pointer),
+        0 => Ok(Some(pointer)),
         _ => Err(PyErr::fetch(capsule.py())),
     }
 }

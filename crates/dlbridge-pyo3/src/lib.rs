@@ -34,8 +34,8 @@
 //!
 //! A tensor from Python is [`Access::Shared`](dlbridge::Access::Shared) unless its producer marks it
 //! read-only or as a copy: it can be viewed, not viewed mutably. While a view is alive, Python code
-//! that writes the same memory from another thread is the program's race, as it is among Python
-//! frameworks.
+//! that writes the same memory is the program's race, as it is among Python frameworks: code in
+//! another thread, and code that the Rust function itself calls meanwhile.
 //!
 //! Deleters and capsule destructors run on any thread, with or without the GIL, keep a pending
 //! exception, and never unwind into C. What Python owns is released while the interpreter lives,

@@ -2,31 +2,17 @@
 
 use std::sync::Arc;
 
-use dlbridge::Tensor;
+use dlbridge::{Device, DeviceType, Tensor};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
 
 use crate::error::to_py_err;
 use crate::protocol::{self, Imported, Protocol, Request, Wanted};
 
-/// A tensor for Python: what any framework's `from_dlpack` takes, any number of times.
+/// A tensor over memory that somebody lent or that Rust owns.
 ///
-/// Return it from a `#[pyfunction]`; every framework reads it in place. Its memory lives as long as
-/// the object or anything that was made from it.
-///
-/// ```no_run
-/// use dlbridge::Tensor;
-/// use dlbridge_pyo3::PyTensor;
-/// use pyo3::prelude::*;
-///
-/// #[pyfunction]
-/// fn identity(n: usize) -> PyResult<PyTensor> {
-///     let mut matrix = vec![0.0_f64; n * n];
-///     matrix.iter_mut().step_by(n + 1).for_each(|x| *x = 1.0);
-///     let tensor = Tensor::from_parts(matrix, [n, n]).map_err(dlbridge_pyo3::to_py_err)?;
-///     Ok(tensor.into())
-/// }
-/// ```
+/// Any framework's `from_dlpack` takes it, any number of times; each result keeps the memory alive.
+#[cfg_attr(doc, doc = include_str!("tensor.md"))]
 #[pyclass(name = "Tensor", module = "dlbridge", frozen, weakref)]
 pub struct PyTensor {
     tensor: Arc<Tensor>,
@@ -49,8 +35,8 @@ impl From<Imported> for PyTensor {
 
 impl PyTensor {
     /// Imports any Python object that speaks DLPack or the buffer protocol. A `Tensor` comes back
-    /// as it is. `copy` is that of the array API standard: `None` and `Some(false)` share memory,
-    /// or fail; `Some(true)` copies.
+    /// as it is. `copy` is that of the array API standard: with `None` it is the producer who
+    /// decides, `Some(false)` shares memory or fails, `Some(true)` copies.
     ///
     /// # Errors
     /// As [`import`](crate::import).
@@ -82,7 +68,7 @@ impl PyTensor {
                 _ => Ok(tensor.clone()),
             };
         }
-        let wanted = Wanted { no_copy: copy == Some(false), device: None };
+        let wanted = Wanted { copy, device: None };
         finish(object.py(), protocol::by_ladder(object, &wanted)?, copy)
     }
 
@@ -106,7 +92,8 @@ impl PyTensor {
         device: Option<(i32, i32)>,
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, Self>> {
-        let wanted = Wanted { no_copy: copy == Some(false), device };
+        let device = device.map(|(kind, id)| Device::new(DeviceType::from_code(kind), id));
+        let wanted = Wanted { copy, device };
         finish(object.py(), protocol::by_dlpack(object, &wanted)?, copy)
     }
 

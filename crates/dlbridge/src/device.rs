@@ -1,5 +1,6 @@
 //! Devices: where the data of a tensor lives.
 
+use alloc::format;
 use core::fmt;
 
 use dlbridge_sys as sys;
@@ -100,17 +101,21 @@ impl DeviceType {
         self.0
     }
 
-    /// Whether the CPU may read the memory through its address: main memory, memory pinned by CUDA
-    /// or ROCm, and CUDA unified memory.
+    /// Whether the CPU may read the memory through its address: main memory, and memory pinned by
+    /// CUDA or ROCm.
+    ///
+    /// CUDA unified memory is not among them: the CPU may read it only while no kernel uses it, which
+    /// the address alone does not tell.
     ///
     /// ```
     /// use dlbridge::DeviceType;
     ///
     /// assert!(DeviceType::CUDA_HOST.is_host_accessible());
     /// assert!(!DeviceType::CUDA.is_host_accessible());
+    /// assert!(!DeviceType::CUDA_MANAGED.is_host_accessible());
     /// ```
     pub const fn is_host_accessible(self) -> bool {
-        matches!(self, Self::CPU | Self::CUDA_HOST | Self::ROCM_HOST | Self::CUDA_MANAGED)
+        matches!(self, Self::CPU | Self::CUDA_HOST | Self::ROCM_HOST)
     }
 
     /// Whether `data` is an address, to which bytes can be added, and not a handle.
@@ -125,15 +130,16 @@ impl DeviceType {
     /// assert!(!DeviceType::OPENCL.is_addressable());
     /// ```
     pub const fn is_addressable(self) -> bool {
-        self.is_host_accessible() || matches!(self, Self::CUDA | Self::ROCM | Self::ONE_API)
+        self.is_host_accessible()
+            || matches!(self, Self::CUDA | Self::CUDA_MANAGED | Self::ROCM | Self::ONE_API)
     }
 }
 
 impl fmt::Display for DeviceType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.name() {
-            Some(name) => f.write_str(name),
-            None => write!(f, "device_type_{}", self.0),
+            Some(name) => f.pad(name),
+            None => f.pad(&format!("device_type_{}", self.0)),
         }
     }
 }
@@ -218,7 +224,7 @@ impl fmt::Display for Device {
         if self.id == 0 && self.device_type.is_host_accessible() {
             self.device_type.fmt(f)
         } else {
-            write!(f, "{}:{}", self.device_type, self.id)
+            f.pad(&format!("{}:{}", self.device_type, self.id))
         }
     }
 }

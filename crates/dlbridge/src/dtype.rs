@@ -1,5 +1,7 @@
 //! Data types: what an element is, how wide it is, and the names of both.
 
+use alloc::borrow::ToOwned;
+use alloc::format;
 use core::fmt;
 use core::str::FromStr;
 
@@ -314,12 +316,15 @@ impl From<DataType> for sys::DLDataType {
 
 impl fmt::Display for DataType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.code.naming() {
-            Some((stem, Naming::WithBits)) => write!(f, "{stem}{}", self.bits)?,
-            Some((stem, Naming::Fixed(bits))) if bits == self.bits => f.write_str(stem)?,
-            _ => write!(f, "code{}_{}", self.code.0, self.bits)?,
+        let mut name = match self.code.naming() {
+            Some((stem, Naming::WithBits)) => format!("{stem}{}", self.bits),
+            Some((stem, Naming::Fixed(bits))) if bits == self.bits => stem.to_owned(),
+            _ => format!("code{}_{}", self.code.0, self.bits),
+        };
+        if self.lanes != 1 {
+            name += &format!("x{}", self.lanes);
         }
-        if self.lanes == 1 { Ok(()) } else { write!(f, "x{}", self.lanes) }
+        f.pad(&name)
     }
 }
 

@@ -17,7 +17,8 @@ pub type Result<T, E = Error> = core::result::Result<T, E>;
 
 /// Why a tensor could not be made, imported, viewed or exported.
 ///
-/// The text says what was wrong, gives the offending value, and says what to do about it.
+/// The text says what was wrong, gives the offending value where a number says it, and says what to
+/// do about it.
 ///
 /// ```
 /// use dlbridge::{DataType, Error, Tensor};
@@ -51,15 +52,12 @@ pub enum Error {
         /// The number found.
         ndim: i64,
     },
-    /// An extent of the shape is negative, or does not fit in 64 bits.
-    InvalidExtent {
+    /// An extent of the shape is negative.
+    NegativeExtent {
         /// The axis.
         axis: usize,
-    },
-    /// A stride does not fit in 64 bits.
-    InvalidStride {
-        /// The axis.
-        axis: usize,
+        /// The extent.
+        extent: i64,
     },
     /// The dtype cannot exist: no bits, no lanes, or a width that its code forbids.
     InvalidDataType {
@@ -68,7 +66,8 @@ pub enum Error {
     },
     /// The name is not that of a dtype.
     UnknownDataTypeName,
-    /// The elements, or the bytes they span, are more than the address space holds.
+    /// An extent, a stride, the elements, or the bytes they span are more than the address space
+    /// holds.
     TooLarge,
     /// The allocator has no memory left.
     OutOfMemory {
@@ -92,9 +91,9 @@ pub enum Error {
     /// Shape, strides and offset reach outside the owner's elements.
     OutOfBounds {
         /// The lowest element touched, counted from the owner's first.
-        lowest: isize,
+        lowest: i64,
         /// The highest element touched.
-        highest: isize,
+        highest: i64,
         /// The number of elements owned.
         owner: usize,
     },
@@ -121,6 +120,15 @@ pub enum Error {
         /// The extent of the tensor.
         found: usize,
     },
+    /// The extent of an axis is more than the library asked for can hold.
+    ExtentLimit {
+        /// The axis.
+        axis: usize,
+        /// The largest extent it can hold.
+        limit: usize,
+        /// The extent of the tensor.
+        found: usize,
+    },
     /// The CPU cannot read the memory.
     NotHostAccessible {
         /// The device of the tensor.
@@ -132,6 +140,11 @@ pub enum Error {
         address: usize,
         /// The alignment needed, in bytes.
         required: usize,
+    },
+    /// Elements share bytes, so they cannot be viewed one by one.
+    SubbytePacked {
+        /// The dtype of the tensor.
+        dtype: DataType,
     },
     /// An element holds bits that are no value of its type.
     InvalidElement {
@@ -172,14 +185,8 @@ impl fmt::Display for Error {
             Self::InvalidNdim { ndim } => {
                 write!(f, "ndim is {ndim}; it must be 0 to {}", crate::MAX_NDIM)
             }
-            Self::InvalidExtent { axis } => {
-                write!(
-                    f,
-                    "the extent of axis {axis} is negative or over 64 bits; give its number of elements"
-                )
-            }
-            Self::InvalidStride { axis } => {
-                write!(f, "the stride of axis {axis} is over 64 bits; give it in elements")
+            Self::NegativeExtent { axis, extent } => {
+                write!(f, "the extent of axis {axis} is {extent}; give its number of elements")
             }
             Self::InvalidDataType { dtype } => write!(
                 f,
@@ -225,6 +232,12 @@ impl fmt::Display for Error {
                     "expected extent {expected} on axis {axis}, found {found}; reshape the tensor"
                 )
             }
+            Self::ExtentLimit { axis, limit, found } => {
+                write!(
+                    f,
+                    "the extent of axis {axis} is {found}, over the limit of {limit}; take a part"
+                )
+            }
             Self::NotHostAccessible { device } => {
                 write!(
                     f,
@@ -234,6 +247,11 @@ impl fmt::Display for Error {
             Self::Misaligned { address, required } => write!(
                 f,
                 "the data at {address:#x} is not aligned to {required} bytes; copy the tensor first"
+            ),
+            Self::SubbytePacked { dtype } => write!(
+                f,
+                "the {dtype} elements are packed, several in a byte, and cannot be viewed one by \
+                 one; ask the producer for padded ones"
             ),
             Self::InvalidElement { dtype } => write!(
                 f,

@@ -1,4 +1,5 @@
-//! Shape and stride arithmetic. Nothing here overflows, for any `i64` shapes and strides.
+//! Shape and stride arithmetic, without overflow for any `i64` shapes and strides. A shape passes
+//! [`element_count`] first; everything else is for shapes that have.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -42,7 +43,7 @@ pub(crate) fn element_count(shape: &[i64]) -> Result<usize> {
     let mut empty = false;
     for (axis, &extent) in shape.iter().enumerate() {
         if extent < 0 {
-            return Err(Error::InvalidExtent { axis });
+            return Err(Error::NegativeExtent { axis, extent });
         }
         if extent == 0 {
             empty = true;
@@ -235,7 +236,7 @@ mod tests {
         assert_eq!(element_count(&[]), Ok(1));
         assert_eq!(element_count(&[2, 0, 3]), Ok(0));
         assert_eq!(element_count(&[480, 640, 3]), Ok(921_600));
-        assert_eq!(element_count(&[2, -1]), Err(Error::InvalidExtent { axis: 1 }));
+        assert_eq!(element_count(&[2, -1]), Err(Error::NegativeExtent { axis: 1, extent: -1 }));
         assert_eq!(element_count(&[i64::MAX, 2]), Err(Error::TooLarge));
         assert_eq!(element_count(&[i64::MAX, 2, 0]), Err(Error::TooLarge));
     }

@@ -158,7 +158,26 @@ impl Tensor {
         raw::lend_legacy(Arc::clone(self)).map(NonNull::as_ptr)
     }
 
+    /// A second tensor over the same memory, read-only, because the first is still there. The owner
+    /// goes with the last of them.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use dlbridge::Tensor;
+    ///
+    /// let tensor = Arc::new(Tensor::from(vec![1_u8]));
+    /// let second = tensor.share();
+    /// assert_eq!(second.data(), tensor.data());
+    /// assert!(second.is_read_only());
+    /// ```
+    pub fn share(self: &Arc<Self>) -> Self {
+        Self(raw::share(Arc::clone(self)))
+    }
+
     /// Takes the owner out again, if the tensor was made of an `O`; gives the tensor back if not.
+    ///
+    /// It also comes back if [`Element::CHECK`] refuses an element now: whoever wrote it, through a
+    /// view of another type or as a consumer, knew the dtype alone.
     ///
     /// ```
     /// use dlbridge::Tensor;
@@ -197,7 +216,7 @@ impl Tensor {
     ///
     /// # Errors
     /// [`Error::DataType`] if the dtype is not that of `T`; [`Error::NotHostAccessible`];
-    /// [`Error::Misaligned`]; [`Error::InvalidElement`].
+    /// [`Error::Misaligned`]; [`Error::SubbytePacked`]; [`Error::InvalidElement`].
     ///
     /// ```
     /// let tensor = dlbridge::Tensor::from([[1.0_f64, 2.0], [3.0, 4.0]]);
@@ -423,13 +442,6 @@ impl Tensor {
 
     pub(crate) fn managed(&self) -> &Managed {
         &self.0
-    }
-}
-
-impl From<Arc<Tensor>> for Tensor {
-    /// A second tensor over the same memory, read-only, since the first is still there.
-    fn from(tensor: Arc<Tensor>) -> Self {
-        Self(raw::share(tensor))
     }
 }
 

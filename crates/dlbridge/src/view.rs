@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::ops::{Index, IndexMut};
 
-use crate::{TensorView, TensorViewMut};
+use crate::{Element, Error, TensorView, TensorViewMut};
 
 impl<T> TensorView<'_, T> {
     /// The number of dimensions.
@@ -69,14 +69,73 @@ impl<T> TensorViewMut<'_, T> {
     pub fn strides(&self) -> &[i64] {
         self.as_view().strides()
     }
+
+    /// The number of dimensions.
+    ///
+    /// ```
+    /// let mut tensor = dlbridge::Tensor::from([[0_u8; 3]; 2]);
+    /// assert_eq!(tensor.view_mut::<u8>()?.ndim(), 2);
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub fn ndim(&self) -> usize {
+        self.as_view().ndim()
+    }
+
+    /// The number of elements.
+    ///
+    /// ```
+    /// let mut tensor = dlbridge::Tensor::from([[0_u8; 3]; 2]);
+    /// assert_eq!(tensor.view_mut::<u8>()?.len(), 6);
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub fn len(&self) -> usize {
+        self.as_view().len()
+    }
+
+    /// Whether there are no elements.
+    ///
+    /// ```
+    /// let mut tensor = dlbridge::Tensor::from(Vec::<u8>::new());
+    /// assert!(tensor.view_mut::<u8>()?.is_empty());
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub fn is_empty(&self) -> bool {
+        self.as_view().is_empty()
+    }
+
+    /// The element at an index, which has one number for each dimension.
+    ///
+    /// ```
+    /// let mut tensor = dlbridge::Tensor::from(vec![1, 2]);
+    /// assert_eq!(tensor.view_mut::<i32>()?.get(&[1]), Some(&2));
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub fn get(&self, index: &[usize]) -> Option<&T> {
+        self.as_view().get(index)
+    }
+
+    /// The elements in the order of their indices, the last axis fastest.
+    ///
+    /// ```
+    /// let mut tensor = dlbridge::Tensor::from(vec![1, 2]);
+    /// assert!(tensor.view_mut::<i32>()?.iter().eq(&[1, 2]));
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &T> {
+        self.as_view().iter()
+    }
 }
 
 /// Panics unless the index is within the shape.
 impl<T, const N: usize> Index<[usize; N]> for TensorView<'_, T> {
     type Output = T;
 
+    #[track_caller]
     fn index(&self, index: [usize; N]) -> &T {
-        self.get(&index).unwrap_or_else(|| outside(&index, self.shape()))
+        match self.get(&index) {
+            Some(element) => element,
+            None => outside(&index, self.shape()),
+        }
     }
 }
 
@@ -84,19 +143,21 @@ impl<T, const N: usize> Index<[usize; N]> for TensorView<'_, T> {
 impl<T, const N: usize> Index<[usize; N]> for TensorViewMut<'_, T> {
     type Output = T;
 
+    #[track_caller]
     fn index(&self, index: [usize; N]) -> &T {
-        let view = self.as_view();
-        view.get(&index).unwrap_or_else(|| outside(&index, view.shape()))
+        match self.get(&index) {
+            Some(element) => element,
+            None => outside(&index, self.shape()),
+        }
     }
 }
 
 /// Panics unless the index is within the shape.
 impl<T, const N: usize> IndexMut<[usize; N]> for TensorViewMut<'_, T> {
+    #[track_caller]
     fn index_mut(&mut self, index: [usize; N]) -> &mut T {
-        if index.len() != self.shape().len()
-            || index.iter().zip(self.shape()).any(|(&i, &n)| i as u64 >= n as u64)
-        {
-            outside(&index, self.shape())
+        if self.get(&index).is_none() {
+            outside(&index, self.shape());
         }
         self.get_mut(&index).expect("the index was checked")
     }
@@ -108,7 +169,7 @@ fn outside(index: &[usize], shape: &[i64]) -> ! {
     panic!("index {index:?} is outside of shape {shape:?}")
 }
 
-impl<T: fmt::Debug> fmt::Debug for TensorView<'_, T> {
+impl<T> fmt::Debug for TensorView<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TensorView")
             .field("shape", &self.shape())
@@ -117,11 +178,29 @@ impl<T: fmt::Debug> fmt::Debug for TensorView<'_, T> {
     }
 }
 
-impl<T: fmt::Debug> fmt::Debug for TensorViewMut<'_, T> {
+impl<T> fmt::Debug for TensorViewMut<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TensorViewMut")
             .field("shape", &self.shape())
             .field("strides", &self.strides())
             .finish_non_exhaustive()
+    }
+}
+
+/// The elements, if they are adjacent in C order.
+impl<'a, T: Element> TryFrom<TensorView<'a, T>> for &'a [T] {
+    type Error = Error;
+
+    fn try_from(view: TensorView<'a, T>) -> Result<Self, Error> {
+        view.as_slice().ok_or(Error::NotContiguous)
+    }
+}
+
+/// The elements, if they are adjacent in C order.
+impl<'a, T: Element> TryFrom<TensorViewMut<'a, T>> for &'a mut [T] {
+    type Error = Error;
+
+    fn try_from(view: TensorViewMut<'a, T>) -> Result<Self, Error> {
+        view.into_mut_slice().ok_or(Error::NotContiguous)
     }
 }

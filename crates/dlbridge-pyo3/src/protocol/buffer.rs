@@ -8,7 +8,7 @@ use std::ffi::CStr;
 use std::ptr::NonNull;
 use std::slice;
 
-use dlbridge::{Access, DataType, RawParts, Tensor};
+use dlbridge::{Access, DataType, Device, RawParts, Tensor};
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -27,16 +27,26 @@ unsafe impl Send for Buffer {}
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        // Without an interpreter there is nothing to give the buffer back to, and it is left alone.
-        Python::try_attach(|py| {
-            // A producer may run Python code when its buffer is released.
-            keeping_pending(py, || {
-                // SAFETY: attached; filled by `PyObject_GetBuffer`, and released once.
-                unsafe { ffi::PyBuffer_Release(self.0.as_ptr()) }
-            });
-            // SAFETY: out of a box (`get`), and not used after this.
-            drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+        // SAFETY: may be asked at any time. When the interpreter is gone, or going, there is nothing
+        // to give the buffer back to, and it is left alone.
+        if unsafe { ffi::Py_IsInitialized() } == 0 {
+            return;
+        }
+        // A deleter may be called by code that let the GIL go below a Rust function that has it, so
+        // only Python itself can tell whether this thread has it now.
+        // SAFETY: the interpreter is there.
+        let state = unsafe { ffi::PyGILState_Ensure() };
+        // SAFETY: just attached.
+        let py = unsafe { Python::assume_attached() };
+        // A producer may run Python code when its buffer is released.
+        keeping_pending(py, || {
+            // SAFETY: attached; filled by `PyObject_GetBuffer`, and released once.
+            unsafe { ffi::PyBuffer_Release(self.0.as_ptr()) }
         });
+        // SAFETY: out of a box (`get`), and not used after this.
+        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+        // SAFETY: what `PyGILState_Ensure` returned, in the same thread.
+        unsafe { ffi::PyGILState_Release(state) };
     }
 }
 
@@ -126,6 +136,15 @@ impl Buffer {
             None if ndim == 0 => {}
             None => return Err(PyBufferError::new_err("the buffer has dimensions but no shape")),
         }
+        let bytes = shape[..ndim].iter().try_fold(itemsize, |n, &extent| n.checked_mul(extent));
+        if bytes != Some(fields.len) {
+            return Err(PyBufferError::new_err(format!(
+                "the buffer's shape {:?} of {itemsize} byte elements disagrees with its length of {} \
+                 bytes; the exporter must make them agree",
+                &shape[..ndim],
+                fields.len
+            )));
+        }
         let byte_strides = self.numbers(fields.strides, ndim);
         for (axis, &stride) in byte_strides.unwrap_or_default().iter().enumerate() {
             if stride % itemsize != 0 && shape[axis] > 1 {
@@ -154,9 +173,9 @@ pub(super) fn import(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Opt
     if unsafe { ffi::PyObject_CheckBuffer(object.as_ptr()) } == 0 {
         return Ok(None);
     }
-    if let Some((device_type, id)) = wanted.device.filter(|&device| device != (1, 0)) {
+    if let Some(device) = wanted.device.filter(|&device| device != Device::CPU) {
         return Err(PyBufferError::new_err(format!(
-            "a buffer is on the CPU and cannot be imported on device ({device_type}, {id})"
+            "a buffer is on the CPU and cannot be imported on {device}"
         )));
     }
     let tensor = Buffer::get(object)?.into_tensor()?;

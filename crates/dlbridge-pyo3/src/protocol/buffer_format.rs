@@ -41,8 +41,9 @@ pub(super) fn dtype(format: &str, itemsize: usize) -> Result<DataType, Unfit> {
         "e" => (Code::FLOAT, 2),
         "f" => (Code::FLOAT, 4),
         "d" => (Code::FLOAT, 8),
-        "Zf" => (Code::COMPLEX, 8),
-        "Zd" => (Code::COMPLEX, 16),
+        // The first is NumPy's, the second that of `struct` from Python 3.14 on.
+        "Zf" | "F" => (Code::COMPLEX, 8),
+        "Zd" | "D" => (Code::COMPLEX, 16),
         _ => return Err(Unfit::NoNumber),
     };
     let swapped = match order {

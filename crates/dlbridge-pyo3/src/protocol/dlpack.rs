@@ -12,8 +12,8 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyCapsule, PyDict, PyInt, PyTuple};
 
-use super::{Imported, Protocol, Wanted};
-use crate::capsule::{self, Taken};
+use super::{Imported, Wanted};
+use crate::capsule;
 use crate::error::to_py_err;
 
 /// The `max_version` that a producer is asked for.
@@ -28,29 +28,33 @@ pub(super) fn import(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Opt
     let py = object.py();
     let Some(method) = object.getattr_opt(intern!(py, "__dlpack__"))? else { return Ok(None) };
     let claimed = claimed_device(object)?;
-    let capsule = capsule::expect(ask(&method, claimed, wanted)?, object)?;
-    let Taken { tensor, versioned } = capsule::take(&capsule)?;
+    let copy = copy_to_ask(wanted.copy, claimed);
+    let answer = ask(&method, claimed, wanted.device, copy)?;
+    let (tensor, protocol) = capsule::take(&capsule::expect(answer, object)?)?;
     let found = tensor.device();
     // A producer that moves the data to the wanted device answers for that one.
-    let agreed = match wanted.device {
-        Some((device_type, id)) => Some(device(device_type, id)),
-        None => claimed,
-    };
-    if let Some(agreed) = agreed.filter(|&agreed| agreed != found) {
+    if let Some(agreed) = wanted.device.or(claimed).filter(|&agreed| !agree(agreed, found)) {
         return Err(PyBufferError::new_err(format!(
             "the producer was to give a tensor on {agreed}, but gave one on {found}; its \
              __dlpack_device__ and __dlpack__ must agree"
         )));
     }
-    Ok(Some(Imported {
-        copied: tensor.flags() & sys::DLPACK_FLAG_BITMASK_IS_COPIED != 0,
-        protocol: if versioned { Protocol::Dlpack } else { Protocol::LegacyDlpack },
-        tensor,
-    }))
+    let says_copied = tensor.flags() & sys::DLPACK_FLAG_BITMASK_IS_COPIED != 0;
+    if says_copied && wanted.copy == Some(false) {
+        return Err(PyBufferError::new_err(
+            "the producer made a copy although it was asked with copy=False; leave that out",
+        ));
+    }
+    // Not every producer that copies or moves says so.
+    let moved = claimed.is_some_and(|claimed| !agree(claimed, found));
+    Ok(Some(Imported { copied: says_copied || moved || copy == Some(true), protocol, tensor }))
 }
 
-fn device(device_type: i32, id: i32) -> Device {
-    Device::new(DeviceType::from_code(device_type), id)
+/// Whether data said to be on one device may be found on another: pinned memory is main memory, and
+/// not every producer makes a difference.
+fn agree(said: Device, found: Device) -> bool {
+    let both_on_host = [said, found].iter().all(|d| d.device_type().is_host_accessible());
+    said == found || both_on_host
 }
 
 /// What `__dlpack_device__` says. Some producers have no such method, and one says `None` for the
@@ -60,18 +64,35 @@ fn claimed_device(object: &Bound<'_, PyAny>) -> PyResult<Option<Device>> {
     let Some(method) = object.getattr_opt(intern!(py, "__dlpack_device__"))? else {
         return Ok(None);
     };
-    let (device_type, id): (i32, Option<i32>) = method.call0()?.extract()?;
+    let answer = method.call0()?;
+    let Ok((device_type, id)) = answer.extract::<(i32, Option<i32>)>() else {
+        return Err(wrong_type(
+            "what __dlpack_device__ returns",
+            "a tuple of two integers",
+            &answer,
+        ));
+    };
     Ok(Some(device(device_type, id.unwrap_or(0))))
+}
+
+fn device(device_type: i32, id: i32) -> Device {
+    Device::new(DeviceType::from_code(device_type), id)
 }
 
 /// The stream to ask for: on CUDA and ROCm the default one, whose work all later work waits for. A
 /// producer that is not asked may not synchronise at all.
-fn stream_for(claimed: Option<Device>) -> Option<i32> {
-    match claimed?.device_type() {
+fn stream_for(device: Option<Device>) -> Option<i32> {
+    match device?.device_type() {
         DeviceType::CUDA | DeviceType::CUDA_MANAGED => Some(1),
         DeviceType::ROCM => Some(0),
         _ => None,
     }
+}
+
+/// The `copy` to ask the producer for. What the CPU can read is copied here, to aligned memory.
+fn copy_to_ask(wanted: Option<bool>, claimed: Option<Device>) -> Option<bool> {
+    let ours_to_copy = claimed.is_none_or(|device| device.device_type().is_host_accessible());
+    wanted.filter(|&copy| !(copy && ours_to_copy))
 }
 
 /// Calls `__dlpack__`: first with all keywords, then with those that producers know which are older
@@ -79,60 +100,73 @@ fn stream_for(claimed: Option<Device>) -> Option<i32> {
 fn ask<'py>(
     method: &Bound<'py, PyAny>,
     claimed: Option<Device>,
-    wanted: &Wanted,
+    wanted: Option<Device>,
+    copy: Option<bool>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = method.py();
+    let keywords = PyDict::new(py);
+    keywords.set_item(intern!(py, "max_version"), max_version(py)?)?;
+    let stream = stream_for(claimed);
+    if let Some(stream) = stream {
+        keywords.set_item(intern!(py, "stream"), stream)?;
+    }
+    if let Some(device) = wanted {
+        keywords.set_item(intern!(py, "dl_device"), (device.device_type().code(), device.id()))?;
+    }
+    if let Some(copy) = copy {
+        keywords.set_item(intern!(py, "copy"), copy)?;
+    }
+    let error = match method.call((), Some(&keywords)) {
+        Err(error) if is_unknown_keyword(&error, &keywords)? => error,
+        answer => return answer,
+    };
+    let elsewhere = wanted.is_some_and(|wanted| claimed.is_some_and(|claimed| claimed != wanted));
+    if elsewhere || copy.is_some() {
+        let keyword = if elsewhere { "dl_device" } else { "copy" };
+        let refusal = PyBufferError::new_err(format!(
+            "the producer's __dlpack__ is older than the keyword {keyword}, so it cannot be asked \
+             for that; leave it out, and copy or move the tensor first"
+        ));
+        refusal.set_cause(py, Some(error));
+        return Err(refusal);
+    }
     let old_keywords = PyDict::new(py);
-    if let Some(stream) = stream_for(claimed) {
+    if let Some(stream) = stream {
         old_keywords.set_item(intern!(py, "stream"), stream)?;
     }
-    let keywords = old_keywords.copy()?;
-    keywords.set_item(intern!(py, "max_version"), max_version(py)?)?;
-    if let Some(device) = wanted.device {
-        keywords.set_item(intern!(py, "dl_device"), device)?;
-    }
-    if wanted.no_copy {
-        keywords.set_item(intern!(py, "copy"), false)?;
-    }
-    match method.call((), Some(&keywords)) {
-        Err(error) if is_unknown_keyword(&error, py) => {
-            let elsewhere = wanted
-                .device
-                .is_some_and(|(device_type, id)| claimed != Some(device(device_type, id)));
-            if elsewhere || wanted.no_copy {
-                return Err(PyBufferError::new_err(format!(
-                    "the producer's __dlpack__ does not know the keywords dl_device and copy, so it \
-                     cannot promise {}; leave that out",
-                    if elsewhere { "the device" } else { "not to copy" }
-                )));
-            }
-            method.call((), Some(&old_keywords))
-        }
-        answer => answer,
-    }
+    method.call((), Some(&old_keywords))
 }
 
 /// Whether a call failed because the callee does not know a keyword, and not inside of it.
 ///
 /// Python refuses unknown keywords before the callee's first line, so there is no traceback. Where
-/// there is one, the callee may have passed our keywords on to somebody who does not know them:
-/// then the message names one.
-fn is_unknown_keyword(error: &PyErr, py: Python<'_>) -> bool {
+/// there is one, the callee may have passed `max_version` on to somebody who does not know it; any
+/// other complaint is about a call of the callee's own.
+fn is_unknown_keyword(error: &PyErr, sent: &Bound<'_, PyDict>) -> PyResult<bool> {
+    let py = sent.py();
     if !error.get_type(py).is(py.get_type::<PyTypeError>()) {
-        return false;
+        return Ok(false);
     }
-    let message = error.value(py).to_string();
-    let complains = [
-        "keyword argument",
-        "takes no arguments",
-        "positional argument",
-        "incompatible function arguments",
-    ]
-    .iter()
-    .any(|phrase| message.contains(phrase));
-    let names_ours =
-        ["max_version", "dl_device", "copy", "stream"].iter().any(|name| message.contains(name));
-    complains && (error.traceback(py).is_none() || names_ours)
+    let Ok(message) = error.value(py).str() else { return Ok(false) };
+    let message = message.to_string();
+    let refuses = |keyword: &str| {
+        message.contains(&format!("unexpected keyword argument '{keyword}'"))
+            || message.contains(&format!("'{keyword}' is an invalid keyword argument"))
+    };
+    if error.traceback(py).is_some() {
+        return Ok(refuses("max_version"));
+    }
+    let takes_none = ["takes no keyword arguments", "takes no arguments"];
+    let overloaded = "incompatible function arguments";
+    if message.contains(overloaded) || takes_none.iter().any(|phrase| message.contains(phrase)) {
+        return Ok(true);
+    }
+    for keyword in sent.keys() {
+        if refuses(keyword.extract()?) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// The keywords of a call of `__dlpack__`, as they came.
@@ -208,7 +242,7 @@ fn expect_bool(copy: &Bound<'_, PyAny>) -> PyResult<bool> {
     }
 }
 
-pub(crate) fn expect_device(dl_device: &Bound<'_, PyAny>) -> PyResult<Device> {
+fn expect_device(dl_device: &Bound<'_, PyAny>) -> PyResult<Device> {
     let wrong =
         || wrong_type("dl_device", "None or a tuple of two integers like (1, 0)", dl_device);
     let tuple = dl_device.cast::<PyTuple>().map_err(|_| wrong())?;
@@ -238,7 +272,8 @@ fn must_move(ours: Device, asked: Device) -> PyResult<bool> {
 
 /// Refuses a stream that the data is not, and cannot be, synchronised with.
 ///
-/// Data on CUDA and ROCm was imported in the order of the default stream; see `stream_for`.
+/// Data on CUDA and ROCm is in the order of the default stream: what was imported was asked for that
+/// way (`stream_for`), and whoever makes a `PyTensor` in Rust promises it.
 fn check_stream(ours: Device, stream: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
     let Some(stream) = stream else { return Ok(()) };
     let Ok(number) = stream.cast::<PyInt>().map(|s| s.extract::<i64>()) else {

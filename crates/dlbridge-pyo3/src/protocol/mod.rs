@@ -4,7 +4,7 @@ mod buffer;
 mod buffer_format;
 mod dlpack;
 
-use dlbridge::Tensor;
+use dlbridge::{Device, Tensor};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
@@ -49,15 +49,17 @@ impl Protocol {
 pub(crate) struct Imported {
     pub(crate) tensor: Tensor,
     pub(crate) protocol: Protocol,
-    /// Whether the producer says that it made a copy.
+    /// Whether the producer made a copy, as far as is known.
     pub(crate) copied: bool,
 }
 
-/// Imports any Python object that speaks DLPack or the buffer protocol, without a copy.
+/// Imports any Python object that speaks DLPack or the buffer protocol. dlbridge makes no copy;
+/// whether a producer of DLPack makes one is up to it.
 ///
 /// # Errors
 /// `TypeError` for an object that speaks neither; `BufferError` for data that breaks the
-/// specification or that a tensor cannot express; whatever the producer raises.
+/// specification or that a tensor cannot express; `ValueError` for a capsule that was consumed
+/// before or holds something else; whatever the producer raises.
 ///
 /// ```no_run
 /// use pyo3::prelude::*;
@@ -77,10 +79,10 @@ pub fn import(object: &Bound<'_, PyAny>) -> PyResult<Tensor> {
 /// What the caller asks of a producer.
 #[derive(Default)]
 pub(crate) struct Wanted {
-    /// That the producer makes no copy, or says why it must.
-    pub(crate) no_copy: bool,
-    /// That the data is on this device, by type and id.
-    pub(crate) device: Option<(i32, i32)>,
+    /// A copy, or that there be none.
+    pub(crate) copy: Option<bool>,
+    /// That the data is on this device.
+    pub(crate) device: Option<Device>,
 }
 
 /// Tries one door after the other.

@@ -38,11 +38,8 @@ fn dimensions<P: Pixel>(shape: &[i64]) -> Result<(u32, u32)> {
         _ => return Err(Error::Ndim { expected: 3, found: shape.len() }),
     };
     let side = |axis: usize, extent: i64| {
-        u32::try_from(extent).map_err(|_| Error::Extent {
-            axis,
-            expected: u32::MAX as usize,
-            found: extent as usize,
-        })
+        let (limit, found) = (u32::MAX as usize, extent as usize);
+        u32::try_from(extent).map_err(|_| Error::ExtentLimit { axis, limit, found })
     };
     Ok((side(1, width)?, side(0, height)?))
 }

@@ -18,9 +18,8 @@ impl<A: Element, D: Dimension + 'static> From<Array<A, D>> for Tensor {
         // SAFETY: the array owns its elements, which stay where they are when it moves; nobody else
         // has them.
         let managed = unsafe {
-            from_strided(array, ndim, |array| {
-                let data = array.as_mut_ptr().cast();
-                let parts = RawParts { access: Access::Exclusive, ..RawParts::new(data, A::DTYPE) };
+            from_strided(array, ndim, A::CHECK, |array| {
+                let parts = RawParts::of_elements(array.as_mut_ptr(), Access::Exclusive);
                 (parts, array.shape(), array.strides())
             })
         };
@@ -37,9 +36,9 @@ impl<A: Element, D: Dimension + 'static> From<ArcArray<A, D>> for Tensor {
         // SAFETY: the handle keeps the elements alive and in place; whoever wants to write them
         // through another handle copies them first, because this one shares them.
         let managed = unsafe {
-            from_strided(array, ndim, |array| {
-                let data = array.as_ptr().cast_mut().cast();
-                let parts = RawParts { access: Access::ReadOnly, ..RawParts::new(data, A::DTYPE) };
+            from_strided(array, ndim, A::CHECK, |array| {
+                let first = array.as_ptr().cast_mut();
+                let parts = RawParts::of_elements(first, Access::ReadOnly);
                 (parts, array.shape(), array.strides())
             })
         };

@@ -9,6 +9,9 @@ use crate::Tensor;
 use crate::raw::Items;
 
 /// The shape is the length, then the extents of nested arrays. Exclusive.
+///
+/// Panics for arrays without elements whose number overflows the address space, as in
+/// `vec![[0_u8; 0]; usize::MAX]`; so do the other containers.
 impl<I: Items> From<Vec<I>> for Tensor {
     fn from(items: Vec<I>) -> Self {
         Self::from_whole(items)

@@ -15,6 +15,7 @@ use core::ffi::c_void;
 use core::mem::{self, MaybeUninit};
 use core::ptr::{self, NonNull};
 use core::slice;
+use core::sync::atomic::AtomicU8;
 
 use dlbridge_sys::{
     DLManagedTensorVersioned, DLManagedTensorVersionedDeleter, DLPACK_FLAG_BITMASK_IS_COPIED,
@@ -22,8 +23,12 @@ use dlbridge_sys::{
 };
 
 use super::parts::RawParts;
-use crate::layout::{self, MAX_NDIM};
+use crate::layout::{self, MAX_NDIM, Offsets};
 use crate::{DataType, Device, Error, Result};
+
+/// Tells from the bytes of an element whether they are a value; see
+/// [`Element::CHECK`](crate::Element::CHECK).
+pub(crate) type Check = fn(&[u8]) -> bool;
 
 /// What the deleter knows of an owner whose type it does not know.
 struct VTable {
@@ -41,6 +46,8 @@ struct Header {
     vtable: &'static VTable,
     /// The number of `i64` at the end of the block.
     dims: usize,
+    /// What the elements must pass before the owner may be handed out again.
+    check: Option<Check>,
 }
 
 #[repr(C)]
@@ -74,15 +81,16 @@ impl VTable {
 }
 
 /// Marks a managed tensor as made here. Its address stands in `manager_ctx`, which must not be
-/// NULL and which only the deleter's side ever reads.
-static BRAND: u8 = 0;
+/// NULL and which only the deleter's side ever reads. Writable, so that no linker folds it with
+/// another.
+static BRAND: AtomicU8 = AtomicU8::new(0);
 
 /// The one deleter of every block. Not generic: the addresses of generic functions may be merged,
 /// and the address is how a tensor of ours is recognised.
 static DELETER: DLManagedTensorVersionedDeleter = delete;
 
 fn brand() -> *mut c_void {
-    (&raw const BRAND).cast_mut().cast()
+    BRAND.as_ptr().cast()
 }
 
 /// Drops the owner and frees the block. NULL is ignored.
@@ -177,7 +185,7 @@ impl Managed {
                 byte_offset: 0,
             },
         };
-        let header = Header { managed, vtable, dims };
+        let header = Header { managed, vtable, dims, check: None };
         // SAFETY: allocated above with the layout of a `Block<O>`, and nobody else has it.
         unsafe { block.write(Block { header, owner: MaybeUninit::new(owner) }) };
         Self(block.cast())
@@ -228,8 +236,11 @@ impl Managed {
         unsafe { (*self.0.as_ptr()).flags = flags }
     }
 
-    /// Says that the data is the holder's alone, which must be so (Exclusive).
-    pub(super) fn set_exclusive(&mut self) {
+    /// Says that the data is the holder's alone.
+    ///
+    /// # Safety
+    /// It is (Exclusive).
+    pub(super) unsafe fn set_exclusive(&mut self) {
         self.set_flags(self.flags() | DLPACK_FLAG_BITMASK_IS_COPIED);
     }
 
@@ -268,12 +279,11 @@ impl Managed {
         if let Some(strides) = strides.filter(|strides| strides.len() != ndim) {
             return Err(Error::StridesLength { ndim, strides: strides.len() });
         }
-        // SAFETY: `self` is the only handle on an initialised header.
-        let room = unsafe { (*self.0.cast::<Header>().as_ptr()).dims };
+        let room = self.header().dims;
         assert!(ndim <= MAX_NDIM && 2 * ndim <= room, "the block was made for fewer dimensions");
         let tensor = self.tensor_mut();
         for (axis, &extent) in shape.iter().enumerate() {
-            let extent = extent.try_into().map_err(|_| Error::InvalidExtent { axis })?;
+            let extent = extent.try_into().map_err(|_| Error::TooLarge)?;
             // SAFETY: `axis < ndim`, and the block has room for as many.
             unsafe { tensor.shape.add(axis).write(extent) };
         }
@@ -283,7 +293,7 @@ impl Managed {
         match strides {
             Some(strides) => {
                 for (axis, &stride) in strides.iter().enumerate() {
-                    let stride = stride.try_into().map_err(|_| Error::InvalidStride { axis })?;
+                    let stride = stride.try_into().map_err(|_| Error::TooLarge)?;
                     // SAFETY: as above, behind the extents.
                     unsafe { tensor.strides.add(axis).write(stride) };
                 }
@@ -302,7 +312,10 @@ impl Managed {
     /// becomes NULL.
     ///
     /// The dims are set, and have this many elements.
-    pub(super) fn describe(&mut self, parts: &RawParts, elements: usize) -> Result<()> {
+    ///
+    /// # Safety
+    /// Data, Calm, Exclusive and Send hold for `parts`, the dims and the owner.
+    pub(super) unsafe fn describe(&mut self, parts: &RawParts, elements: usize) -> Result<()> {
         parts.dtype.check()?;
         let (data, byte_offset) = match elements {
             0 => (ptr::null_mut(), 0),
@@ -339,18 +352,61 @@ impl Managed {
         }
     }
 
-    /// Moves the owner out and frees the block, if the owner is an `O`.
+    /// Keeps the check that the owner's elements must pass before it may be handed out again.
+    pub(super) fn set_check(&mut self, check: Option<Check>) {
+        // SAFETY: Block: initialised, and `&mut self` is the only access.
+        unsafe { (*self.0.cast::<Header>().as_ptr()).check = check }
+    }
+
+    fn header(&self) -> &Header {
+        // SAFETY: Block: initialised, and written through `&mut self` only.
+        unsafe { self.0.cast::<Header>().as_ref() }
+    }
+
+    /// Whether shape and strides are in this block, and not in one that the owner keeps alive.
+    pub(super) fn has_dims(&self) -> bool {
+        self.header().dims != 0
+    }
+
+    fn owner_is<O: 'static>(&self) -> bool {
+        (self.header().vtable.type_id)() == TypeId::of::<O>()
+    }
+
+    /// The owner, if it is an `O`.
+    pub(super) fn owner<O: Sync + 'static>(&self) -> Option<&O> {
+        self.owner_is::<O>().then(|| {
+            // SAFETY: the type was compared; the owner is initialised (Block), and `Sync`, so that
+            // any thread may look at it.
+            unsafe { (*self.0.cast::<Block<O>>().as_ptr()).owner.assume_init_ref() }
+        })
+    }
+
+    /// Whether the elements are values of the owner's element type. Whoever wrote them may have
+    /// known the dtype alone.
+    fn passes_check(&self) -> bool {
+        let Some(check) = self.header().check else { return true };
+        let (tensor, itemsize) = (self.tensor(), DataType::from(self.tensor().dtype).itemsize());
+        let first = tensor.data.cast::<u8>().cast_const();
+        Offsets::new(self.shape(), self.strides()).all(|offset| {
+            // SAFETY: Data and Calm; a check is set for owners of Rust memory only, which is the
+            // host's, and whose elements have no padding.
+            check(unsafe {
+                slice::from_raw_parts(first.offset(offset * itemsize as isize), itemsize)
+            })
+        })
+    }
+
+    /// Moves the owner out and frees the block, if the owner is an `O` and its elements are valid.
     pub(crate) fn try_into_owner<O: 'static>(self) -> Result<O, Self> {
-        let header = self.0.cast::<Header>();
-        // SAFETY: `self` is the only handle on an initialised header.
-        let (vtable, dims) = unsafe { ((*header.as_ptr()).vtable, (*header.as_ptr()).dims) };
-        if (vtable.type_id)() != TypeId::of::<O>() {
+        if !self.owner_is::<O>() || !self.passes_check() {
             return Err(self);
         }
-        let _free = Free { header, layout: vtable.layout(dims) };
-        mem::forget(self);
+        let header = self.header();
+        let layout = header.vtable.layout(header.dims);
+        let block = self.into_raw();
+        let _free = Free { header: block.cast(), layout };
         // SAFETY: the type was compared; the owner is initialised (Block) and read once, because
         // the block is freed without dropping it.
-        Ok(unsafe { (*header.cast::<Block<O>>().as_ptr()).owner.assume_init_read() })
+        Ok(unsafe { (*block.cast::<Block<O>>().as_ptr()).owner.assume_init_read() })
     }
 }

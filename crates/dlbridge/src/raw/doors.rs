@@ -15,7 +15,7 @@ impl Tensor {
     ///
     /// # Safety
     /// - Until `owner` is dropped, on whatever thread, every element of the layout lies in one
-    ///   allocation on `parts.device`, valid for reads and, unless `parts.access` is
+    ///   allocation on `parts.device`, initialised, valid for reads and, unless `parts.access` is
     ///   [`Access::ReadOnly`](crate::Access::ReadOnly), for writes. It stays valid when the owner moves.
     /// - Nobody writes it while a view of the tensor is alive.
     /// - With [`Access::Exclusive`](crate::Access::Exclusive), nobody but the holder of the tensor reads or writes it.
@@ -63,7 +63,7 @@ impl Tensor {
     ///
     /// # Safety
     /// - `managed` is NULL, or points at a managed tensor that keeps the specification: description
-    ///   and data stay valid until the deleter runs. The caller has it to give: nobody else calls
+    ///   and data are initialised, and stay valid until the deleter runs. The caller has it to give: nobody else calls
     ///   the deleter, and nobody has changed a description that this crate wrote.
     /// - Nobody writes the data while a view of the tensor is alive.
     /// - The deleter may be called on any thread.
@@ -84,7 +84,8 @@ impl Tensor {
 
     /// Takes over a legacy managed tensor from a C producer.
     ///
-    /// It cannot say whether the data is read-only: what comes out is [`Access::Shared`](crate::Access::Shared).
+    /// It cannot say whether the data is read-only, or a copy: what comes out is
+    /// [`Access::Shared`](crate::Access::Shared), unless this crate made it of an exclusive tensor.
     ///
     /// # Errors
     /// As [`Tensor::from_raw`].
@@ -126,10 +127,11 @@ impl Tensor {
     /// tensor.view_mut::<i32>()?[[0]] = 5;
     /// # Ok::<(), dlbridge::Error>(())
     /// ```
+    #[must_use = "the tensor is dropped otherwise"]
     pub unsafe fn assume_exclusive(self) -> Self {
-        // Exclusive is this function's contract.
         let mut managed = self.into_managed();
-        managed.set_exclusive();
+        // SAFETY: Exclusive is this function's contract.
+        unsafe { managed.set_exclusive() };
         Self::from_managed(managed)
     }
 }

@@ -7,8 +7,8 @@ use crate::{DataType, DataTypeCode};
 /// Implemented for the integers, the floats and `bool`. `char` is none: DLPack has no dtype for it.
 ///
 /// # Safety
-/// - The size of the type is `DTYPE.itemsize()`, it has no padding, and its bytes mean what the
-///   dtype says.
+/// - The size of the type is `DTYPE.itemsize()`, it has no padding and no interior mutability, and
+///   its bytes mean what the dtype says.
 /// - Every bit pattern of that size is a valid value, or [`CHECK`](Element::CHECK) is there and
 ///   tells valid patterns from others.
 ///
@@ -82,4 +82,10 @@ elements! {
 unsafe impl Element for bool {
     const DTYPE: DataType = DataType::BOOL;
     const CHECK: Option<fn(&[u8]) -> bool> = Some(|bytes| bytes[0] <= 1);
+}
+
+/// Fails to compile for a type that breaks the first promise of [`Element`] visibly.
+pub(super) const fn assert_layout<T: Element>() {
+    assert!(size_of::<T>() != 0, "an element takes at least one byte");
+    assert!(size_of::<T>() == T::DTYPE.itemsize(), "an element has the size of its dtype");
 }

@@ -4,21 +4,29 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::ffi::c_void;
 use core::ptr::{self, NonNull};
+use core::sync::atomic::AtomicU8;
 
 use dlbridge_sys::{
     DLManagedTensor, DLManagedTensorDeleter, DLPACK_FLAG_BITMASK_IS_COPIED,
-    DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED, DLPACK_FLAG_BITMASK_READ_ONLY,
+    DLPACK_FLAG_BITMASK_READ_ONLY,
 };
 
 use super::block::{Managed, no_unwind};
-use crate::{Error, Result, Tensor};
+use super::parts::Access;
+use crate::{DataType, Error, Result, Tensor};
 
-/// A block that holds the tensor through a shared handle. Shape and strides stay where they are,
-/// in the tensor's own block, which the handle keeps alive (Dims).
+/// A block that holds the tensor through a shared handle. Shape and strides stay where they are, in
+/// the block of the tensor that owns the memory, which the handle keeps alive (Dims).
+///
+/// What was lent before is lent on, not lent anew: else a chain of such tensors would grow with
+/// every turn, and take as deep a stack to drop.
 pub(crate) fn lend(tensor: Arc<Tensor>) -> Managed {
     let flags = tensor.flags() & !DLPACK_FLAG_BITMASK_IS_COPIED;
     let description = *tensor.managed().tensor();
-    let mut managed = Managed::new(tensor, 0);
+    let lent_before =
+        tensor.managed().owner::<Arc<Tensor>>().filter(|_| !tensor.managed().has_dims());
+    let source = lent_before.cloned().unwrap_or(tensor);
+    let mut managed = Managed::new(source, 0);
     // Every invariant of the description holds as long as the tensor lives; it is the owner.
     // Without IS_COPIED the lent tensor claims no exclusivity.
     *managed.tensor_mut() = description;
@@ -46,11 +54,11 @@ struct LegacyBlock {
 }
 
 /// Marks a legacy managed tensor as made here; see `BRAND` in `block.rs`.
-static BRAND: u8 = 0;
+static BRAND: AtomicU8 = AtomicU8::new(0);
 static DELETER: DLManagedTensorDeleter = delete;
 
 fn brand() -> *mut c_void {
-    (&raw const BRAND).cast_mut().cast()
+    BRAND.as_ptr().cast()
 }
 
 /// Frees a legacy block. NULL is ignored.
@@ -68,11 +76,13 @@ unsafe extern "C" fn delete(managed: *mut DLManagedTensor) {
 }
 
 /// Refuses what the legacy struct cannot say.
-fn check_expressible(flags: u64) -> Result<()> {
+fn check_expressible(managed: &Managed) -> Result<()> {
+    let flags = managed.flags();
     if flags & DLPACK_FLAG_BITMASK_READ_ONLY != 0 {
         return Err(Error::LegacyReadOnly);
     }
-    if flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED != 0 {
+    let dtype = DataType::from(managed.tensor().dtype);
+    if dtype.is_subbyte() && Access::subbyte_padded(flags) {
         return Err(Error::LegacySubbytePadded);
     }
     Ok(())
@@ -91,7 +101,7 @@ fn legacy(held: Held) -> NonNull<DLManagedTensor> {
 pub(crate) fn into_raw_legacy(
     managed: Managed,
 ) -> Result<NonNull<DLManagedTensor>, (Managed, Error)> {
-    match check_expressible(managed.flags()) {
+    match check_expressible(&managed) {
         Ok(()) => Ok(legacy(Held::Owned(managed))),
         Err(error) => Err((managed, error)),
     }
@@ -99,7 +109,7 @@ pub(crate) fn into_raw_legacy(
 
 /// Lends a tensor as a legacy managed tensor.
 pub(crate) fn lend_legacy(tensor: Arc<Tensor>) -> Result<NonNull<DLManagedTensor>> {
-    check_expressible(tensor.flags())?;
+    check_expressible(tensor.managed())?;
     Ok(legacy(Held::Lent(tensor)))
 }
 

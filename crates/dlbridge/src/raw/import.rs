@@ -9,14 +9,13 @@ use core::slice;
 
 use dlbridge_sys::{
     DLManagedTensor, DLManagedTensorVersioned, DLPACK_FLAG_BITMASK_IS_COPIED,
-    DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED, DLPACK_FLAG_BITMASK_READ_ONLY,
-    DLPACK_MAJOR_VERSION, DLTensor,
+    DLPACK_FLAG_BITMASK_READ_ONLY, DLPACK_MAJOR_VERSION, DLTensor,
 };
 
 use super::block::Managed;
 use super::export::recognise_legacy;
 use super::parts::{Access, RawParts};
-use crate::layout::{self, MAX_NDIM};
+use crate::layout::MAX_NDIM;
 use crate::{Error, Result};
 
 /// A foreign managed tensor; dropping it calls its deleter.
@@ -36,21 +35,45 @@ impl Deleter for DLManagedTensorVersioned {
     unsafe fn delete(this: *mut Self) {
         // SAFETY: valid by contract; the deleter is where every version has it, and a struct
         // without one has nothing to free.
-        unsafe {
-            if let Some(deleter) = (*this).deleter {
-                deleter(this);
-            }
-        }
+        unsafe { (*this).deleter.map(|deleter| call(deleter, this)) };
     }
 }
 
 impl Deleter for DLManagedTensor {
     unsafe fn delete(this: *mut Self) {
         // SAFETY: as above.
-        unsafe {
-            if let Some(deleter) = (*this).deleter {
-                deleter(this);
-            }
+        unsafe { (*this).deleter.map(|deleter| call(deleter, this)) };
+    }
+}
+
+/// Calls a deleter.
+///
+/// One that waits for the Python interpreter does not return when the interpreter goes meanwhile:
+/// before version 3.14 Python ends the waiting thread by unwinding its stack, which Rust frames
+/// would turn into an abort. The thread is stopped for good instead, as later versions do it.
+///
+/// # Safety
+/// `deleter` is the one of `this`, which is valid and not used afterwards.
+unsafe fn call<M>(deleter: unsafe extern "C" fn(*mut M), this: *mut M) {
+    // SAFETY: the two types differ only in what the compiler assumes of unwinding.
+    let deleter: unsafe extern "C-unwind" fn(*mut M) = unsafe { core::mem::transmute(deleter) };
+    #[cfg(feature = "std")]
+    let stop = Stop;
+    // SAFETY: by contract.
+    unsafe { deleter(this) };
+    #[cfg(feature = "std")]
+    core::mem::forget(stop);
+}
+
+/// Stops the thread for good when something that is no Rust panic unwinds it.
+#[cfg(feature = "std")]
+struct Stop;
+
+#[cfg(feature = "std")]
+impl Drop for Stop {
+    fn drop(&mut self) {
+        while !std::thread::panicking() {
+            std::thread::park();
         }
     }
 }
@@ -85,13 +108,7 @@ pub(crate) unsafe fn from_raw(pointer: *mut DLManagedTensorVersioned) -> Result<
         return Err(Error::Version { major: version.major, minor: version.minor });
     }
     // SAFETY: of this major version, and the handle is given up by contract.
-    if let Some(mut managed) = unsafe { Managed::recognise(pointer) } {
-        let flags = managed.flags();
-        let parts = parts(managed.tensor(), flags);
-        check_dims(managed.tensor())?;
-        let elements = layout::element_count(managed.shape())?;
-        managed.describe(&parts, elements)?;
-        keep_flags(&mut managed, flags);
+    if let Some(managed) = unsafe { Managed::recognise(pointer) } {
         return Ok(managed);
     }
     // SAFETY: valid by contract, of a layout this crate knows.
@@ -128,29 +145,20 @@ fn check_dims(tensor: &DLTensor) -> Result<(usize, bool)> {
     Ok((ndim, ndim > 0 && !tensor.strides.is_null()))
 }
 
-fn parts(tensor: &DLTensor, flags: u64) -> RawParts {
-    RawParts {
-        data: tensor.data,
-        dtype: tensor.dtype.into(),
-        device: tensor.device.into(),
-        byte_offset: tensor.byte_offset,
-        access: Access::of(flags),
-        subbyte_padded: flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED != 0,
-    }
-}
-
-/// Keeps what `describe` does not know: a read-only copy has two flags, but one [`Access`].
-fn keep_flags(managed: &mut Managed, flags: u64) {
-    let kept = DLPACK_FLAG_BITMASK_IS_COPIED | DLPACK_FLAG_BITMASK_READ_ONLY;
-    managed.set_flags(managed.flags() | flags & kept);
-}
-
 /// Holds a foreign tensor in a block of ours.
 ///
 /// # Safety
 /// `tensor` describes valid memory until `owner` is dropped.
 unsafe fn adopt<M: Deleter>(owner: Foreign<M>, tensor: &DLTensor, flags: u64) -> Result<Managed> {
     let (ndim, has_strides) = check_dims(tensor)?;
+    let parts = RawParts {
+        data: tensor.data,
+        dtype: tensor.dtype.into(),
+        device: tensor.device.into(),
+        byte_offset: tensor.byte_offset,
+        access: Access::of(flags),
+        subbyte_padded: Access::subbyte_padded(flags),
+    };
     let mut managed = Managed::new(owner, ndim);
     // A producer may hand out pointers that are not aligned for `i64`; `Dim` has no alignment.
     let dims = |pointer: *mut i64| match ndim {
@@ -161,8 +169,12 @@ unsafe fn adopt<M: Deleter>(owner: Foreign<M>, tensor: &DLTensor, flags: u64) ->
     };
     let elements =
         managed.set_dims(dims(tensor.shape), has_strides.then(|| dims(tensor.strides)))?;
-    managed.describe(&parts(tensor, flags), elements)?;
-    keep_flags(&mut managed, flags);
+    // SAFETY: Data, Calm, Exclusive and Send are what the specification, and so the contract of
+    // `Tensor::from_raw`, promises for such a tensor and such flags.
+    unsafe { managed.describe(&parts, elements) }?;
+    // `describe` knows one access, but a read-only copy has two flags.
+    let kept = DLPACK_FLAG_BITMASK_IS_COPIED | DLPACK_FLAG_BITMASK_READ_ONLY;
+    managed.set_flags(managed.flags() | flags & kept);
     Ok(managed)
 }
 

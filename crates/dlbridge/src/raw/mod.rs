@@ -11,14 +11,16 @@
 //! - **Layout.** Extents are not negative; element count and byte extent fit an `isize`; address
 //!   arithmetic within the byte extent does not wrap around the address space.
 //! - **Data.** If the tensor has elements and its device is host-accessible, `t.byte_offset` is 0
-//!   and every byte of the byte extent around `t.data` lies in one allocation that stays valid for
-//!   reads until the owner is dropped, and for writes too unless `READ_ONLY` is set. A tensor
-//!   without elements has NULL `data`.
-//! - **Calm.** Nobody writes the data while a view borrowed from the tensor is alive. For owners of
-//!   Rust memory the types guarantee it; for foreign memory it is the contract of
-//!   [`Tensor::from_raw`](crate::Tensor::from_raw).
-//! - **Exclusive.** If `IS_COPIED` is set and `READ_ONLY` is not, nobody but the holder of the
-//!   `Managed` reads or writes the data.
+//!   and every byte of the byte extent around `t.data` lies in one allocation, is initialised, and
+//!   stays valid for reads until the owner is dropped, and for writes too unless `READ_ONLY` is set.
+//!   A tensor without elements has NULL `data`.
+//! - **Calm.** Nobody writes the data while a view borrowed from the tensor is alive. For memory
+//!   that Rust owns and lends to nobody the types guarantee it; for foreign memory it is the contract
+//!   of [`Tensor::from_raw`](crate::Tensor::from_raw), and for memory that was lent, the care of
+//!   whoever passed it on ([`Tensor::lend`](crate::Tensor::lend)).
+//! - **Exclusive.** If `IS_COPIED` is set and `READ_ONLY` is not, nobody reads or writes the data but
+//!   the holder of the `Managed` and, while that is in an `Arc`, those it was lent to. So whoever has
+//!   it by `&mut` is alone.
 //! - **Dtype.** The dtype passed [`DataType::check`](crate::DataType::check).
 //! - **Send.** The owner may be dropped on any thread.
 

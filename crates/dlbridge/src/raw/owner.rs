@@ -5,8 +5,10 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ptr;
 
+#[cfg(feature = "ndarray")]
+use super::block::Check;
 use super::block::Managed;
-use super::element::Element;
+use super::element::{Element, assert_layout};
 use super::parts::{Access, RawParts};
 use crate::layout::{self, MAX_NDIM};
 use crate::{Error, Result};
@@ -15,7 +17,8 @@ use crate::{Error, Result};
 ///
 /// # Safety
 /// The type consists of adjacent elements of the type `Element` and nothing else: as many as the
-/// product of what [`extents`](Items::extents) tells.
+/// product of what [`extents`](Items::extents) tells. Any valid elements there are a valid value of
+/// the type, and it has no interior mutability.
 ///
 /// ```
 /// use dlbridge::Items;
@@ -84,10 +87,15 @@ unsafe impl<I: Items, const N: usize> Items for [I; N] {
 /// # Safety
 /// - [`items`](Owner::items) returns the same memory until the owner is dropped, also after the
 ///   owner has moved, as long as nothing else is done with it.
-/// - That memory is valid for reads, initialised, and nobody writes it; with
-///   [`Access::Exclusive`] it is valid for writes too, and nobody else reads it.
+/// - That memory is valid for reads, initialised, and nobody writes it. Unless
+///   [`ACCESS`](Owner::ACCESS) is [`Access::ReadOnly`] it is valid for writes too; with
+///   [`Access::Exclusive`] nobody else reads it.
+/// - Unless `ACCESS` is [`Access::ReadOnly`], any bytes may be written there, also such as
+///   [`Element::CHECK`] refuses. [`Tensor::try_into_owner`] looks for them; dropping the owner must
+///   be sound with them.
 ///
 /// [`Tensor::from_parts`]: crate::Tensor::from_parts
+/// [`Tensor::try_into_owner`]: crate::Tensor::try_into_owner
 ///
 /// ```
 /// use dlbridge::{Access, Owner, Tensor};
@@ -207,6 +215,7 @@ pub(crate) fn from_owner<O: Owner>(
     if shape.len() > MAX_NDIM {
         return Err(Error::InvalidNdim { ndim: shape.len() as i64 });
     }
+    const { assert_layout::<<O::Item as Items>::Element>() };
     let mut managed = Managed::new(owner, shape.len());
     let elements = managed.set_dims(shape, strides)?;
     // SAFETY: the block was just made for this owner. The pointer is taken here, after the owner
@@ -224,15 +233,14 @@ pub(crate) fn from_owner<O: Owner>(
             return Err(Error::TooLarge);
         };
         if lowest < 0 || highest >= owned as i64 {
-            let (lowest, highest) = (lowest as isize, highest as isize);
             return Err(Error::OutOfBounds { lowest, highest, owner: owned });
         }
     }
-    let parts = RawParts {
-        access: O::ACCESS,
-        ..RawParts::new(data.wrapping_add(offset).cast(), <O::Item as Items>::Element::DTYPE)
-    };
-    managed.describe(&parts, elements)?;
+    let parts = RawParts::of_elements(data.wrapping_add(offset), O::ACCESS);
+    // SAFETY: `Owner` promises Data, Calm, Exclusive and Send for its items, and the layout was
+    // compared with their number.
+    unsafe { managed.describe(&parts, elements) }?;
+    managed.set_check(<O::Item as Items>::Element::CHECK);
     Ok(managed)
 }
 
@@ -253,18 +261,24 @@ where
 {
     let mut managed = Managed::new(owner, shape.len());
     let elements = managed.set_dims(shape, strides)?;
-    managed.describe(parts, elements)?;
+    // SAFETY: Data, Calm, Exclusive and Send are this function's contract.
+    unsafe { managed.describe(parts, elements) }?;
     Ok(managed)
 }
 
 /// Makes a tensor of an owner that knows its own shape and strides, which `parts` reads off it in
-/// its final place.
+/// its final place. `check` is that of its elements.
 ///
 /// # Safety
 /// The contract of [`Tensor::from_raw_parts`](crate::Tensor::from_raw_parts), for what `parts`
 /// returns.
 #[cfg(feature = "ndarray")]
-pub(crate) unsafe fn from_strided<O, F>(owner: O, ndim: usize, parts: F) -> Result<Managed>
+pub(crate) unsafe fn from_strided<O, F>(
+    owner: O,
+    ndim: usize,
+    check: Option<Check>,
+    parts: F,
+) -> Result<Managed>
 where
     O: Send + 'static,
     F: for<'o> FnOnce(&'o mut O) -> (RawParts, &'o [usize], &'o [isize]),
@@ -279,6 +293,8 @@ where
     // below do not touch, and it ends before `managed` does.
     let (parts, shape, strides) = parts(unsafe { &mut *owner });
     let elements = managed.set_dims(shape, Some(strides))?;
-    managed.describe(&parts, elements)?;
+    // SAFETY: as above.
+    unsafe { managed.describe(&parts, elements) }?;
+    managed.set_check(check);
     Ok(managed)
 }

@@ -7,6 +7,7 @@ use dlbridge_sys::{
     DLPACK_FLAG_BITMASK_READ_ONLY,
 };
 
+use super::element::Element;
 use crate::{DataType, Device};
 
 /// Who may read and write the data of a tensor.
@@ -97,6 +98,21 @@ impl RawParts {
             access: Access::Shared,
             subbyte_padded: false,
         }
+    }
+
+    /// Elements of a Rust type in main memory. Those narrower than a byte are padded, since a Rust
+    /// value takes whole bytes.
+    ///
+    /// ```
+    /// use dlbridge::{Access, DataType, RawParts};
+    ///
+    /// let mut values = [1_i32, 2, 3];
+    /// let parts = RawParts::of_elements(values.as_mut_ptr(), Access::Shared);
+    /// assert_eq!(parts.dtype, DataType::INT32);
+    /// ```
+    pub const fn of_elements<T: Element>(first: *mut T, access: Access) -> Self {
+        let subbyte_padded = T::DTYPE.is_subbyte();
+        Self { access, subbyte_padded, ..Self::new(first.cast(), T::DTYPE) }
     }
 
     pub(super) fn flags(&self) -> u64 {

@@ -6,7 +6,7 @@ use core::ptr::NonNull;
 use core::slice;
 
 use super::element::Element;
-use crate::{Error, Tensor, TensorView, TensorViewMut};
+use crate::{Error, Tensor};
 
 /// A tensor whose elements are adjacent in C order, as a slice that owns it.
 ///
@@ -54,8 +54,10 @@ impl<T: Element> TryFrom<Tensor> for TensorSlice<T> {
     /// Errors are those of [`Tensor::view`], and [`Error::NotContiguous`]. The tensor is dropped.
     fn try_from(tensor: Tensor) -> Result<Self, Error> {
         const { assert!(T::CHECK.is_none(), "such elements must be checked before each view") }
-        let slice = <&[T]>::try_from(tensor.view()?)?;
-        Ok(Self { first: NonNull::from(slice).cast(), len: slice.len(), tensor })
+        let view = tensor.view::<T>()?;
+        let len = view.as_slice().ok_or(Error::NotContiguous)?.len();
+        // The view's own pointer: one out of a reference would not survive a write by the producer.
+        Ok(Self { first: view.first(), len, tensor })
     }
 }
 
@@ -66,8 +68,9 @@ impl<T: Element> TryFrom<Tensor> for TensorSliceMut<T> {
     /// dropped.
     fn try_from(mut tensor: Tensor) -> Result<Self, Error> {
         const { assert!(T::CHECK.is_none(), "such elements must be checked before each view") }
-        let slice = <&mut [T]>::try_from(tensor.view_mut()?)?;
-        Ok(Self(TensorSlice { len: slice.len(), first: NonNull::from(slice).cast(), tensor }))
+        let view = tensor.view_mut::<T>()?.into_view();
+        let len = view.as_slice().ok_or(Error::NotContiguous)?.len();
+        Ok(Self(TensorSlice { first: view.first(), len, tensor }))
     }
 }
 
@@ -126,32 +129,14 @@ impl<T> DerefMut for TensorSliceMut<T> {
     }
 }
 
-impl<T: fmt::Debug> fmt::Debug for TensorSlice<T> {
+impl<T> fmt::Debug for TensorSlice<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.tensor.fmt(f)
     }
 }
 
-impl<T: fmt::Debug> fmt::Debug for TensorSliceMut<T> {
+impl<T> fmt::Debug for TensorSliceMut<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
-    }
-}
-
-/// The elements, if they are adjacent in C order.
-impl<'a, T: Element> TryFrom<TensorView<'a, T>> for &'a [T] {
-    type Error = Error;
-
-    fn try_from(view: TensorView<'a, T>) -> Result<Self, Error> {
-        view.as_slice().ok_or(Error::NotContiguous)
-    }
-}
-
-/// The elements, if they are adjacent in C order.
-impl<'a, T: Element> TryFrom<TensorViewMut<'a, T>> for &'a mut [T] {
-    type Error = Error;
-
-    fn try_from(view: TensorViewMut<'a, T>) -> Result<Self, Error> {
-        view.into_mut_slice().ok_or(Error::NotContiguous)
     }
 }

@@ -10,7 +10,7 @@ use core::ptr::NonNull;
 use core::slice;
 
 use super::block::Managed;
-use super::element::Element;
+use super::element::{Element, assert_layout};
 use super::parts::Access;
 use crate::layout::{self, Offsets};
 use crate::{DataType, Device, Error, Result};
@@ -84,6 +84,7 @@ pub struct TensorViewMut<'a, T> {
 impl<'a, T: Element> TensorView<'a, T> {
     /// Views the elements of a tensor whose dtype is `dtype`, a dtype with the layout of `T`.
     pub(crate) fn new(tensor: &'a Managed, dtype: DataType) -> Result<Self> {
+        const { assert_layout::<T>() };
         let (shape, strides, t) = (tensor.shape(), tensor.strides(), tensor.tensor());
         let found = DataType::from(t.dtype);
         if found != dtype {
@@ -92,6 +93,9 @@ impl<'a, T: Element> TensorView<'a, T> {
         let device = Device::from(t.device);
         if !device.device_type().is_host_accessible() {
             return Err(Error::NotHostAccessible { device });
+        }
+        if dtype.is_subbyte() && !Access::subbyte_padded(tensor.flags()) {
+            return Err(Error::SubbytePacked { dtype });
         }
         let len = layout::element_count(shape)?;
         let first = match NonNull::new(t.data.cast::<T>()) {
@@ -222,6 +226,10 @@ impl<'a, T> TensorView<'a, T> {
         })
     }
 
+    pub(super) fn first(&self) -> NonNull<T> {
+        self.first
+    }
+
     fn offsets(&self) -> Offsets<'a> {
         Offsets::new(self.shape, self.strides)
     }
@@ -252,6 +260,19 @@ impl<'a, T> TensorViewMut<'a, T> {
     /// ```
     pub fn as_view(&self) -> TensorView<'_, T> {
         self.view
+    }
+
+    /// The same elements, for reading and writing, for a shorter time.
+    ///
+    /// ```
+    /// let mut tensor = dlbridge::Tensor::from(vec![1, 2]);
+    /// let mut view = tensor.view_mut::<i32>()?;
+    /// view.as_view_mut().into_mut_slice().unwrap()[0] = 10;
+    /// assert_eq!(view[[0]], 10);
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub fn as_view_mut(&mut self) -> TensorViewMut<'_, T> {
+        TensorViewMut { view: self.view, memory: PhantomData }
     }
 
     /// The elements as a view for as long as the mutable one would have lasted.

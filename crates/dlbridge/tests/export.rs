@@ -1,0 +1,292 @@
+//! What a C consumer gets: every field it reads, the deleter it calls, and the owner that comes
+//! back whole when the tensor comes home.
+
+mod common;
+
+use std::sync::Arc;
+use std::thread;
+
+use common::{Count, Counted, Producer, delete, delete_the_legacy, dims, take, take_legacy};
+use dlbridge::sys::{
+    DLManagedTensor, DLManagedTensorVersioned, DLPackVersion, DLTensor, kDLCPU, kDLFloat,
+};
+use dlbridge::{Access, DataType, Error, RawParts, Tensor};
+
+const READ_ONLY: u64 = dlbridge::sys::DLPACK_FLAG_BITMASK_READ_ONLY;
+const IS_COPIED: u64 = dlbridge::sys::DLPACK_FLAG_BITMASK_IS_COPIED;
+const PADDED: u64 = dlbridge::sys::DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED;
+
+/// What the consumer of a versioned struct reads; sees that what must never be NULL is not.
+fn read(managed: *const DLManagedTensorVersioned) -> (DLPackVersion, u64, DLTensor) {
+    // SAFETY: the tests pass what was lent to them and not freed.
+    let managed = unsafe { &*managed };
+    assert!(!managed.manager_ctx.is_null() && managed.deleter.is_some());
+    (managed.version, managed.flags, managed.dl_tensor)
+}
+
+/// What the consumer of a legacy struct reads.
+fn read_legacy(managed: *const DLManagedTensor) -> DLTensor {
+    // SAFETY: as in `read`.
+    let managed = unsafe { &*managed };
+    assert!(!managed.manager_ctx.is_null() && managed.deleter.is_some());
+    managed.dl_tensor
+}
+
+/// Sees that a description is of these floats on the CPU.
+#[track_caller]
+fn describes(tensor: &DLTensor, address: usize, shape: &[i64], strides: &[i64]) {
+    assert_eq!(tensor.data.addr(), address);
+    assert_eq!((tensor.device.device_type, tensor.device.device_id), (kDLCPU, 0));
+    let dtype = (tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes);
+    assert_eq!(dtype, (kDLFloat, 32, 1));
+    assert_eq!(dims(tensor), (shape.to_vec(), strides.to_vec()));
+    assert_eq!((tensor.ndim, tensor.byte_offset), (shape.len() as i32, 0));
+}
+
+/// Six floats in an owner that counts its drops.
+fn six_floats() -> (Counted<Vec<f32>>, Count, usize) {
+    let (owner, dropped) = Counted::new(vec![1.0_f32, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    let address = owner.owner.as_ptr().addr();
+    (owner, dropped, address)
+}
+
+#[test]
+fn an_exported_tensor_has_every_field() {
+    let (owner, dropped, address) = six_floats();
+    let managed = Tensor::from_parts(owner, [2, 3]).unwrap().into_raw();
+    let (version, flags, tensor) = read(managed);
+    assert_eq!(version, DLPackVersion { major: 1, minor: 3 });
+    assert_eq!(flags, IS_COPIED);
+    describes(&tensor, address, &[2, 3], &[3, 1]);
+    // SAFETY: the description is that of six floats, which nobody else has.
+    unsafe { tensor.data.cast::<f32>().add(5).write(60.0) };
+    let owner = take(managed).unwrap().try_into_owner::<Counted<Vec<f32>>>().unwrap();
+    assert_eq!(owner.owner, [1.0, 2.0, 3.0, 4.0, 5.0, 60.0]);
+    drop(owner);
+    assert_eq!(dropped.get(), 1);
+}
+
+#[test]
+fn an_offset_becomes_part_of_the_address() {
+    let (owner, dropped, address) = six_floats();
+    let managed = Tensor::from_parts_strided(owner, [3], [-2], 5).unwrap().into_raw();
+    describes(&read(managed).2, address + 5 * 4, &[3], &[-2]);
+    delete(managed);
+    assert_eq!(dropped.get(), 1);
+}
+
+#[test]
+fn scalars_and_tensors_without_elements_have_dims_too() {
+    let scalar = Tensor::from_parts([7.0_f32; 1].to_vec(), []).unwrap().into_raw();
+    assert_eq!(dims(&read(scalar).2), (vec![], vec![]));
+    delete(scalar);
+    let empty = Tensor::from_parts(Vec::<f32>::with_capacity(8), [3, 0, 2]).unwrap().into_raw();
+    describes(&read(empty).2, 0, &[3, 0, 2], &[2, 2, 1]);
+    delete(empty);
+    let empty = Tensor::from(Vec::<f32>::new()).into_raw_legacy().unwrap();
+    describes(&read_legacy(empty), 0, &[0], &[1]);
+    delete_the_legacy(empty);
+}
+
+#[test]
+fn an_exported_legacy_tensor_has_every_field() {
+    let (owner, dropped, address) = six_floats();
+    let managed = Tensor::from_parts(owner, [3, 2]).unwrap().into_raw_legacy().unwrap();
+    describes(&read_legacy(managed), address, &[3, 2], &[2, 1]);
+    assert_eq!(dropped.get(), 0);
+    delete_the_legacy(managed);
+    assert_eq!(dropped.get(), 1);
+}
+
+#[test]
+fn a_lent_tensor_has_every_field_and_claims_nothing() {
+    let (owner, dropped, address) = six_floats();
+    let tensor = Arc::new(Tensor::from_parts(owner, [2, 3]).unwrap());
+    let managed = tensor.lend();
+    let (version, flags, description) = read(managed);
+    assert_eq!((version, flags), (DLPackVersion::CURRENT, 0));
+    describes(&description, address, &[2, 3], &[3, 1]);
+    let legacy = tensor.lend_legacy().unwrap();
+    describes(&read_legacy(legacy), address, &[2, 3], &[3, 1]);
+    drop(tensor);
+    // The dims belong to the tensor, which lives on.
+    describes(&read(managed).2, address, &[2, 3], &[3, 1]);
+    delete(managed);
+    describes(&read_legacy(legacy), address, &[2, 3], &[3, 1]);
+    assert_eq!(dropped.get(), 0);
+    delete_the_legacy(legacy);
+    assert_eq!(dropped.get(), 1);
+}
+
+#[test]
+fn the_owner_goes_with_the_last_of_many_in_any_order() {
+    enum Handle {
+        Own(Arc<Tensor>),
+        Versioned(*mut DLManagedTensorVersioned),
+        Legacy(*mut DLManagedTensor),
+    }
+    for order in [[0, 1, 2, 3], [3, 2, 1, 0], [1, 3, 0, 2], [2, 0, 3, 1]] {
+        let (owner, dropped, _) = six_floats();
+        let tensor = Arc::new(Tensor::from_parts(owner, [6]).unwrap());
+        let mut handles = [
+            Some(Handle::Versioned(tensor.lend())),
+            Some(Handle::Legacy(tensor.lend_legacy().unwrap())),
+            Some(Handle::Versioned(tensor.lend())),
+            Some(Handle::Own(tensor)),
+        ];
+        for (done, which) in order.into_iter().enumerate() {
+            assert_eq!(dropped.get(), 0, "{order:?} after {done}");
+            match handles[which].take().unwrap() {
+                Handle::Own(tensor) => drop(tensor),
+                Handle::Versioned(managed) => delete(managed),
+                Handle::Legacy(managed) => delete_the_legacy(managed),
+            }
+        }
+        assert_eq!(dropped.get(), 1, "{order:?}");
+    }
+}
+
+#[test]
+fn read_only_stays_read_only() {
+    let made = || Tensor::from(&[1.0_f32, 2.0][..]);
+    let managed = made().into_raw();
+    assert_eq!(read(managed).1, READ_ONLY);
+    assert_eq!(take(managed).unwrap().access(), Access::ReadOnly);
+
+    let tensor = Arc::new(made());
+    let managed = tensor.lend();
+    assert_eq!(read(managed).1, READ_ONLY);
+    assert_eq!(take(managed).unwrap().access(), Access::ReadOnly);
+
+    assert_eq!(tensor.lend_legacy().unwrap_err(), Error::LegacyReadOnly);
+    let (tensor, error) = made().into_raw_legacy().unwrap_err();
+    assert_eq!(error, Error::LegacyReadOnly);
+    assert_eq!(tensor.view::<f32>().unwrap().to_vec(), [1.0, 2.0]);
+
+    // A read-only copy has both flags, and is no more writable for it.
+    let both = Producer::new(vec![1.0_f32], &[1]).flags(READ_ONLY | IS_COPIED);
+    let both = Arc::new(both.import().unwrap());
+    let managed = both.lend();
+    assert_eq!(read(managed).1, READ_ONLY);
+    delete(managed);
+}
+
+#[test]
+fn padding_is_said_or_refused() {
+    let mut nibbles = vec![1_u8, 2, 3];
+    let data = nibbles.as_mut_ptr().cast();
+    let parts = RawParts { subbyte_padded: true, ..RawParts::new(data, DataType::FLOAT4_E2M1FN) };
+    // SAFETY: three bytes of the vector, which stay where they are when it moves.
+    let tensor = unsafe { Tensor::from_raw_parts(nibbles, parts, &[3], None::<&[i64]>) }.unwrap();
+    let (tensor, error) = tensor.into_raw_legacy().unwrap_err();
+    assert_eq!(error, Error::LegacySubbytePadded);
+    let tensor = Arc::new(tensor);
+    assert_eq!(tensor.lend_legacy().unwrap_err(), Error::LegacySubbytePadded);
+    let managed = tensor.lend();
+    assert_eq!(read(managed).1, PADDED);
+    delete(managed);
+}
+
+#[test]
+fn the_deleter_may_run_on_another_thread() {
+    struct Lent(*mut DLManagedTensorVersioned, *mut DLManagedTensor);
+    // SAFETY: the deleters may be called on any thread.
+    unsafe impl Send for Lent {}
+    let (owner, dropped, _) = six_floats();
+    let tensor = Arc::new(Tensor::from_parts(owner, [6]).unwrap());
+    let lent = Lent(tensor.lend(), tensor.lend_legacy().unwrap());
+    drop(tensor);
+    let consumer = thread::spawn(move || {
+        let Lent(versioned, legacy) = { lent };
+        delete(versioned);
+        delete_the_legacy(legacy);
+    });
+    consumer.join().unwrap();
+    assert_eq!(dropped.get(), 1);
+}
+
+#[test]
+fn the_owner_comes_back_whole_after_a_journey() {
+    let mut values = Vec::with_capacity(10);
+    values.extend([1_i16, 2, 3]);
+    let address = values.as_ptr();
+    let home = take(Tensor::from(values).into_raw()).unwrap();
+    assert_eq!(home.access(), Access::Exclusive);
+    let home = take_legacy(home.into_raw_legacy().unwrap()).unwrap();
+    assert_eq!(home.access(), Access::Exclusive);
+    let values = home.try_into_owner::<Vec<i16>>().unwrap();
+    assert_eq!((values.as_ptr(), values.capacity()), (address, 10));
+    assert_eq!(values, [1, 2, 3]);
+}
+
+#[test]
+fn the_wrong_type_gives_the_tensor_back() {
+    let (owner, dropped, address) = six_floats();
+    let tensor = Tensor::from_parts(owner, [6]).unwrap();
+    let tensor = tensor.try_into_owner::<Vec<f32>>().unwrap_err();
+    let tensor = tensor.try_into_owner::<Counted<Box<[f32]>>>().unwrap_err();
+    let tensor = tensor.try_into_owner::<()>().unwrap_err();
+    assert_eq!((tensor.data().addr(), dropped.get()), (address, 0));
+    drop(tensor.try_into_owner::<Counted<Vec<f32>>>().unwrap());
+    assert_eq!(dropped.get(), 1);
+    // What came from C has no owner of ours.
+    let foreign = Producer::new(vec![1.0_f32], &[1]);
+    let deleted = foreign.deleted();
+    let foreign = foreign.import().unwrap().try_into_owner::<Vec<f32>>().unwrap_err();
+    assert_eq!(deleted.get(), 0);
+    drop(foreign);
+    assert_eq!(deleted.get(), 1);
+}
+
+#[test]
+fn the_handle_comes_back_from_a_lent_tensor() {
+    let (owner, dropped, _) = six_floats();
+    let tensor = Arc::new(Tensor::from_parts(owner, [6]).unwrap());
+    let lent = take(tensor.lend()).unwrap();
+    let legacy = take_legacy(tensor.lend_legacy().unwrap()).unwrap();
+    assert_eq!((lent.access(), legacy.access()), (Access::Shared, Access::Shared));
+    assert_eq!(legacy.view::<f32>().unwrap()[[5]], 6.0);
+    let mut handles = [lent, legacy].map(|t| t.try_into_owner::<Arc<Tensor>>().unwrap()).to_vec();
+    assert!(handles.iter().all(|handle| Arc::ptr_eq(handle, &tensor)));
+    handles.clear();
+    // The only handle again, and the tensor as exclusive as before.
+    let mut tensor = Arc::into_inner(tensor).unwrap();
+    tensor.view_mut::<f32>().unwrap()[[0]] = 10.0;
+    drop(tensor);
+    assert_eq!(dropped.get(), 1);
+}
+
+#[test]
+fn a_second_tensor_over_the_same_memory_is_read_only() {
+    let (owner, dropped, address) = six_floats();
+    let first = Arc::new(Tensor::from_parts(owner, [2, 3]).unwrap());
+    let mut second = first.share();
+    assert_eq!((second.access(), second.flags()), (Access::ReadOnly, READ_ONLY));
+    assert_eq!((second.data().addr(), second.shape()), (address, first.shape()));
+    assert_eq!(second.view_mut::<f32>().unwrap_err(), Error::ReadOnly);
+    drop(first);
+    assert_eq!(second.view::<f32>().unwrap()[[1, 2]], 6.0);
+    // A tensor of a tensor of a tensor.
+    let third = Arc::new(second).share();
+    let managed = Arc::new(third).lend();
+    describes(&read(managed).2, address, &[2, 3], &[3, 1]);
+    assert_eq!((read(managed).1, dropped.get()), (READ_ONLY, 0));
+    delete(managed);
+    assert_eq!(dropped.get(), 1);
+}
+
+#[test]
+fn exclusive_can_be_declared_and_read_only_cannot_be_undone() {
+    let shared = Producer::new(vec![1_i32, 2], &[2]).import().unwrap();
+    // SAFETY: the producer keeps its hands off the data.
+    let mut tensor = unsafe { shared.assume_exclusive() };
+    assert_eq!((tensor.access(), tensor.flags()), (Access::Exclusive, IS_COPIED));
+    tensor.view_mut::<i32>().unwrap()[[1]] = 20;
+    assert_eq!(tensor.view::<i32>().unwrap().to_vec(), [1, 20]);
+
+    let read_only = Tensor::from(&[1_i32, 2][..]);
+    // SAFETY: nobody writes a constant.
+    let mut tensor = unsafe { read_only.assume_exclusive() };
+    assert_eq!(tensor.access(), Access::ReadOnly);
+    assert_eq!(tensor.view_mut::<i32>().unwrap_err(), Error::ReadOnly);
+}

@@ -1,0 +1,251 @@
+//! How much is allocated, and that all of it is freed on every path, refusals included. An allocator
+//! of its own counts what this thread does; there is one test, so that nothing else does anything.
+
+mod common;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::hint::black_box;
+use std::sync::Arc;
+
+use common::{Producer, delete, delete_the_legacy, take, take_legacy};
+use dlbridge::{DataType, Tensor, TensorSlice, TensorSliceMut};
+
+thread_local! {
+    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+    static LIVE_BYTES: Cell<isize> = const { Cell::new(0) };
+}
+
+/// The system's allocator, with a count per thread.
+struct Counting;
+
+// SAFETY: forwards to the system's allocator. Counters that need no initialisation and no drop
+// allocate nothing themselves.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        LIVE_BYTES.set(LIVE_BYTES.get() + layout.size() as isize);
+        // SAFETY: the same contract.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        LIVE_BYTES.set(LIVE_BYTES.get() - layout.size() as isize);
+        // SAFETY: the same contract.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// The number of allocations that `f` makes, and what it returns.
+fn counted<T>(f: impl FnOnce() -> T) -> (usize, T) {
+    let before = ALLOCATIONS.get();
+    let result = f();
+    (ALLOCATIONS.get() - before, result)
+}
+
+#[test]
+fn nothing_is_allocated_in_vain_and_everything_is_freed() {
+    exporting_takes_one_allocation();
+    lending_takes_one_allocation();
+    importing_takes_one_allocation();
+    #[cfg(feature = "ndarray")]
+    an_array_takes_one_allocation();
+    every_path_frees_what_it_allocated();
+}
+
+fn exporting_takes_one_allocation() {
+    let values = vec![1.0_f32; 12];
+    let (allocations, tensor) = counted(|| Tensor::from(values));
+    assert_eq!(allocations, 1, "header, owner, shape and strides are in one block");
+    let (allocations, _) = counted(|| {
+        let view = tensor.view::<f32>().unwrap();
+        black_box((view.as_slice(), view.get(&[3]), view[[4]], view.len()));
+        black_box((tensor.shape(), tensor.strides(), tensor.dtype(), tensor.access()));
+        let managed = tensor.into_raw();
+        let mut tensor = take(managed).unwrap();
+        tensor.view_mut::<f32>().unwrap()[[0]] = 2.0;
+        drop(tensor);
+    });
+    assert_eq!(allocations, 0, "for views, for a round trip, and for the drop");
+
+    let values = vec![1.0_f32; 12];
+    let (allocations, tensor) = counted(|| Tensor::from_parts(values, [1, 2, 3, 2]).unwrap());
+    assert_eq!(allocations, 1, "in any shape");
+    let (allocations, values) = counted(|| tensor.try_into_owner::<Vec<f32>>().unwrap());
+    assert_eq!((allocations, values.len()), (0, 12));
+
+    let (allocations, tensor) = counted(|| Tensor::from([[1_u8, 2], [3, 4]]));
+    assert_eq!(allocations, 2, "an array moves to the heap first");
+    drop(tensor);
+}
+
+fn lending_takes_one_allocation() {
+    let tensor = Arc::new(Tensor::from(vec![1_u16; 4]));
+    let (allocations, managed) = counted(|| tensor.lend());
+    assert_eq!(allocations, 1);
+    assert_eq!(counted(|| delete(managed)).0, 0);
+    let (allocations, managed) = counted(|| tensor.lend_legacy().unwrap());
+    assert_eq!(allocations, 1);
+    assert_eq!(counted(|| delete_the_legacy(managed)).0, 0);
+    let (allocations, second) = counted(|| tensor.share());
+    assert_eq!(allocations, 1);
+    drop((second, tensor));
+
+    let values = vec![1_u16; 4];
+    let (allocations, managed) = counted(|| Tensor::from(values).into_raw_legacy().unwrap());
+    assert_eq!(allocations, 2, "the tensor's block, and a legacy struct that holds it");
+    let (allocations, home) = counted(|| take_legacy(managed).unwrap());
+    assert_eq!((allocations, home.len()), (0, 4));
+}
+
+fn importing_takes_one_allocation() {
+    let managed = Producer::new(vec![1.0_f32; 6], &[2, 3]).versioned();
+    let (allocations, tensor) = counted(|| take(managed).unwrap());
+    assert_eq!((allocations, counted(|| drop(tensor)).0), (1, 0));
+    let managed = Producer::new(vec![1.0_f32; 6], &[2, 3]).legacy();
+    let (allocations, tensor) = counted(|| take_legacy(managed).unwrap());
+    assert_eq!((allocations, counted(|| drop(tensor)).0), (1, 0));
+    let managed = Producer::new(vec![1.0_f32; 6], &[2, 3]).with(|p| p.version.major = 2);
+    let managed = managed.versioned();
+    assert_eq!(counted(|| take(managed).is_err()), (0, true));
+}
+
+#[cfg(feature = "ndarray")]
+fn an_array_takes_one_allocation() {
+    let array = ndarray::Array3::<f32>::zeros((2, 3, 4));
+    let (allocations, tensor) = counted(|| Tensor::from(array));
+    assert_eq!(allocations, 1);
+    let (allocations, sum) = counted(|| {
+        let seen = ndarray::ArrayView3::try_from(tensor.view::<f32>().unwrap()).unwrap();
+        seen.sum()
+    });
+    assert_eq!((allocations, sum), (0, 0.0));
+    assert_eq!(counted(|| drop(tensor)).0, 0);
+}
+
+/// What runs and must leave nothing behind.
+const PATHS: &[(&str, fn())] = &[
+    ("drop", || drop(Tensor::from(vec![1_u8; 9]))),
+    ("empty", || drop(Tensor::from(Vec::<u64>::with_capacity(9)))),
+    ("raw", || delete(floats().into_raw())),
+    ("legacy", || delete_the_legacy(floats().into_raw_legacy().unwrap())),
+    ("raw and home", || drop(take(floats().into_raw()).unwrap())),
+    ("legacy and home", || drop(take_legacy(floats().into_raw_legacy().unwrap()).unwrap())),
+    ("owner out", || drop(floats().try_into_owner::<Vec<f32>>().unwrap())),
+    ("wrong owner", || drop(floats().try_into_owner::<Vec<u32>>().unwrap_err())),
+    ("lent", || {
+        let tensor = Arc::new(floats());
+        let (first, second) = (tensor.lend(), tensor.lend_legacy().unwrap());
+        drop(tensor);
+        delete(first);
+        delete_the_legacy(second);
+    }),
+    ("lent and home", || {
+        let tensor = Arc::new(floats());
+        let (first, second) = (tensor.lend(), tensor.lend_legacy().unwrap());
+        drop((take(first).unwrap(), tensor, take_legacy(second).unwrap()));
+    }),
+    ("shared", || drop(Arc::new(Arc::new(floats()).share()).share())),
+    ("iteration", || {
+        let mut tensor = floats();
+        tensor.view_mut::<f32>().unwrap().iter_mut().for_each(|x| *x += 1.0);
+        black_box(tensor.view::<f32>().unwrap().to_vec());
+    }),
+    ("copy", || drop(floats().to_copy().unwrap())),
+    ("copy of a copy", || drop(floats().to_copy().unwrap().to_copy().unwrap())),
+    ("copy refused", || {
+        let gpu = Producer::new(vec![1.0_f32], &[1]).device(2, 0).import().unwrap();
+        assert!(gpu.to_copy().is_err());
+    }),
+    ("slice", || drop(TensorSlice::<f32>::try_from(floats()).unwrap())),
+    ("slice and tensor", || drop(TensorSliceMut::<f32>::try_from(floats()).unwrap().into_tensor())),
+    ("slice refused", || assert!(TensorSlice::<u8>::try_from(floats()).is_err())),
+    ("shape refused", || assert!(Tensor::from_parts(vec![0_u8; 4], [5]).is_err())),
+    ("ndim refused", || assert!(Tensor::from_parts(vec![0_u8], [1; 1025]).is_err())),
+    ("layout refused", || {
+        assert!(Tensor::from_parts_strided(vec![0_u8; 4], [5], [1], 0).is_err());
+        assert!(Tensor::from_parts_strided(vec![0_u8; 4], [2, 2], [1], 0).is_err());
+    }),
+    ("legacy refused", || {
+        let tensor = Tensor::from(Arc::<[u8]>::from([1, 2]));
+        let (tensor, _) = tensor.into_raw_legacy().unwrap_err();
+        assert!(Arc::new(tensor).lend_legacy().is_err());
+    }),
+    ("import", || imported(|_| ())),
+    ("import: version", || imported(|p| p.version.major = 0)),
+    ("import: ndim", || imported(|p| p.tensor.ndim = -1)),
+    ("import: ndim too large", || imported(|p| p.tensor.ndim = i32::MAX)),
+    ("import: shape", || imported(|p| p.tensor.shape = std::ptr::null_mut())),
+    ("import: strides", || imported(|p| p.tensor.strides = std::ptr::null_mut())),
+    ("import: extent", || imported(|p| p.tensor.shape = p.keep(vec![-1]))),
+    ("import: product", || imported(|p| p.tensor.shape = p.keep(vec![i64::MAX]))),
+    ("import: stride", || imported(|p| p.tensor.strides = p.keep(vec![i64::MAX]))),
+    ("import: data", || imported(|p| p.tensor.data = std::ptr::null_mut())),
+    ("import: byte offset", || imported(|p| p.tensor.byte_offset = u64::MAX)),
+    ("import: dtype", || imported(|p| p.tensor.dtype = DataType::BOOL.with_lanes(0).into())),
+    ("import: null", || assert!(take(std::ptr::null_mut()).is_err())),
+    #[cfg(feature = "ndarray")]
+    ("ndarray", || {
+        let tensor = Tensor::from(ndarray::Array3::<u8>::zeros((1, 2, 3)).reversed_axes());
+        ndarray::ArrayViewD::try_from(tensor.view::<u8>().unwrap()).unwrap();
+        ndarray::ArrayView1::try_from(tensor.view::<u8>().unwrap()).unwrap_err();
+        drop(tensor.try_into_owner::<ndarray::Array3<u8>>().unwrap());
+        drop(Tensor::from(ndarray::ArcArray1::<u8>::zeros(4)));
+    }),
+    #[cfg(feature = "image")]
+    ("image", || {
+        type Picture = image::ImageBuffer<image::Rgb<u8>, TensorSlice<u8>>;
+        let tensor = Tensor::from(image::RgbImage::new(3, 2));
+        drop(Picture::try_from(tensor).unwrap());
+        assert!(Picture::try_from(floats()).is_err());
+    }),
+    #[cfg(feature = "std")]
+    ("a panic of an owner's drop", || {
+        delete(Tensor::from_parts(furious(), [3]).unwrap().into_raw())
+    }),
+];
+
+fn floats() -> Tensor {
+    Tensor::from(vec![1.0_f32, 2.0, 3.0])
+}
+
+/// Imports three floats, changed, through both ABIs; a refusal is as good as a tensor.
+fn imported(change: fn(&mut Producer)) {
+    let make = || Producer::new(vec![1.0_f32, 2.0, 3.0], &[3]).strides(&[1]).with(change);
+    drop(make().import());
+    drop(make().import_legacy());
+}
+
+/// An owner whose drop panics.
+#[cfg(feature = "std")]
+fn furious() -> impl dlbridge::Owner<Item = u8> {
+    struct Furious(Vec<u8>);
+    impl Drop for Furious {
+        fn drop(&mut self) {
+            std::panic::resume_unwind(Box::new("this owner always panics; the test expects it"));
+        }
+    }
+    // SAFETY: forwards to the vector.
+    unsafe impl dlbridge::Owner for Furious {
+        type Item = u8;
+        const ACCESS: dlbridge::Access = dlbridge::Access::Exclusive;
+
+        fn items(&mut self) -> *mut [u8] {
+            self.0.items()
+        }
+    }
+    Furious(vec![1, 2, 3])
+}
+
+fn every_path_frees_what_it_allocated() {
+    for &(name, path) in PATHS {
+        // Once for what is made at the first use and kept.
+        path();
+        let before = LIVE_BYTES.get();
+        path();
+        assert_eq!(LIVE_BYTES.get() - before, 0, "bytes left by: {name}");
+    }
+}

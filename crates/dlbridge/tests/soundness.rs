@@ -1,0 +1,120 @@
+//! Ways in which safe code could have gone wrong, each tried: run under Miri they prove that it
+//! cannot.
+
+mod common;
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use common::{Producer, delete};
+use dlbridge::{DataType, Element, Tensor, TensorSlice, TensorSliceMut};
+
+/// An integer that is never zero.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(transparent)]
+struct NeverZero(NonZeroU32);
+
+// SAFETY: a transparent wrapper around a `u32`; the check admits all patterns but zero.
+unsafe impl Element for NeverZero {
+    const DTYPE: DataType = DataType::UINT32;
+    const CHECK: Option<fn(&[u8]) -> bool> = Some(|bytes| bytes != [0; 4]);
+}
+
+/// A byte of a boolean tensor, whatever it is.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+struct Truth(u8);
+
+// SAFETY: a transparent wrapper around a byte, for which every pattern is valid.
+unsafe impl Element for Truth {
+    const DTYPE: DataType = DataType::BOOL;
+}
+
+#[test]
+fn an_owner_with_elements_that_became_invalid_stays_inside() {
+    let one = NeverZero(NonZeroU32::MIN);
+    let mut tensor = Tensor::from(vec![one; 3]);
+    tensor.view_mut::<u32>().unwrap()[[1]] = 0;
+    let mut tensor = tensor.try_into_owner::<Vec<NeverZero>>().unwrap_err();
+    tensor.view_mut::<u32>().unwrap()[[1]] = 1;
+    assert_eq!(tensor.try_into_owner::<Vec<NeverZero>>().unwrap(), [one; 3]);
+
+    let mut tensor = Tensor::from(vec![true, false]);
+    tensor.view_mut::<Truth>().unwrap()[[0]] = Truth(2);
+    assert!(tensor.try_into_owner::<Vec<bool>>().is_err());
+}
+
+#[test]
+fn an_owner_that_a_consumer_spoiled_stays_inside() {
+    let tensor = Arc::new(Tensor::from([[true; 2]; 2]));
+    let managed = tensor.lend();
+    // SAFETY: lent to us, without the read-only flag; the last of four bytes.
+    unsafe { (*managed).dl_tensor.data.cast::<u8>().add(3).write(9) };
+    delete(managed);
+    let tensor = Arc::try_unwrap(tensor).unwrap();
+    let tensor = tensor.try_into_owner::<Box<[[bool; 2]; 2]>>().unwrap_err();
+    assert_eq!(tensor.view_bool_as_u8().unwrap()[[1, 1]], 9);
+}
+
+#[test]
+#[cfg(feature = "ndarray")]
+fn an_array_with_elements_that_became_invalid_stays_inside() {
+    let mut tensor = Tensor::from(ndarray::arr2(&[[true, false], [false, true]]));
+    tensor.view_mut::<Truth>().unwrap()[[1, 0]] = Truth(255);
+    assert!(tensor.try_into_owner::<ndarray::Array2<bool>>().is_err());
+}
+
+#[test]
+fn a_producer_may_write_between_two_looks_at_a_slice() {
+    let producer = Producer::new(vec![1_u16, 2, 3], &[3]);
+    let data = producer.tensor.data.cast::<u16>();
+    let slice = TensorSlice::<u16>::try_from(producer.import().unwrap()).unwrap();
+    assert_eq!(slice[..], [1, 2, 3]);
+    // SAFETY: the producer's own memory, of which nobody holds a view now.
+    unsafe { data.write(10) };
+    assert_eq!(slice[..], [10, 2, 3]);
+
+    let mut slice = TensorSliceMut::<u16>::try_from(Tensor::from(vec![1_u16, 2])).unwrap();
+    slice[0] = 5;
+    assert_eq!(slice[..], [5, 2]);
+    slice[1] = 6;
+    assert_eq!(slice.into_tensor().try_into_owner::<Vec<u16>>().unwrap(), [5, 6]);
+}
+
+#[test]
+fn a_tensor_that_is_lent_on_and_on_grows_no_chain() {
+    let turns = if cfg!(miri) { 50 } else { 200_000 };
+    let mut tensor = Tensor::from(vec![1_u8, 2, 3]);
+    for _ in 0..turns {
+        tensor = Arc::new(tensor).share();
+    }
+    assert_eq!(tensor.view::<u8>().unwrap().to_vec(), [1, 2, 3]);
+    let mut tensor = Tensor::from(vec![1_u8, 2, 3]);
+    for _ in 0..turns {
+        // SAFETY: lent to us alone.
+        tensor = unsafe { Tensor::from_raw(Arc::new(tensor).lend()) }.unwrap();
+    }
+    assert_eq!((tensor.shape(), tensor.strides()), (&[3][..], &[1][..]));
+}
+
+#[test]
+fn a_view_of_a_view_ends_before_the_first() {
+    let mut tensor = Tensor::from([[1, 2], [3, 4]]);
+    let mut view = tensor.view_mut::<i32>().unwrap();
+    view.as_view_mut().iter_mut().for_each(|x| *x += 1);
+    *view.as_view_mut().into_mut_slice().unwrap().last_mut().unwrap() = 50;
+    view[[0, 0]] = 10;
+    assert_eq!(view.iter().copied().collect::<Vec<_>>(), [10, 3, 4, 50]);
+    assert_eq!(
+        (view.len(), view.ndim(), view.is_empty(), view.get(&[1, 0])),
+        (4, 2, false, Some(&4))
+    );
+}
+
+#[test]
+fn a_flag_for_packed_elements_means_nothing_for_whole_ones() {
+    let tensor = Producer::new(vec![1.0_f32], &[1]).flags(4).import().unwrap();
+    let managed = tensor.into_raw_legacy().unwrap();
+    // SAFETY: made here, and given to nobody else.
+    drop(unsafe { Tensor::from_raw_legacy(managed) });
+}

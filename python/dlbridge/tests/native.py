@@ -1,0 +1,312 @@
+"""Crafted managed tensors and buffers, and a consumer of capsules: the Python side of native.c."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import math
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import IntEnum, IntFlag
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import dlbridge
+
+SOURCE = Path(__file__).with_name("native.c")
+
+Ints = tuple[int, ...]
+
+#: dtypes as (code, bits, lanes)
+INT32, UINT8, FLOAT32, FLOAT64 = (0, 32, 1), (1, 8, 1), (2, 32, 1), (2, 64, 1)
+#: devices as (type, id)
+CPU, CUDA, CUDA_HOST, OPENCL, ROCM = (1, 0), (2, 0), (3, 0), (4, 0), (10, 0)
+
+LEGACY, VERSIONED = "dltensor", "dltensor_versioned"
+
+LITTLE_ENDIAN = sys.byteorder == "little"
+
+
+class Flags(IntFlag):
+    """The flags of a versioned managed tensor."""
+
+    READ_ONLY = 1
+    IS_COPIED = 2
+    SUBBYTE_PADDED = 4
+
+
+class Way(IntEnum):
+    """How a consumer calls a deleter."""
+
+    WITH_GIL = 0
+    WITHOUT_GIL = 1
+    NATIVE_THREAD = 2
+    AT_EXIT = 3
+    NOT_WAITED_FOR = 4
+
+
+@dataclass(frozen=True)
+class Record:
+    """How often something was called, and what the last call saw."""
+
+    calls: int
+    thread: int
+    gil: bool
+    initialized: bool
+    pending: bool
+
+
+@dataclass(frozen=True)
+class Fields:
+    """Every field of a managed tensor; shape and strides are None where the pointer is NULL."""
+
+    version: tuple[int, int] | None
+    flags: int
+    ctx: int
+    deleter: int
+    device: tuple[int, int]
+    dtype: tuple[int, int, int]
+    ndim: int
+    data: int
+    shape: Ints | None
+    strides: Ints | None
+    byte_offset: int
+
+
+@dataclass
+class Held:
+    """A managed tensor that was taken out of a capsule: its deleter is to be called once."""
+
+    library: ModuleType
+    address: int
+    versioned: bool
+
+    @property
+    def fields(self) -> Fields:
+        """The fields of the struct."""
+        return Fields(**self.library.read(self.address, self.versioned))
+
+    def delete(self, way: Way = Way.WITH_GIL) -> None:
+        """Calls the deleter."""
+        self.library.delete(self.address, self.versioned, way)
+
+    def delete_keeps(self, exception: BaseException) -> bool:
+        """Calls the deleter while an exception is pending; whether the same one is afterwards."""
+        kept: bool = self.library.delete_pending(self.address, self.versioned, exception)
+        return kept
+
+
+@dataclass(frozen=True)
+class Crafted:
+    """A managed tensor made by :meth:`Native.craft`."""
+
+    library: ModuleType
+    address: int
+    versioned: bool
+    device: tuple[int, int]
+
+    def capsule(self, name: str | None = "") -> Any:
+        """A capsule over the tensor, which owns it; by default under the name of its ABI."""
+        if name == "":
+            name = VERSIONED if self.versioned else LEGACY
+        return self.library.capsule(self.address, name)
+
+    @property
+    def fields(self) -> Fields:
+        """The fields of the struct."""
+        return Fields(**self.library.read(self.address, self.versioned))
+
+    @property
+    def record(self) -> Record:
+        """The calls of the deleter."""
+        return Record(*self.library.record(self.address))
+
+    def own(self, held: Held) -> None:
+        """Makes the deleter delete another tensor too, after it has let the GIL go."""
+        self.library.own(self.address, held.address, held.versioned)
+
+
+def c_strides(shape: Ints) -> Ints:
+    """The strides of C order, in elements."""
+    return tuple(math.prod(max(extent, 1) for extent in shape[i + 1 :]) for i in range(len(shape)))
+
+
+def numbers(count: int) -> bytes:
+    """The float32 numbers 0, 1, 2, ... as bytes."""
+    return bytes((ctypes.c_float * count)(*range(count)))
+
+
+def floats(address: int, count: int) -> list[float]:
+    """Float32 numbers in memory."""
+    return list((ctypes.c_float * count).from_address(address))
+
+
+@dataclass(frozen=True)
+class Native:
+    """The compiled helper."""
+
+    library: ModuleType
+    path: Path
+    #: what was crafted, and has a deleter
+    made: list[Crafted] = field(default_factory=list)
+
+    def craft(
+        self,
+        shape: Ints | None = (2, 3),
+        *,
+        versioned: bool = True,
+        version: tuple[int, int] = (1, 3),
+        ctx: int = 0,
+        deleter: bool = True,
+        flags: int = 0,
+        device: tuple[int, int] = CPU,
+        dtype: tuple[int, int, int] = FLOAT32,
+        ndim: int | None = None,
+        strides: Ints | str | None = "C",
+        byte_offset: int = 0,
+        payload: bytes = numbers(64),
+        origin: int = 0,
+        data: int | None = None,
+        skew: int = 0,
+    ) -> Crafted:
+        """A managed tensor, right or wrong in every field.
+
+        A shape or strides of None are NULL pointers, ``strides="C"`` are those of C order. The data
+        are ``payload`` from ``origin`` on, or whatever is at the address ``data``. ``skew``
+        misaligns the shape and strides pointers.
+        """
+        if strides == "C":
+            strides = c_strides(shape or ())
+        ndim = len(shape or ()) if ndim is None else ndim
+        address = self.library.craft(
+            versioned, version, ctx, deleter, flags, device, dtype, ndim, shape, strides,
+            byte_offset, payload, origin, data, skew,
+        )  # fmt: skip
+        crafted = Crafted(self.library, address, versioned, device)
+        if deleter:
+            self.made.append(crafted)
+        return crafted
+
+    def export(self, producer: Any, **keywords: Any) -> Held:
+        """Calls ``__dlpack__`` and takes what it answers."""
+        return self.take(producer.__dlpack__(**keywords))
+
+    def take(self, capsule: Any) -> Held:
+        """Takes the managed tensor out of a capsule."""
+        return Held(self.library, *self.library.take(capsule))
+
+    def name(self, capsule: Any) -> str | None:
+        """The name of a capsule."""
+        name: str | None = self.library.name(capsule)
+        return name
+
+    def clear_keeps(self, objects: list[Any], exception: BaseException) -> bool:
+        """Empties a list while an exception is pending; whether the same one is afterwards."""
+        kept: bool = self.library.clear_pending(objects, exception)
+        return kept
+
+    def all_deleted(self) -> bool:
+        """Whether every deleter was called, once."""
+        return all(crafted.record.calls == 1 for crafted in self.made)
+
+    def tensor(self, shape: Ints = (2, 3), **keywords: Any) -> tuple[dlbridge.Tensor, Crafted]:
+        """A crafted tensor, imported."""
+        crafted = self.craft(shape, **keywords)
+        return dlbridge.asdlpack(Producer(crafted, crafted.device)), crafted
+
+    def exporter(
+        self,
+        payload: bytes = numbers(64),
+        *,
+        format: str | None = "f",
+        itemsize: int = 4,
+        shape: Ints | None = (2, 3),
+        ndim: int | None = None,
+        strides: Ints | None = None,
+        suboffsets: Ints | None = None,
+        readonly: bool = False,
+        length: int | None = None,
+        origin: int = 0,
+        on_release: Callable[[], Any] | None = None,
+    ) -> Any:
+        """An object with a buffer, right or wrong in every field.
+
+        A negative origin is a NULL ``buf``.
+        Its ``exports`` counts how often the buffer was asked for; see :meth:`released`.
+        """
+        ndim = len(shape or ()) if ndim is None else ndim
+        length = math.prod(shape or ()) * itemsize if length is None else length
+        return self.library.Exporter(
+            payload, origin, length, itemsize, readonly, ndim, format, shape, strides, suboffsets,
+            on_release,
+        )  # fmt: skip
+
+    def released(self, exporter: Any) -> Record:
+        """The releases of the buffer of an exporter."""
+        return Record(*exporter.record)
+
+
+@dataclass
+class Producer:
+    """An object with ``__dlpack__`` and ``__dlpack_device__`` that notes how it was asked.
+
+    ``answer`` is a crafted tensor, an exception or its class to raise, or what to return;
+    ``device`` is what ``__dlpack_device__`` says.
+    """
+
+    answer: Any
+    device: Any = CPU
+    asked: list[dict[str, Any]] = field(default_factory=list)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: Any = None,
+        dl_device: Any = None,
+        copy: Any = None,
+    ) -> Any:
+        """Answers, and notes the keywords that are not None."""
+        keywords = dict(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
+        return self.give({key: value for key, value in keywords.items() if value is not None})
+
+    def give(self, keywords: dict[str, Any]) -> Any:
+        """Notes the keywords and answers."""
+        self.asked.append(keywords)
+        if isinstance(self.answer, BaseException | type):
+            raise self.answer
+        return self.answer.capsule() if isinstance(self.answer, Crafted) else self.answer
+
+    def __dlpack_device__(self) -> Any:
+        """The device that was set."""
+        return self.device
+
+
+def compiler() -> str | None:
+    """The C compiler, if there is one."""
+    return shutil.which(os.environ.get("CC", "cc")) or shutil.which("gcc")
+
+
+def build(directory: Path, compiler: str) -> Path:
+    """Compiles native.c to an extension module in a directory."""
+    path = directory / "_native.so"
+    include = sysconfig.get_path("include")
+    command = [compiler, "-shared", "-fPIC", "-pthread", "-O1", "-g", "-Wall", f"-I{include}"]
+    subprocess.run([*command, str(SOURCE), "-o", str(path)], check=True)
+    return path
+
+
+def load(path: Path) -> Native:
+    """Loads the extension module that :func:`build` made."""
+    spec = importlib.util.spec_from_file_location("_native", path)
+    assert spec is not None
+    assert spec.loader is not None
+    library = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(library)
+    return Native(library, path)

@@ -1,0 +1,181 @@
+"""How producers are asked: the keywords of ``__dlpack__``, and producers that know fewer."""
+
+from __future__ import annotations
+
+import functools
+from enum import IntEnum
+from typing import Any
+
+import dlbridge
+import native as n
+import pytest
+from native import CPU, Native, Producer
+
+MAX_VERSION = {"max_version": (1, 3)}
+IMPORTS = pytest.mark.parametrize("imports", [dlbridge.asdlpack, dlbridge.from_dlpack])
+
+
+class Kind(IntEnum):
+    """Device types as frameworks give them."""
+
+    CPU = 1
+
+
+class OnlyStream(Producer):
+    """A producer from before versioned capsules."""
+
+    def __dlpack__(self, *, stream: Any = None) -> Any:  # type: ignore[override]
+        """Knows one keyword."""
+        return self.give({} if stream is None else {"stream": stream})
+
+
+class NoKeywords(Producer):
+    """A producer of the first days."""
+
+    def __dlpack__(self) -> Any:  # type: ignore[override]
+        """Knows no keyword."""
+        return self.give({})
+
+
+class Builtin(Producer):
+    """A producer whose method is a C function without keywords."""
+
+    @property
+    def __dlpack__(self) -> Any:
+        """A method that answers once."""
+        return [self.give({})].pop
+
+
+class NoDevice:
+    """A producer that does not say where its data are."""
+
+    def __init__(self, answer: Any) -> None:
+        self.asked = (producer := Producer(answer)).asked
+        self.__dlpack__ = producer.__dlpack__
+
+
+class Forwarding:
+    """A wrapper that passes all keywords on."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+
+    def __dlpack__(self, **keywords: Any) -> Any:
+        """Passes all keywords on."""
+        return self.inner.__dlpack__(**keywords)
+
+    def __dlpack_device__(self) -> Any:
+        """Passes the question on."""
+        return self.inner.__dlpack_device__()
+
+
+@IMPORTS
+@pytest.mark.parametrize("versioned", [True, False])
+@pytest.mark.parametrize("wrap", [None, Forwarding])
+@pytest.mark.parametrize("kind", [OnlyStream, NoKeywords])
+def test_producers_that_know_no_max_version_are_asked_without(
+    native: Native, imports: Any, kind: type[Producer], wrap: Any, versioned: bool
+) -> None:
+    producer = kind(native.craft(versioned=versioned))
+    tensor = imports(wrap(producer) if wrap else producer)
+    assert producer.asked == [{}]
+    assert tensor.protocol == ("dlpack" if versioned else "dlpack-legacy")
+
+
+def test_builtin_methods_without_keywords(native: Native) -> None:
+    tensor = dlbridge.asdlpack(Builtin(native.craft(versioned=False)))
+    assert tensor.protocol == "dlpack-legacy"
+
+
+def test_methods_that_are_no_functions(native: Native) -> None:
+    class Partial(Producer):
+        """A producer whose method is an object with ``__call__``."""
+
+        @property
+        def __dlpack__(self) -> Any:
+            """A partial call."""
+            return functools.partial(self.give, {})
+
+    producer = Partial(native.craft())
+    assert dlbridge.asdlpack(producer).shape == (2, 3)
+    assert producer.asked == [{}]
+
+
+def test_a_producer_need_not_say_where_its_data_are(native: Native) -> None:
+    producer = NoDevice(native.craft(device=n.CUDA))
+    tensor = dlbridge.asdlpack(producer)
+    assert tensor.device == "cuda:0"
+    assert producer.asked == [MAX_VERSION]
+
+
+@pytest.mark.parametrize("device", [(1, 0), (Kind.CPU, 0), (1, None), (Kind.CPU, None)])
+def test_ways_to_say_cpu(native: Native, device: Any) -> None:
+    assert dlbridge.asdlpack(Producer(native.craft(), device)).device == "cpu"
+
+
+@pytest.mark.parametrize(
+    ("device", "name", "stream"),
+    [
+        ((2, 0), "cuda:0", 1),
+        ((2, 3), "cuda:3", 1),
+        ((13, 0), "cuda_managed", 1),
+        ((10, 1), "rocm:1", 0),
+        ((3, 0), "cuda_host", None),
+        ((4, 0), "opencl:0", None),
+        ((14, 2), "oneapi:2", None),
+        ((18, 0), "trn:0", None),
+        ((1, 3), "cpu:3", None),
+        ((0, 0), "device_type_0:0", None),
+        ((99, -5), "device_type_99:-5", None),
+        ((-1, 0), "device_type_-1:0", None),
+    ],
+)
+def test_devices_are_carried_and_streams_asked_for(
+    native: Native, device: tuple[int, int], name: str, stream: int | None
+) -> None:
+    asked = {} if stream is None else {"stream": stream}
+    for kind, keywords in ((Producer, MAX_VERSION | asked), (OnlyStream, asked)):
+        producer = kind(native.craft(device=device), device)
+        tensor = dlbridge.asdlpack(producer)
+        assert (tensor.device, tensor.__dlpack_device__()) == (name, device)
+        assert producer.asked == [keywords]
+
+
+@IMPORTS
+def test_copy_false_is_passed_on(native: Native, imports: Any) -> None:
+    producer = Producer(native.craft())
+    tensor = imports(producer, copy=False)
+    assert producer.asked == [MAX_VERSION | {"copy": False}]
+    assert not tensor.copied
+    for old in (OnlyStream(native.craft(deleter=False)), NoKeywords(native.craft(deleter=False))):
+        with pytest.raises(BufferError, match="cannot promise not to copy"):
+            imports(old, copy=False)
+        assert old.asked == []
+
+
+@IMPORTS
+@pytest.mark.parametrize("copy", ["yes", 1.0, object()])
+def test_copy_must_be_a_bool(imports: Any, copy: Any) -> None:
+    producer = Producer(None)
+    with pytest.raises(TypeError, match="copy"):
+        imports(producer, copy=copy)
+    assert producer.asked == []
+
+
+def test_a_device_is_passed_on(native: Native) -> None:
+    producer = Producer(native.craft(), n.CUDA)
+    tensor = dlbridge.from_dlpack(producer, device=CPU)
+    assert tensor.device == "cpu", "moved by the producer"
+    assert producer.asked == [MAX_VERSION | {"stream": 1, "dl_device": CPU}]
+
+    old = OnlyStream(native.craft())
+    assert dlbridge.from_dlpack(old, device=CPU).device == "cpu"
+    assert old.asked == [{}], "it is there"
+
+    old = OnlyStream(native.craft(deleter=False), n.CUDA)
+    with pytest.raises(BufferError, match="cannot promise the device"):
+        dlbridge.from_dlpack(old, device=CPU)
+    assert old.asked == []
+
+    with pytest.raises(TypeError):
+        dlbridge.from_dlpack(producer, device="cpu")  # type: ignore[arg-type]

@@ -1,0 +1,292 @@
+"""Importing by ``__dlpack__``, refused: whose exception, what it says, and that nothing leaks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dlbridge
+import native as n
+import pytest
+from native import CPU, Native, Producer
+
+IMPORTS = pytest.mark.parametrize("imports", [dlbridge.asdlpack, dlbridge.from_dlpack])
+BOTH = pytest.mark.parametrize("versioned", [True, False])
+
+
+class Own(Exception):
+    """An exception class nobody knows."""
+
+
+class OwnTypeError(TypeError):
+    """A TypeError that no interpreter raises."""
+
+
+@IMPORTS
+@pytest.mark.parametrize(
+    "error",
+    [
+        BufferError("no"),
+        RuntimeError("no"),
+        ValueError("no"),
+        Own("no"),
+        MemoryError(),
+        KeyboardInterrupt(),
+        SystemExit(3),
+        StopIteration(1),
+        AttributeError("__dlpack__"),
+        TypeError("no"),
+        TypeError(),
+        TypeError("unsupported operand type(s) for +: 'int' and 'str'"),
+        TypeError("f() got an unexpected keyword argument 'mode'"),
+        TypeError("f() missing 1 required positional argument: 'x'"),
+        TypeError("the stream is closed"),
+        TypeError("max_version must be (1, 0)"),
+        OwnTypeError("got an unexpected keyword argument 'max_version'"),
+    ],
+    ids=repr,
+)
+def test_what_a_producer_raises_comes_through(imports: Any, error: BaseException) -> None:
+    producer = Producer(error)
+    with pytest.raises(type(error)) as caught:
+        imports(producer)
+    assert caught.value is error
+    assert len(producer.asked) == 1, "asked once"
+
+
+@pytest.mark.parametrize("name", ["copy", "open_stream", "negotiate_max_version", "dl_device"])
+def test_a_keyword_unknown_inside_of_a_producer_is_not_one_of_ours(name: str) -> None:
+    """What a producer calls may have a name like one of our keywords."""
+
+    def inner() -> None:
+        """Knows no keyword."""
+
+    inner.__qualname__ = inner.__name__ = name
+    asked = []
+
+    class Faulty:
+        """A producer with a mistake in its method."""
+
+        def __dlpack__(self, **keywords: Any) -> Any:
+            """Fails."""
+            asked.append(keywords)
+            inner(order="C")  # type: ignore[call-arg]
+
+    with pytest.raises(TypeError, match="'order'"):
+        dlbridge.asdlpack(Faulty())
+    assert len(asked) == 1, "asked once"
+
+
+@IMPORTS
+@pytest.mark.parametrize("error", [RuntimeError("no"), TypeError("no"), Own()], ids=repr)
+def test_the_device_question_may_fail(imports: Any, error: BaseException) -> None:
+    class Lost(Producer):
+        """A producer that cannot say where its data are."""
+
+        def __dlpack_device__(self) -> Any:
+            """Fails."""
+            raise error
+
+    producer = Lost(None)
+    with pytest.raises(type(error)) as caught:
+        imports(producer)
+    assert caught.value is error
+    assert producer.asked == []
+
+
+@pytest.mark.parametrize("device", [None, 1, (1,), (1, 0, 0), ("cpu", 0), (1, "0"), (None, 0)])
+def test_the_device_must_be_two_numbers(device: Any) -> None:
+    producer = Producer(None, device)
+    with pytest.raises((TypeError, ValueError)):
+        dlbridge.asdlpack(producer)
+    assert producer.asked == []
+
+
+@IMPORTS
+def test_a_failing_attribute_is_not_a_missing_one(imports: Any) -> None:
+    class Broken:
+        """An object whose attribute fails."""
+
+        @property
+        def __dlpack__(self) -> Any:
+            """Fails."""
+            raise Own("attribute")
+
+    with pytest.raises(Own, match="attribute"):
+        imports(Broken())
+
+
+@pytest.mark.parametrize("found", [None, 1, b"dltensor", "dltensor", object()])
+def test_an_answer_must_be_a_capsule(found: Any) -> None:
+    with pytest.raises(TypeError, match=r"Producer.__dlpack__\(\) returned \w+; .* a capsule"):
+        dlbridge.asdlpack(Producer(found))
+
+
+@BOTH
+@pytest.mark.parametrize("name", ["arrow_array", "", "dltensor_", "DLTENSOR", "used", None])
+def test_a_capsule_of_another_name_is_left_alone(
+    native: Native, versioned: bool, name: str | None
+) -> None:
+    crafted = native.craft(versioned=versioned, deleter=False)
+    # An empty name stands for the default in `capsule`.
+    capsule = crafted.library.capsule(crafted.address, name)
+    with pytest.raises(ValueError, match="expected one named 'dltensor' or 'dltensor_versioned'"):
+        dlbridge.asdlpack(Producer(capsule))
+    assert native.name(capsule) == name
+
+
+@BOTH
+def test_a_used_capsule_is_refused(native: Native, versioned: bool) -> None:
+    crafted = native.craft(versioned=versioned)
+    capsule = crafted.capsule()
+    tensor = dlbridge.asdlpack(Producer(capsule))
+    with pytest.raises(ValueError, match="consumed before; ask the producer for a new one"):
+        dlbridge.asdlpack(Producer(capsule))
+    del capsule
+    assert crafted.record.calls == 0
+    del tensor
+    assert crafted.record.calls == 1
+
+
+def refused(native: Native, match: str, *, device: Any = CPU, **fields: Any) -> None:
+    """Checks that a crafted tensor is a BufferError with a text, and is deleted during the call."""
+    for imports in (dlbridge.asdlpack, dlbridge.from_dlpack):
+        for copy in (None, True, False):
+            crafted = native.craft(**{"device": device, **fields})
+            capsule = crafted.capsule()
+            with pytest.raises(BufferError, match=match):
+                imports(Producer(capsule, device), copy=copy)
+            assert crafted.record.calls == 1, "deleted, once"
+            assert str(native.name(capsule)).startswith("used_")
+            del capsule
+            assert crafted.record.calls == 1, "deleted once"
+
+
+@pytest.mark.parametrize("version", [(2, 0), (0, 8), (0, 0), (2**32 - 1, 7)])
+def test_another_major_version(native: Native, version: tuple[int, int]) -> None:
+    match = rf"DLPack version {version[0]}\.{version[1]}, whose layout is unknown"
+    refused(native, match, version=version)
+    # Nothing behind the deleter may be read.
+    refused(native, match, version=version, shape=None, strides=None, ndim=3, data=0, flags=255)
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("fields", "match"),
+    [
+        ({"ndim": -1}, "ndim is -1"),
+        ({"ndim": -(2**31), "shape": None, "strides": None}, "ndim is -2147483648"),
+        ({"shape": (1,) * 1025}, "ndim is 1025"),
+        ({"ndim": 2**31 - 1, "shape": None, "strides": None}, "ndim is 2147483647"),
+        ({"shape": None, "ndim": 2, "strides": None}, "shape .* is NULL"),
+        ({"shape": None, "ndim": 2, "strides": (1, 1)}, "shape .* is NULL"),
+        ({"shape": (-1,)}, "extent of axis 0 is negative"),
+        ({"shape": (2, -(2**63)), "strides": (1, 1)}, "extent of axis 1 is negative"),
+        ({"shape": (0, -1), "strides": (1, 1)}, "extent of axis 1 is negative"),
+        ({"shape": (2**62, 2**62), "strides": None}, "spans more than the address space"),
+        ({"shape": (2**62, 2**62), "strides": (0, 0)}, "spans more than the address space"),
+        ({"shape": (0, 2**62, 2**62), "strides": None}, "spans more than the address space"),
+        ({"shape": (2**61,), "strides": None}, "spans more than the address space"),
+        ({"shape": (3,), "strides": (2**62,)}, "spans more than the address space"),
+        ({"shape": (2,), "strides": (-(2**63),)}, "spans more than the address space"),
+        ({"shape": (2, 2), "strides": (2**60, -(2**60))}, "spans more than the address space"),
+        ({"data": 0}, "data .* is NULL"),
+        ({"data": 0, "byte_offset": 64}, "data .* is NULL"),
+        ({"shape": (), "data": 0}, "data .* is NULL"),
+        ({"data": 0, "device": n.CUDA}, "data .* is NULL"),
+        ({"byte_offset": 2**64 - 1}, "spans more than the address space"),
+        ({"data": 2**64 - 8}, "spans more than the address space"),
+        ({"shape": (2,), "strides": (-4,), "data": 8}, "spans more than the address space"),
+        ({"byte_offset": 2**64 - 4, "device": n.OPENCL}, "spans more than the address space"),
+        ({"dtype": (2, 0, 1)}, "code 2, 0 bits and 1 lanes cannot exist"),
+        ({"dtype": (2, 32, 0)}, "code 2, 32 bits and 0 lanes cannot exist"),
+        ({"dtype": (99, 0, 1)}, "code 99, 0 bits"),
+        ({"dtype": (10, 16, 1)}, "code 10, 16 bits"),
+        ({"dtype": (17, 8, 1)}, "code 17, 8 bits"),
+        ({"dtype": (2, 0, 1), "shape": (0,)}, "code 2, 0 bits"),
+    ],
+    ids=str,
+)
+def test_a_struct_that_breaks_the_specification(
+    native: Native, versioned: bool, fields: dict[str, Any], match: str
+) -> None:
+    refused(native, match, versioned=versioned, **fields)
+
+
+@BOTH
+def test_an_invalid_struct_without_a_deleter(native: Native, versioned: bool) -> None:
+    crafted = native.craft(versioned=versioned, data=0, deleter=False)
+    with pytest.raises(BufferError, match="NULL"):
+        dlbridge.asdlpack(Producer(crafted))
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("claimed", "found"),
+    [(CPU, n.CUDA), (n.CUDA, CPU), ((1, 1), CPU), ((2, 1), n.CUDA), ((99, 0), CPU)],
+)
+def test_device_and_tensor_must_agree(
+    native: Native, versioned: bool, claimed: tuple[int, int], found: tuple[int, int]
+) -> None:
+    crafted = native.craft(versioned=versioned, device=found)
+    with pytest.raises(BufferError, match="must agree"):
+        dlbridge.asdlpack(Producer(crafted, claimed))
+    assert crafted.record.calls == 1
+
+
+def test_a_producer_that_ignores_the_device(native: Native) -> None:
+    crafted = native.craft(device=n.CUDA)
+    with pytest.raises(BufferError, match="must agree"):
+        dlbridge.from_dlpack(Producer(crafted, n.CUDA), device=CPU)
+    assert crafted.record.calls == 1
+
+
+@BOTH
+@pytest.mark.parametrize("device", [n.CUDA, n.OPENCL, (99, 0)])
+def test_what_the_cpu_cannot_read_cannot_be_copied(
+    native: Native, versioned: bool, device: tuple[int, int]
+) -> None:
+    crafted = native.craft(versioned=versioned, device=device)
+    with pytest.raises(BufferError, match="where the CPU cannot read it"):
+        dlbridge.asdlpack(Producer(crafted, device), copy=True)
+    assert crafted.record.calls == 1
+
+
+@BOTH
+def test_a_copy_for_which_there_is_no_memory(native: Native, versioned: bool) -> None:
+    # One element, repeated: valid, and far too large to be copied.
+    crafted = native.craft((2**58,), strides=(0,), versioned=versioned)
+    with pytest.raises((MemoryError, BufferError)):
+        dlbridge.asdlpack(Producer(crafted), copy=True)
+    assert crafted.record.calls == 1
+
+
+@pytest.mark.parametrize("thing", [None, 1, "text", [1.0], {}, object(), Own(), lambda: None])
+def test_what_speaks_no_protocol(thing: Any) -> None:
+    with pytest.raises(TypeError, match="speaks no exchange protocol: looked for __dlpack__ or"):
+        dlbridge.asdlpack(thing)
+    with pytest.raises(TypeError, match="speaks no exchange protocol: looked for __dlpack__;"):
+        dlbridge.from_dlpack(thing)
+
+
+def test_a_capsule_alone_is_no_producer(native: Native) -> None:
+    crafted = native.craft()
+    capsule = crafted.capsule()
+    with pytest.raises(TypeError, match="PyCapsule"):
+        dlbridge.asdlpack(capsule)
+    assert native.name(capsule) == "dltensor_versioned"
+
+
+def test_buffers_are_not_for_from_dlpack() -> None:
+    with pytest.raises(TypeError, match="'bytes' object"):
+        dlbridge.from_dlpack(b"abc")  # type: ignore[arg-type]
+
+
+def test_the_class_cannot_be_made_changed_or_subclassed(native: Native) -> None:
+    with pytest.raises(TypeError):
+        dlbridge.Tensor()
+    with pytest.raises(TypeError):
+        type("Sub", (dlbridge.Tensor,), {})
+    tensor, _ = native.tensor()
+    for name in ("shape", "strides", "dtype", "device", "readonly", "address", "other"):
+        with pytest.raises(AttributeError):
+            setattr(tensor, name, 1)

@@ -1,0 +1,197 @@
+"""JAX: legacy capsules, 64-byte alignment, immutable arrays."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import itertools
+from typing import Any
+
+import dlbridge
+import native as n
+import pytest
+from conftest import require
+from native import Flags, Native, Producer
+
+np = require("numpy")
+jax = require("jax")
+jax.config.update("jax_enable_x64", True)
+from_dlpack = jax.dlpack.from_dlpack
+
+DTYPES = [
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "bfloat16", "float32", "float64", "complex64", "complex128"),
+    *("float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz"),
+    *("float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"),
+]
+
+
+def address(array: Any) -> int:
+    """Where the elements of an array are."""
+    return int(array.unsafe_buffer_pointer())
+
+
+def bytes_of(array: Any) -> bytes:
+    """The elements of an array."""
+    return ctypes.string_at(address(array), array.nbytes)
+
+
+def aligned(count: int, alignment: int, offset: int = 0) -> Any:
+    """Float32 numbers 0, 1, ... at an address that is ``offset`` bytes off an alignment."""
+    memory = np.zeros(4 * count + 2 * alignment, np.uint8)
+    start = -memory.ctypes.data % alignment + offset
+    array = memory[start : start + 4 * count].view(np.float32)
+    array[:] = range(count)
+    return array
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_every_dtype_there_and_back(dtype: str) -> None:
+    source = (jax.numpy.arange(12).reshape(3, 4) % 2).astype(dtype)
+    tensor = dlbridge.asdlpack(source)
+    assert (tensor.dtype, tensor.shape, tensor.strides) == (dtype, (3, 4), (4, 1))
+    assert (tensor.protocol, tensor.copied) == ("dlpack-legacy", False)
+    back = from_dlpack(tensor)
+    assert back.dtype == source.dtype
+    assert address(source) == tensor.address == address(back)
+    assert bytes_of(source) == bytes_of(back)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (5,), (2, 3, 4), (0,), (2, 0, 3), (1, 1, 1)])
+def test_every_shape_there_and_back(shape: n.Ints) -> None:
+    source = jax.numpy.ones(shape, "float32")
+    tensor = dlbridge.asdlpack(source)
+    back = from_dlpack(tensor)
+    assert tensor.shape == source.shape == back.shape
+    assert 0 in shape or tensor.strides == n.c_strides(shape)
+    assert back.tolist() == source.tolist()
+    assert tensor.address == (0 if 0 in shape else address(source))
+
+
+def test_transposed_memory_is_a_layout_to_jax() -> None:
+    array = aligned(6, 64).reshape(2, 3)
+    back = from_dlpack(dlbridge.asdlpack(array.T))
+    assert address(back) == array.ctypes.data
+    assert back.tolist() == array.T.tolist()
+
+
+@pytest.mark.parametrize(("offset", "shared"), [(0, True), (64, True), (4, False), (32, False)])
+def test_jax_shares_what_is_aligned_to_64_bytes(offset: int, shared: bool) -> None:
+    array = aligned(6, 128, offset)
+    tensor = dlbridge.asdlpack(array)
+    back = from_dlpack(tensor)
+    assert (address(back) == array.ctypes.data == tensor.address) == shared
+    assert back.tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_copy_of_ours_is_aligned_well_enough() -> None:
+    for source in (aligned(6, 64, 4), aligned(7, 64)[:0:-1], bytearray(b"abc"), b""):
+        tensor = dlbridge.asdlpack(source, copy=True)
+        back = from_dlpack(tensor)
+        assert tensor.copied
+        assert tensor.address % 256 == 0
+        assert back.size == 0 or address(back) == tensor.address
+        assert back.tolist() == np.asarray(memoryview(source)).tolist()
+
+
+def test_read_only_data_is_copied(native: Native) -> None:
+    """A legacy capsule cannot say that data must not be written."""
+    tensor, crafted = native.tensor((6,), flags=Flags.READ_ONLY)
+    back = from_dlpack(tensor)
+    assert address(back) != tensor.address
+    assert address(back) % 256 == 0, "our copy, which jax need not copy again"
+    assert back.tolist() == [0, 1, 2, 3, 4, 5]
+    del back
+    gc.collect()
+    assert crafted.record.calls == 0
+
+
+def test_the_keywords_of_jax() -> None:
+    tensor = dlbridge.asdlpack(aligned(6, 64))
+    assert address(from_dlpack(tensor, copy=False)) == tensor.address
+    assert address(jax.numpy.from_dlpack(tensor)) == tensor.address
+    source = jax.numpy.arange(3.0)
+    assert dlbridge.asdlpack(source, copy=False).address == address(source)
+    assert dlbridge.from_dlpack(source, device=(1, 0)).address == address(source)
+    copy = dlbridge.asdlpack(source, copy=True)
+    assert (copy.copied, copy.address % 256) == (True, 0)
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
+def test_the_last_of_many_holders_frees(native: Native, order: tuple[int, ...]) -> None:
+    first, crafted = native.tensor((6,), versioned=False)
+    middle = from_dlpack(first)
+    second = dlbridge.asdlpack(middle)
+    last = np.from_dlpack(second)
+    # The payload of a crafted tensor is aligned to 256 bytes.
+    assert first.address == address(middle) == second.address == last.ctypes.data
+    holders = [[first], [middle], [second], [last]]
+    del first, middle, second, last
+    for which in order:
+        assert crafted.record.calls == 0
+        holders[which].clear()
+    gc.collect()
+    assert crafted.record.calls == 1
+
+
+def test_jax_deletes_what_python_owns(native: Native) -> None:
+    exporter = native.exporter(on_release=list)
+    back = from_dlpack(dlbridge.asdlpack(exporter))
+    assert back.tolist() == [[0, 1, 2], [3, 4, 5]]
+    del back
+    gc.collect()
+    released = native.released(exporter)
+    assert released.calls == exporter.exports == 1
+    assert released.gil
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"shape": (3, 2), "strides": (4, 1)},
+        {"shape": (3,), "strides": (-1,), "origin": 8},
+        {"shape": (3,), "strides": (0,)},
+        {"dtype": (2, 32, 2)},
+        {"dtype": (2, 128, 1)},
+        {"dtype": (99, 8, 1)},
+        {"device": n.CUDA},
+        {"device": (99, 0)},
+    ],
+    ids=str,
+)
+def test_what_jax_refuses_is_given_back(native: Native, fields: dict[str, Any]) -> None:
+    tensor, crafted = native.tensor(**fields)
+    with pytest.raises(Exception) as caught:
+        from_dlpack(tensor)
+    assert not isinstance(caught.value, SystemError)
+    del caught
+    gc.collect()
+    assert crafted.record.calls == 0
+    del tensor
+    assert crafted.record.calls == 1
+
+
+def test_what_jax_does_not_export_is_its_own_error() -> None:
+    deleted = jax.numpy.arange(3)
+    deleted.delete()
+    with pytest.raises((RuntimeError, TypeError)):
+        dlbridge.asdlpack(deleted)
+    with pytest.raises(TypeError):
+        dlbridge.asdlpack(jax.random.key(0))
+
+
+def test_inside_of_a_traced_function() -> None:
+    def function(x: Any) -> Any:
+        """Imports an array that has no memory."""
+        dlbridge.asdlpack(x)
+        return x
+
+    with pytest.raises(TypeError):
+        jax.jit(function)(1.0)
+
+
+def test_jax_answers_max_version_with_a_legacy_capsule() -> None:
+    producer = Producer(jax.numpy.arange(3.0).__dlpack__(max_version=(1, 3)))
+    tensor = dlbridge.asdlpack(producer)
+    assert tensor.protocol == "dlpack-legacy"
+    assert np.from_dlpack(tensor).tolist() == [0, 1, 2]

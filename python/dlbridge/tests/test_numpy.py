@@ -1,0 +1,261 @@
+"""NumPy: out and back, at the same address; what it marks, and what it refuses."""
+
+from __future__ import annotations
+
+import itertools
+import mmap
+from pathlib import Path
+from typing import Any
+
+import dlbridge
+import native as n
+import pytest
+from conftest import require
+from native import Flags, Native
+
+np = require("numpy")
+
+DTYPES = [
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "float32", "float64", "complex64", "complex128"),
+]
+LAYOUTS: dict[str, Any] = {
+    "C order": lambda a: a,
+    "F order": lambda a: a.T,
+    "axes swapped": lambda a: a.transpose(1, 0, 2),
+    "negative strides": lambda a: a[::-1, ::-1, ::-1],
+    "one negative stride": lambda a: a[:, ::-1],
+    "steps": lambda a: a[::2, ::3, 1::2],
+    "part": lambda a: a[1:, 1:3, 2:],
+    "broadcast": lambda a: np.lib.stride_tricks.as_strided(a, (3, 4), (0, a.strides[2])),
+    "windows": lambda a: np.lib.stride_tricks.as_strided(a, (3, 4), (a.itemsize,) * 2),
+    "a new axis": lambda a: a[:, None, :, None],
+    "one element": lambda a: a[1:2, 2:3, 3:4],
+    "a column": lambda a: a[:, 1, 1],
+    "no dimension": lambda a: a[1, 2, 3, ...],
+    "nothing": lambda a: a[:, 2:2],
+    "nothing, backwards": lambda a: a[:0:-1, ::-1][:0],
+}
+
+
+def filled(dtype: str) -> Any:
+    """An array of shape (2, 4, 5)."""
+    return (np.arange(40).reshape(2, 4, 5) % 7).astype(dtype)
+
+
+def same(array: Any, tensor: dlbridge.Tensor) -> bool:
+    """Whether array and tensor are over the same elements; without elements there is no address."""
+    return bool(array.size == 0 or array.ctypes.data == tensor.address)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_every_dtype_there_and_back(dtype: str) -> None:
+    array = filled(dtype)
+    tensor = dlbridge.asdlpack(array)
+    assert (tensor.dtype, tensor.shape, tensor.nbytes) == (dtype, array.shape, array.nbytes)
+    assert (tensor.protocol, tensor.copied, tensor.readonly) == ("dlpack", False, False)
+    back = np.from_dlpack(tensor)
+    assert back.dtype == array.dtype
+    assert same(array, tensor)
+    assert same(back, tensor)
+    assert np.array_equal(back, array)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", ["uint8", "float32", "complex128"])
+def test_every_layout_there_and_back(dtype: str, layout: str) -> None:
+    array = LAYOUTS[layout](filled(dtype))
+    tensor = dlbridge.asdlpack(array)
+    back = np.from_dlpack(tensor)
+    assert (tensor.shape, back.shape) == (array.shape, array.shape)
+    assert same(array, tensor)
+    assert same(back, tensor)
+    assert np.array_equal(back, array)
+    if array.size:
+        assert tensor.strides == tuple(stride // array.itemsize for stride in array.strides)
+        assert all(
+            mine == yours
+            for mine, yours, extent in zip(back.strides, array.strides, array.shape, strict=True)
+            if extent > 1
+        )
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("readonly", [True, False])
+def test_copies_of_every_layout(layout: str, readonly: bool) -> None:
+    array = LAYOUTS[layout](filled("float64"))
+    if readonly:
+        array.flags.writeable = False
+    tensor = dlbridge.asdlpack(array, copy=True)
+    assert (tensor.copied, tensor.readonly, tensor.address % 256) == (True, False, 0)
+    copy = np.from_dlpack(tensor)
+    assert copy.flags.c_contiguous
+    assert copy.flags.writeable
+    assert not np.shares_memory(copy, array)
+    assert np.array_equal(copy, array)
+    # And on the way out, by both of its doors.
+    lent = dlbridge.asdlpack(array)
+    assert np.array_equal(np.from_dlpack(lent, copy=True), array)
+    assert not np.shares_memory(np.from_dlpack(lent, copy=True), array)
+
+
+def test_writes_are_seen_on_both_sides() -> None:
+    array = np.zeros((2, 3))
+    view = np.from_dlpack(dlbridge.asdlpack(array[:, ::-1]))
+    view[0, 0] = 5
+    array[1, 2] = 7
+    assert array.tolist() == [[0, 0, 5], [0, 0, 7]]
+    assert view.tolist() == [[5, 0, 0], [7, 0, 0]]
+
+
+def test_read_only_stays_read_only() -> None:
+    array = np.arange(3)
+    array.flags.writeable = False
+    tensor = dlbridge.asdlpack(array)
+    assert tensor.readonly
+    for copy in (None, False):
+        back = np.from_dlpack(tensor, copy=copy)
+        assert same(back, tensor)
+        assert not back.flags.writeable
+        with pytest.raises(ValueError, match="read-only"):
+            back[0] = 1
+    assert np.from_dlpack(dlbridge.asdlpack(b"abc")).flags.writeable is False
+    assert dlbridge.asdlpack(np.broadcast_to(np.arange(3), (2, 3))).readonly
+
+
+def test_tensors_of_our_own_are_writable() -> None:
+    copy = np.from_dlpack(dlbridge.asdlpack(b"abc", copy=True))
+    copy[0] = 1
+    assert copy.tolist() == [1, 98, 99]
+
+
+def test_many_dimensions_and_long_axes() -> None:
+    for ndim in (0, 1, 32, 64):
+        array = np.ones((1,) * ndim)
+        assert np.from_dlpack(dlbridge.asdlpack(array)).shape == (1,) * ndim
+    array = np.lib.stride_tricks.as_strided(np.zeros(1, "int8"), (2**40,), (0,))
+    tensor = dlbridge.asdlpack(array)
+    assert (tensor.shape, tensor.nbytes) == ((2**40,), 2**40)
+
+
+def test_misaligned_elements() -> None:
+    array = np.frombuffer(bytearray(range(17)), "uint8")[1:].view("float32")
+    assert not array.flags.aligned
+    tensor = dlbridge.asdlpack(array)
+    assert same(array, tensor)
+    assert np.array_equal(np.from_dlpack(tensor), array)
+    assert np.array_equal(np.from_dlpack(dlbridge.asdlpack(array, copy=True)), array)
+
+
+@pytest.mark.parametrize("device", ["cpu", None])
+def test_the_device_keyword(device: str | None) -> None:
+    tensor = dlbridge.asdlpack(np.arange(3))
+    assert same(np.from_dlpack(tensor, device=device), tensor)
+    for here in ((1, 0), None):
+        assert dlbridge.from_dlpack(np.arange(3), device=here).device == "cpu"
+    with pytest.raises(BufferError):
+        dlbridge.from_dlpack(np.arange(3), device=(2, 0))
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.arange(3, dtype=np.dtype("int32").newbyteorder()),
+        np.zeros(3, [("a", "i4"), ("b", "f8")]),
+        np.array(["text"]),
+        np.array([b"bytes"]),
+        np.array([None, 1], dtype=object),
+        np.array(["2024-01-01"], "datetime64[D]"),
+        np.zeros(3, [("a", "u1"), ("b", "f4")])["b"],
+    ],
+    ids=lambda array: str(array.dtype),
+)
+def test_what_numpy_refuses_is_its_own_error(array: Any) -> None:
+    with pytest.raises(BufferError):
+        dlbridge.asdlpack(array)
+    with pytest.raises(BufferError):
+        np.from_dlpack(array)
+
+
+def test_numbers_go_through_their_buffer() -> None:
+    tensor = dlbridge.asdlpack(np.float32(1.5))
+    assert (tensor.shape, tensor.dtype) == ((), "float32")
+    assert (tensor.protocol, tensor.readonly) == ("buffer", True)
+    assert np.from_dlpack(tensor) == 1.5
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+def test_buffers_through_numpy(native: Native, order: tuple[int, ...]) -> None:
+    exporter = native.exporter()
+    array = np.frombuffer(exporter, "float32").reshape(2, 3)
+    tensor = dlbridge.asdlpack(array)
+    view = np.from_dlpack(tensor)
+    assert view.tolist() == [[0, 1, 2], [3, 4, 5]]
+    holders = [[array], [tensor], [view]]
+    del array, tensor, view
+    for which in order:
+        assert native.released(exporter).calls == 0
+        holders[which].clear()
+    assert native.released(exporter).calls == exporter.exports == 1
+
+
+def test_a_mapped_array(tmp_path: Path) -> None:
+    path = tmp_path / "array"
+    path.write_bytes(n.numbers(6))
+    array = np.memmap(path, "float32", "r", shape=(2, 3))
+    tensor = dlbridge.asdlpack(array)
+    assert tensor.readonly
+    assert tensor.address % mmap.PAGESIZE == 0
+    assert np.from_dlpack(tensor).tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+@pytest.mark.parametrize("versioned", [True, False])
+def test_crafted_tensors_reach_numpy(native: Native, versioned: bool) -> None:
+    tensor, crafted = native.tensor((2, 2), strides=(-1, 3), origin=16, versioned=versioned)
+    array = np.from_dlpack(tensor)
+    assert array.tolist() == [[4, 7], [3, 6]]
+    assert array.flags.writeable
+    del tensor
+    assert crafted.record.calls == 0
+    del array
+    assert crafted.record.calls == 1
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"dtype": (4, 16, 1)},
+        {"dtype": (17, 4, 1)},
+        {"dtype": (2, 32, 2)},
+        {"dtype": (99, 8, 1)},
+        {"device": n.CUDA},
+        {"device": (99, 0)},
+        {"shape": (1,) * 65},
+    ],
+    ids=str,
+)
+def test_what_numpy_cannot_take_is_given_back(native: Native, fields: dict[str, Any]) -> None:
+    tensor, crafted = native.tensor(**fields)
+    with pytest.raises((RuntimeError, BufferError)):
+        np.from_dlpack(tensor)
+    assert crafted.record.calls == 0
+    del tensor
+    assert crafted.record.calls == 1
+
+
+def test_a_legacy_consumer_gets_a_copy_of_read_only_data(native: Native) -> None:
+    class Old:
+        """A producer as it was before versioned capsules."""
+
+        def __dlpack__(self) -> Any:
+            """A legacy capsule."""
+            return tensor.__dlpack__()
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            """The CPU."""
+            return tensor.__dlpack_device__()
+
+    tensor, crafted = native.tensor((6,), flags=Flags.READ_ONLY)
+    array = np.from_dlpack(Old())
+    assert array.ctypes.data != crafted.fields.data
+    assert array.tolist() == [0, 1, 2, 3, 4, 5]

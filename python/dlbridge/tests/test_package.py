@@ -1,0 +1,116 @@
+"""The installed package: its version, its names, its types, its words."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import importlib.metadata
+import importlib.resources
+import inspect
+import re
+from typing import Any
+
+import dlbridge
+import pytest
+from dlbridge import _core
+
+PACKAGE = importlib.resources.files(dlbridge)
+
+
+def test_the_version_is_that_of_the_distribution() -> None:
+    assert dlbridge.__version__ == importlib.metadata.version("dlbridge")
+    assert re.fullmatch(r"\d+\.\d+\.\d+\S*", dlbridge.__version__)
+
+
+def test_what_is_exported_exists_and_is_sorted() -> None:
+    assert dlbridge.__all__ == sorted(dlbridge.__all__)
+    assert len(set(dlbridge.__all__)) == len(dlbridge.__all__)
+    for name in dlbridge.__all__:
+        assert hasattr(dlbridge, name)
+    assert set(dlbridge.__all__) >= {"Tensor", "asdlpack", "from_dlpack", "__version__"}
+
+
+def test_nothing_public_is_left_out() -> None:
+    public = {name for name in vars(_core) if not name.startswith("_")}
+    assert public <= set(dlbridge.__all__)
+
+
+def test_the_package_is_typed() -> None:
+    assert PACKAGE.joinpath("py.typed").is_file()
+    assert PACKAGE.joinpath("_core.pyi").is_file()
+
+
+def public_things() -> list[tuple[str, Any]]:
+    """Everything public, with its name: functions, classes and their members."""
+    things = [(name, getattr(dlbridge, name)) for name in dlbridge.__all__]
+    members = [
+        (f"{name}.{member}", value)
+        for name, thing in things
+        if inspect.isclass(thing)
+        for member, value in vars(thing).items()
+        if not member.startswith("_") or member.startswith("__dlpack")
+    ]
+    return [(name, thing) for name, thing in things + members if not isinstance(thing, str)]
+
+
+@pytest.mark.parametrize(("name", "thing"), public_things(), ids=lambda value: str(value)[:40])
+def test_everything_public_has_a_docstring(name: str, thing: Any) -> None:
+    text = inspect.getdoc(thing)
+    assert text, name
+    assert text[0].isupper(), name
+    assert "```" not in text, f"{name}: the words are for users of Rust"
+    assert text.rstrip().endswith("."), name
+
+
+def test_the_docstring_of_the_package_is_true() -> None:
+    assert dlbridge.__doc__
+    failed, tried = doctest.testmod(dlbridge)
+    assert tried > 0
+    assert failed == 0
+
+
+def stub() -> ast.Module:
+    """The stub, parsed."""
+    return ast.parse(PACKAGE.joinpath("_core.pyi").read_text(encoding="utf-8"))
+
+
+def test_the_stub_names_what_there_is() -> None:
+    classes = {node.name: node for node in stub().body if isinstance(node, ast.ClassDef)}
+    functions = {node.name for node in stub().body if isinstance(node, ast.FunctionDef)}
+    assert functions == {name for name, thing in vars(_core).items() if inspect.isbuiltin(thing)}
+    described = {node.name for node in classes["Tensor"].body if isinstance(node, ast.FunctionDef)}
+    there = {name for name in vars(dlbridge.Tensor) if not name.startswith("__")}
+    assert described == there | {"__dlpack__", "__dlpack_device__"}
+
+
+@pytest.mark.parametrize(
+    ("function", "signature"),
+    [
+        (dlbridge.asdlpack, "(obj, /, *, copy=None)"),
+        (dlbridge.from_dlpack, "(x, /, *, device=None, copy=None)"),
+        (
+            dlbridge.Tensor.__dlpack__,
+            "($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)",
+        ),
+        (dlbridge.Tensor.__dlpack_device__, "($self, /)"),
+    ],
+)
+def test_signatures_can_be_read(function: Any, signature: str) -> None:
+    assert str(inspect.signature(function)) == signature.replace("$", "")
+
+
+def test_the_class_says_where_it_is_from() -> None:
+    assert f"{dlbridge.Tensor.__module__}.{dlbridge.Tensor.__qualname__}" == "dlbridge.Tensor"
+    assert dlbridge.asdlpack.__module__.startswith("dlbridge")
+
+
+def test_attributes_have_the_types_of_the_stub() -> None:
+    tensor = dlbridge.asdlpack(bytearray(6))
+    assert type(tensor.__dlpack__()).__name__ == "PyCapsule"
+    for value, kind in [
+        *((tensor.shape, tuple), (tensor.strides, tuple), (tensor.ndim, int)),
+        *((tensor.dtype, str), (tensor.device, str), (tensor.readonly, bool)),
+        *((tensor.protocol, str), (tensor.copied, bool), (tensor.nbytes, int)),
+        *((tensor.address, int), (tensor.__dlpack_device__(), tuple)),
+    ]:
+        assert type(value) is kind

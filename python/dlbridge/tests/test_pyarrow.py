@@ -1,0 +1,199 @@
+"""PyArrow: the strictest consumer; arrays that are always read-only."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+from typing import Any
+
+import dlbridge
+import native as n
+import pytest
+from conftest import require
+from native import Flags, Native
+
+np = require("numpy")
+pa = require("pyarrow")
+
+DTYPES = [
+    *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "float32", "float64"),
+]
+
+
+def address(array: Any) -> int:
+    """Where the elements of an array or tensor are."""
+    if isinstance(array, pa.Tensor):
+        return int(np.asarray(array).ctypes.data)
+    return int(array.buffers()[1].address + array.offset * array.type.bit_width // 8)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_arrays_of_every_dtype_there_and_back(dtype: str) -> None:
+    source = pa.array(np.arange(5, dtype=dtype))
+    tensor = dlbridge.asdlpack(source)
+    assert (tensor.dtype, tensor.shape, tensor.strides) == (dtype, (5,), (1,))
+    assert (tensor.protocol, tensor.readonly, tensor.copied) == ("dlpack", True, False)
+    back = pa.Array.from_dlpack(tensor)
+    assert back.type == source.type
+    assert address(source) == tensor.address == address(back)
+    assert back.equals(source)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_tensors_of_every_dtype_there_and_back(dtype: str) -> None:
+    source = pa.Tensor.from_numpy(np.arange(6, dtype=dtype).reshape(2, 3))
+    tensor = dlbridge.asdlpack(source)
+    assert (tensor.dtype, tensor.shape, tensor.strides) == (dtype, (2, 3), (3, 1))
+    assert tensor.protocol == "dlpack"
+    assert tensor.readonly != source.is_mutable
+    back = pa.Tensor.from_dlpack(tensor)
+    assert address(source) == tensor.address == address(back)
+    assert back.equals(source)
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        lambda a: a,
+        lambda a: a.T,
+        lambda a: a[:, 1:3],
+        lambda a: a[::2, ::2],
+        lambda a: a[:1],
+        lambda a: np.lib.stride_tricks.as_strided(a, (3, 3), (0, 4)),
+    ],
+)
+def test_tensors_of_any_layout(layout: Any) -> None:
+    array = layout(np.arange(12, dtype=np.float32).reshape(3, 4))
+    tensor = dlbridge.asdlpack(array)
+    back = pa.Tensor.from_dlpack(tensor)
+    assert tensor.address == address(back) == array.ctypes.data
+    assert back.shape == array.shape
+    assert back.to_numpy().tolist() == array.tolist()
+    again = dlbridge.asdlpack(back)
+    assert (again.address, again.strides) == (tensor.address, tensor.strides)
+
+
+def test_slices_and_no_dimension_and_nothing() -> None:
+    source = pa.array(np.arange(10.0))[3:7]
+    tensor = dlbridge.asdlpack(source)
+    assert (tensor.address, tensor.shape) == (address(source), (4,))
+    assert np.from_dlpack(tensor).tolist() == [3, 4, 5, 6]
+    assert dlbridge.asdlpack(pa.array([], "float32")).shape == (0,)
+    scalar = pa.Tensor.from_dlpack(dlbridge.asdlpack(np.array(5.0)))
+    assert scalar.shape == ()
+    assert dlbridge.asdlpack(scalar).shape == ()
+
+
+def test_read_only_is_kept_on_the_way_in(native: Native) -> None:
+    for flags, mutable in ((Flags.READ_ONLY, False), (0, True)):
+        tensor, crafted = native.tensor((2, 3), flags=flags)
+        back = pa.Tensor.from_dlpack(tensor)
+        assert back.is_mutable == mutable
+        assert address(back) == crafted.fields.data
+        assert dlbridge.asdlpack(back).readonly != mutable
+
+
+@pytest.mark.parametrize("copy", [None, True, False])
+def test_the_keywords_of_pyarrow(copy: bool | None) -> None:
+    tensor = dlbridge.asdlpack(np.arange(6.0))
+    back = pa.Tensor.from_dlpack(tensor, copy=copy)
+    assert (address(back) != tensor.address) == bool(copy)
+    assert back.to_numpy().tolist() == [0, 1, 2, 3, 4, 5]
+    source = pa.array(np.arange(6.0))
+    imported = dlbridge.asdlpack(source, copy=copy)
+    assert (imported.address != address(source)) == imported.copied == bool(copy)
+    assert imported.readonly != bool(copy)
+    if copy:
+        assert imported.address % 256 == 0
+
+
+@pytest.mark.parametrize("kind", ["Array", "Tensor"])
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+def test_the_last_of_many_holders_frees(native: Native, kind: str, order: tuple[int, ...]) -> None:
+    first, crafted = native.tensor((6,))
+    middle = getattr(pa, kind).from_dlpack(first)
+    last = dlbridge.asdlpack(middle)
+    assert first.address == address(middle) == last.address
+    holders = [[first], [middle], [last]]
+    del first, middle, last
+    for which in order:
+        assert crafted.record.calls == 0
+        holders[which].clear()
+    assert crafted.record.calls == 1
+
+
+def test_pyarrow_deletes_what_python_owns(native: Native) -> None:
+    exporter = native.exporter(on_release=list)
+    back = pa.Tensor.from_dlpack(dlbridge.asdlpack(exporter))
+    assert back.to_numpy().tolist() == [[0, 1, 2], [3, 4, 5]]
+    del back
+    assert native.released(exporter).calls == exporter.exports == 1
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"strides": (-3, -1), "origin": 20},
+        {"dtype": (4, 16, 1)},
+        {"dtype": (6, 8, 1)},
+        {"dtype": (5, 64, 1)},
+        {"dtype": (2, 32, 2)},
+        {"dtype": (99, 8, 1)},
+        {"device": n.CUDA},
+        {"device": (99, 0)},
+    ],
+    ids=str,
+)
+def test_what_pyarrow_refuses_is_given_back(native: Native, fields: dict[str, Any]) -> None:
+    tensor, crafted = native.tensor(**fields)
+    with pytest.raises((pa.ArrowException, NotImplementedError, TypeError)):
+        pa.Tensor.from_dlpack(tensor)
+    gc.collect()
+    assert crafted.record.calls == 0
+    del tensor
+    assert crafted.record.calls == 1
+
+
+def test_a_refusal_keeps_its_exception_while_python_is_called(native: Native) -> None:
+    def fails() -> None:
+        """What a producer may do while its buffer is released."""
+        raise KeyError("lost")
+
+    exporter = native.exporter(shape=(6,), strides=(-4,), origin=20, on_release=fails)
+    with pytest.raises(pa.ArrowInvalid):
+        pa.Tensor.from_dlpack(dlbridge.asdlpack(exporter))
+    gc.collect()
+    assert native.released(exporter).calls == exporter.exports == 1
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        lambda: pa.array([1, None, 3]),
+        lambda: pa.array([True, False]),
+        lambda: pa.array(["text"]),
+        lambda: pa.array([[1], [2]]),
+        lambda: pa.array([0], "timestamp[s]"),
+        lambda: pa.array(["a"]).dictionary_encode(),
+    ],
+)
+def test_what_pyarrow_does_not_export_is_its_own_error(source: Any) -> None:
+    """A TypeError of pyarrow's, which is no unknown keyword."""
+    with pytest.raises(pa.ArrowTypeError):
+        dlbridge.asdlpack(source())
+
+
+def test_buffers() -> None:
+    memory = bytearray(b"abc")
+    buffer = pa.py_buffer(memory)
+    tensor = dlbridge.asdlpack(buffer)
+    assert (tensor.protocol, tensor.dtype, tensor.shape) == ("buffer", "int8", (3,))
+    assert tensor.address == buffer.address
+    assert not tensor.readonly
+    assert dlbridge.asdlpack(pa.py_buffer(b"abc")).readonly
+
+
+def test_chunked_arrays_have_no_one_memory() -> None:
+    with pytest.raises(TypeError, match="speaks no exchange protocol"):
+        dlbridge.asdlpack(pa.chunked_array([[1], [2]]))

@@ -1,0 +1,102 @@
+"""Every block of Python in the README runs, each in a process of its own."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Run, missing
+
+FRAMEWORKS = ("numpy", "torch", "jax", "pyarrow", "tensorflow", "paddle", "cupy")
+
+#: Runs a file of examples with prompts, as doctest does.
+DOCTEST = """
+import doctest, sys
+options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+failed, tried = doctest.testfile(sys.argv[1], module_relative=False, optionflags=options)
+sys.exit(failed != 0 or tried == 0)
+"""
+
+
+def readme() -> Path | None:
+    """The README of the repository; None where only the package is installed."""
+    for directory in Path(__file__).resolve().parents:
+        if (directory / "pyproject.toml").is_file() and (directory / "README.md").is_file():
+            return directory / "README.md"
+    return None
+
+
+def blocks(text: str) -> list[tuple[int, str]]:
+    """The blocks of Python in a Markdown text, each with the number of its first line."""
+    found = []
+    for match in re.finditer(r"^```(?:python|py)(?:[ ,][^\n]*)?\n(.*?)^```\s*$", text, re.M | re.S):
+        found.append((text.count("\n", 0, match.start(1)) + 1, match[1]))
+    return found
+
+
+def frameworks(code: str) -> list[str]:
+    """The frameworks that a block imports."""
+    pattern = r"^(?:>>>|\.\.\.)?\s*(?:import|from)\s+(\w+)"
+    imported = re.findall(pattern, code, re.M)
+    imported += re.findall(r"import [^\n#]*?,\s*(\w+)", code)
+    return sorted({name for name in imported if name in FRAMEWORKS})
+
+
+def params() -> list[Any]:
+    """One parameter for each block."""
+    path = readme()
+    found = blocks(path.read_text(encoding="utf-8")) if path else []
+    return [pytest.param(line, code, id=f"line {line}") for line, code in found]
+
+
+def test_there_is_something_to_run() -> None:
+    if readme() is None:
+        pytest.skip("there is no README beside an installed package")
+    assert params(), "the README shows no Python"
+
+
+@pytest.mark.parametrize(("line", "code"), params())
+def test_the_block(run: Run, tmp_path: Path, line: int, code: str) -> None:
+    for framework in frameworks(code):
+        if importlib.util.find_spec(framework) is None:
+            missing(f"{framework} is not installed")
+    if re.search(r"^>>> ", code, re.M):
+        file = tmp_path / "block.txt"
+        file.write_text(code, encoding="utf-8")
+        done = run(DOCTEST, str(file), options=[])
+    else:
+        # Tracebacks then name the lines of the README.
+        done = run("\n" * (line - 1) + code, options=[])
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("```python\na\n```\n", [(2, "a\n")]),
+        ("x\n```rust\nb\n```\n```python\nc\nd\n```\n", [(6, "c\nd\n")]),
+        ("```py\na\n```\n\n```python title\nb\n```\n", [(2, "a\n"), (6, "b\n")]),
+        ("```python-console\na\n```", []),
+        ("```\na\n```\n`python`\n", []),
+    ],
+)
+def test_blocks_are_found(text: str, found: list[tuple[int, str]]) -> None:
+    assert blocks(text) == found
+
+
+def test_imports_are_found() -> None:
+    assert frameworks("import numpy as np\nfrom jax import numpy\nimport os, torch") == [
+        *("jax", "numpy", "torch")
+    ]
+    assert frameworks(">>> import pyarrow as pa\n>>> numpy = 1\n") == ["pyarrow"]
+
+
+def test_failures_are_seen(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "block.txt"
+    for text, code in ((">>> 1 + 1\n2\n", 0), (">>> 1 + 1\n3\n", 1), ("nothing\n", 1)):
+        file.write_text(text)
+        assert run(DOCTEST, str(file), options=[]).returncode == code
+    assert run("assert False", options=[]).returncode == 1

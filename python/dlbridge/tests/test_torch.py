@@ -1,0 +1,235 @@
+"""PyTorch: out and back, at the same address; the chain with NumPy; what it refuses."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import threading
+import weakref
+from typing import Any
+
+import dlbridge
+import native as n
+import pytest
+from conftest import Run, require
+from native import Native
+
+np = require("numpy")
+torch = require("torch")
+
+DTYPES = [
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "bfloat16", "float32", "float64", "complex64", "complex128"),
+    *("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"),
+]
+LAYOUTS: dict[str, Any] = {
+    "C order": lambda t: t,
+    "transposed": lambda t: t.permute(2, 1, 0),
+    "steps": lambda t: t[::2, ::3, 1::2],
+    "part": lambda t: t[1:, 1:3, 2:],
+    "expanded": lambda t: t[:1].expand(3, 4, 5),
+    "windows": lambda t: t.as_strided((3, 4), (1, 1), 2),
+    "unsqueezed": lambda t: t[:, None, :, None],
+    "no dimension": lambda t: t[1, 2, 3],
+    "nothing": lambda t: t[:, 2:2],
+    "channels last": lambda t: t[None].contiguous(memory_format=torch.channels_last),
+}
+
+
+def filled(dtype: str) -> Any:
+    """A tensor of shape (2, 4, 5)."""
+    return (torch.arange(40).reshape(2, 4, 5) % 2).to(torch.float32).to(getattr(torch, dtype))
+
+
+def equal(one: Any, other: Any) -> bool:
+    """Whether two tensors hold the same bytes."""
+    one, other = one.contiguous(), other.contiguous()
+    return bool(torch.equal(one.view(torch.uint8), other.view(torch.uint8)))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_every_dtype_there_and_back(dtype: str) -> None:
+    source = filled(dtype)
+    tensor = dlbridge.asdlpack(source)
+    assert (tensor.dtype, tensor.shape) == (dtype, (2, 4, 5))
+    assert (tensor.protocol, tensor.copied) == ("dlpack", False)
+    back = torch.from_dlpack(tensor)
+    assert back.dtype == source.dtype
+    assert source.data_ptr() == tensor.address == back.data_ptr()
+    assert equal(back, source)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_every_layout_there_and_back(layout: str) -> None:
+    source = LAYOUTS[layout](torch.arange(40.0).reshape(2, 4, 5))
+    tensor = dlbridge.asdlpack(source)
+    back = torch.from_dlpack(tensor)
+    assert tensor.shape == tuple(source.shape) == tuple(back.shape)
+    assert source.data_ptr() == tensor.address == back.data_ptr()
+    if source.numel():
+        assert tensor.strides == source.stride() == back.stride()
+    assert torch.equal(back, source)
+    copy = dlbridge.asdlpack(source, copy=True)
+    assert (copy.copied, copy.address % 256) == (True, 0)
+    assert torch.equal(torch.from_dlpack(copy), source)
+
+
+def test_writes_are_seen_on_both_sides() -> None:
+    source = torch.zeros(2, 3)
+    view = torch.from_dlpack(dlbridge.asdlpack(source.T))
+    view[2, 0] = 5
+    source[1, 1] = 7
+    assert source.tolist() == [[0, 0, 5], [0, 7, 0]]
+    assert view.tolist() == [[0, 0], [0, 7], [5, 0]]
+
+
+@pytest.mark.parametrize("copy", [None, False])
+def test_the_keywords_of_torch(copy: bool | None) -> None:
+    tensor = dlbridge.asdlpack(torch.arange(3))
+    assert torch.from_dlpack(tensor, copy=copy).data_ptr() == tensor.address
+    assert torch.from_dlpack(tensor, device="cpu", copy=copy).data_ptr() == tensor.address
+    assert torch.from_dlpack(tensor, copy=True).data_ptr() != tensor.address
+
+
+def test_raw_capsules_of_both_kinds(native: Native) -> None:
+    for max_version in (None, (1, 0)):
+        tensor, crafted = native.tensor((6,))
+        result = torch.from_dlpack(tensor.__dlpack__(max_version=max_version))
+        del tensor
+        assert result.data_ptr() == crafted.fields.data
+        assert result.tolist() == [0, 1, 2, 3, 4, 5]
+        del result
+        assert crafted.record.calls == 1
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(5))))
+def test_the_chain_from_numpy_and_back_is_one_memory(order: tuple[int, ...]) -> None:
+    array = np.arange(6.0)
+    gone: list[bool] = []
+    weakref.finalize(array, gone.append, True)
+    address = array.ctypes.data
+    first = dlbridge.asdlpack(array)
+    middle = torch.from_dlpack(first)
+    second = dlbridge.asdlpack(middle)
+    last = np.from_dlpack(second)
+    assert address == first.address == middle.data_ptr() == second.address == last.ctypes.data
+    middle[0] = 9
+    assert array[0] == last[0] == 9
+    holders = [[array], [first], [middle], [second], [last]]
+    del array, first, middle, second, last
+    for which in order:
+        assert not gone
+        holders[which].clear()
+    assert gone == [True], "freed once, by the last"
+
+
+WITHOUT_THE_GIL = """
+import itertools, sys
+from pathlib import Path
+import dlbridge, native, torch
+native = native.load(Path(sys.argv[1]))
+for order in itertools.permutations(range(3)):
+    exporter = native.exporter(on_release=list)
+    first = dlbridge.asdlpack(exporter)
+    middle = torch.from_dlpack(first)
+    last = dlbridge.asdlpack(middle)
+    assert middle.data_ptr() == first.address == last.address
+    holders = [[first], [middle], [last]]
+    del first, middle, last
+    for which in order:
+        assert native.released(exporter).calls == 0
+        holders[which].clear()
+    released = native.released(exporter)
+    assert released.calls == exporter.exports == 1
+    assert released.gil, "what Python owns is given back with it"
+"""
+
+
+def test_torch_deletes_without_the_gil(run: Run, native: Native) -> None:
+    """In any order: the last holder may be ours, whose deallocation calls torch, which lets the
+    GIL go and calls us."""
+    done = run(WITHOUT_THE_GIL, str(native.path), options=["-X", "faulthandler"])
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_native_owner_is_deleted_once_from_another_thread(native: Native) -> None:
+    tensor, crafted = native.tensor((6,))
+    holder = [torch.from_dlpack(tensor)]
+    del tensor
+    assert crafted.record.calls == 0
+    thread = threading.Thread(target=holder.clear)
+    thread.start()
+    thread.join()
+    assert crafted.record.calls == 1
+    assert crafted.record.thread != threading.get_ident()
+
+
+def refused_by_torch(tensor: Any) -> BaseException:
+    """The exception with which torch refuses a tensor."""
+    with pytest.raises((RuntimeError, BufferError, ValueError)) as caught:
+        torch.from_dlpack(tensor)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"strides": (-3, -1), "origin": 20},
+        {"dtype": (2, 32, 2)},
+        {"dtype": (2, 128, 1)},
+        {"dtype": (99, 8, 1)},
+        {"device": (99, 0)},
+    ],
+    ids=str,
+)
+def test_what_torch_refuses_is_given_back(native: Native, fields: dict[str, Any]) -> None:
+    tensor, crafted = native.tensor(**fields)
+    refused_by_torch(tensor)
+    gc.collect()
+    assert crafted.record.calls == 0
+    del tensor
+    assert crafted.record.calls == 1
+
+
+def test_what_torch_refuses_keeps_its_exception(native: Native) -> None:
+    def fails() -> None:
+        """What a producer may do while its buffer is released."""
+        raise KeyError("lost")
+
+    exporter = native.exporter(shape=(6,), strides=(-4,), origin=20, on_release=fails)
+    # Nobody but the capsule holds the tensor, so it goes while torch's exception is pending.
+    error = refused_by_torch(dlbridge.asdlpack(exporter).__dlpack__())
+    assert not isinstance(error, SystemError)
+    del error
+    gc.collect()
+    assert native.released(exporter).calls == exporter.exports == 1
+
+
+def test_what_torch_does_not_export_is_its_own_error() -> None:
+    leaf = torch.zeros(3, requires_grad=True)
+    for source in (leaf, leaf * 2, torch.zeros(3).to_sparse(), torch.zeros(3, device="meta")):
+        with pytest.raises((BufferError, RuntimeError, ValueError)):
+            dlbridge.asdlpack(source)
+    with pytest.raises(BufferError):
+        dlbridge.asdlpack(torch.zeros(3, dtype=torch.complex64).conj())
+    assert dlbridge.asdlpack(leaf.detach()).address == leaf.data_ptr()
+
+
+def test_a_parameter_and_a_subclass() -> None:
+    class Sub(torch.Tensor):  # type: ignore[misc, name-defined]
+        """A subclass of a tensor."""
+
+    source = torch.zeros(3).as_subclass(Sub)
+    assert dlbridge.asdlpack(source).address == source.data_ptr()
+    parameter = torch.nn.Parameter(torch.zeros(3), requires_grad=False)
+    assert dlbridge.asdlpack(parameter).address == parameter.data_ptr()
+
+
+def test_read_only_data(native: Native) -> None:
+    tensor, crafted = native.tensor((6,), flags=n.Flags.READ_ONLY)
+    result = torch.from_dlpack(tensor)
+    assert result.data_ptr() == crafted.fields.data, "torch drops the mark, not the memory"
+    # Legacy data cannot be marked, so that torch gets memory it may write.
+    result = torch.from_dlpack(tensor.__dlpack__())
+    assert result.data_ptr() != crafted.fields.data
+    assert result.tolist() == [0, 1, 2, 3, 4, 5]
