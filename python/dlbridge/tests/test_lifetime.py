@@ -349,3 +349,13 @@ def test_an_import_holds_its_source_once(native: Native) -> None:
         assert sys.getrefcount(source) - count == held
         del tensors, tensor
         assert sys.getrefcount(source) == count
+
+
+def test_a_tensor_taken_over_and_over_grows_no_chain() -> None:
+    memory = bytearray(3)
+    tensor = dlbridge.asdlpack(memory)
+    for _ in range(100_000):
+        tensor = dlbridge.from_dlpack(tensor)
+    assert tensor.shape == (3,)
+    del tensor
+    memory.append(1)
