@@ -1,7 +1,7 @@
 //! Data types: names there and back, widths, and which combinations can exist.
 
 use dlbridge::sys::{DLDataType, DLDataTypeCode};
-use dlbridge::{DataType, DataTypeCode, Error};
+use dlbridge::{DataType, DataTypeCode, Device, DeviceType, Error};
 
 /// Every constant, its name, its code in `dlpack.h`, its bits, and the bytes of an element.
 const CONSTANTS: &[(DataType, &str, u8, u8, usize)] = &[
@@ -186,6 +186,16 @@ fn a_dtype_needs_bits_and_lanes_and_the_width_of_its_code() {
     }
     let wrong = of(17, 8, 1);
     assert_eq!(wrong.check(), Err(Error::InvalidDataType { dtype: wrong }));
+}
+
+#[test]
+fn names_fill_the_width_they_are_given() {
+    assert_eq!(
+        format!("{:>9}|{:<9}|", DataType::INT8, DataType::FLOAT32.with_lanes(2)),
+        "     int8|float32x2|"
+    );
+    assert_eq!(format!("{:-^7}", Device::CPU), "--cpu--");
+    assert_eq!(format!("{:<8}|", Device::new(DeviceType::CUDA, 1)), "cuda:1  |");
 }
 
 #[test]

@@ -37,7 +37,6 @@ fn cases() -> Vec<(Error, Error, &'static str)> {
     let bytes = |shape: &[i64]| Producer::new(vec![0_u8; 8], shape);
     let import = |producer: Producer| producer.import().unwrap_err();
     let exported = |tensor: Tensor| tensor.into_raw_legacy().unwrap_err().1;
-    let parts = |dtype| RawParts::new(ptr::without_provenance_mut(64), dtype);
     let cuda = Device::new(DeviceType::CUDA, 1);
     let fp4 = DataType::FLOAT4_E2M1FN;
     let wrong = DataType::new(DataTypeCode::FLOAT4_E2M1FN, 8, 0);

@@ -276,6 +276,24 @@ fn a_second_tensor_over_the_same_memory_is_read_only() {
 }
 
 #[test]
+fn a_scalar_out_of_another_tensor_keeps_that_one_alive() {
+    let (owner, dropped, address) = six_floats();
+    let whole = Arc::new(Tensor::from_parts(owner, [6]).unwrap());
+    let second = whole.data().wrapping_byte_add(4);
+    let parts = RawParts::new(second, DataType::FLOAT32);
+    // SAFETY: the second of six floats, which live as long as a handle on their tensor.
+    let scalar = unsafe { Tensor::from_raw_parts(whole, parts, &[0_i64; 0], None::<&[i64]>) };
+    let scalar = Arc::new(scalar.unwrap());
+    let (lent, again) = (take(scalar.lend()).unwrap(), scalar.share());
+    drop(scalar);
+    assert_eq!((lent.data().addr(), lent.view::<f32>().unwrap()[[]]), (address + 4, 2.0));
+    drop(lent);
+    assert_eq!((again.ndim(), again.view::<f32>().unwrap()[[]], dropped.get()), (0, 2.0, 0));
+    drop(again);
+    assert_eq!(dropped.get(), 1);
+}
+
+#[test]
 fn exclusive_can_be_declared_and_read_only_cannot_be_undone() {
     let shared = Producer::new(vec![1_i32, 2], &[2]).import().unwrap();
     // SAFETY: the producer keeps its hands off the data.

@@ -283,6 +283,23 @@ fn unknown_dtypes_and_devices_are_values() {
 }
 
 #[test]
+fn pinned_memory_is_read_and_unified_memory_is_not() {
+    use DeviceType as D;
+    let view = |device: D| {
+        let lent = Producer::new(vec![1_u8, 2], &[1]).device(device.code(), 3).byte_offset(1);
+        let tensor = lent.import().unwrap();
+        assert_eq!(tensor.byte_offset(), 0, "folded into an address");
+        tensor.view::<u8>().map(|view| view[[0]])
+    };
+    for device in [D::CPU, D::CUDA_HOST, D::ROCM_HOST] {
+        assert_eq!(view(device), Ok(2));
+    }
+    for device in [D::CUDA_MANAGED, D::ONE_API, D::CUDA, D::ROCM] {
+        assert_eq!(view(device), Err(Error::NotHostAccessible { device: Device::new(device, 3) }));
+    }
+}
+
+#[test]
 fn a_struct_without_a_deleter_has_nothing_to_free() {
     let producer = three_floats();
     let (deleted, managed) = (producer.deleted(), producer.versioned());
