@@ -145,7 +145,8 @@ pub(crate) struct Managed(NonNull<DLManagedTensorVersioned>);
 
 // SAFETY: Send: the owner may be dropped on any thread; the rest is plain data.
 unsafe impl Send for Managed {}
-// SAFETY: Shared access reads dims and description, which nobody writes (Dims), and never the owner.
+// SAFETY: Shared access reads dims and description, which nobody writes (Dims), and the owner only
+// where that is `Sync` itself (`owner`).
 unsafe impl Sync for Managed {}
 
 impl Drop for Managed {
@@ -197,7 +198,7 @@ impl Managed {
     /// `managed` points at a managed tensor of this major version. If it is one of ours, the
     /// handle is given up.
     pub(super) unsafe fn recognise(managed: NonNull<DLManagedTensorVersioned>) -> Option<Self> {
-        // SAFETY: by contract readable. The field before `flags` are the same in all versions.
+        // SAFETY: by contract readable; the fields before `flags` are the same in all versions.
         let (ctx, deleter) =
             unsafe { ((*managed.as_ptr()).manager_ctx, (*managed.as_ptr()).deleter) };
         // The brand's address is unique where a linker may have merged the deleters of two
