@@ -291,7 +291,7 @@ impl DataType {
         let common = self.code.0 <= DataTypeCode::FLOAT.0;
         let width_fits = match (common, self.code.naming()) {
             (true, _) | (_, None | Some((_, Naming::WithBits))) => true,
-            // A boolean of another width exists in the wild; its name says the width.
+            // Booleans of one bit exist in the wild; they are carried, as `code6_1`.
             (_, Some(_)) if self.code == DataTypeCode::BOOL => true,
             (_, Some((_, Naming::Fixed(bits)))) => bits == self.bits,
         };

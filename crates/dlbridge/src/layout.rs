@@ -263,6 +263,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg(target_pointer_width = "64")]
     fn bytes_must_fit_the_address_space() {
         let extent = ElementExtent { lowest: 0, highest: i64::MAX - 1 };
         assert!(byte_extent(extent, DataType::UINT8, false).is_ok());

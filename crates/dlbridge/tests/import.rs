@@ -71,7 +71,7 @@ fn null_and_misaligned_structs_are_refused_unread() {
 
     let producer = three_floats();
     let (deleted, managed) = (producer.deleted(), producer.versioned());
-    let askew = managed.wrapping_byte_add(4);
+    let askew = managed.wrapping_byte_add(2);
     assert_eq!(take(askew).unwrap_err(), Error::MisalignedStruct { address: askew.addr() });
     assert_eq!(deleted.get(), 0, "there is no deleter to be found there");
     delete(managed);

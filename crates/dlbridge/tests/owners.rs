@@ -191,10 +191,12 @@ fn a_layout_outside_of_the_owner_is_refused_and_the_owner_dropped() {
     assert_eq!(refused(&[], &[], 6), outside(6, 6));
     let far = isize::MAX as usize;
     assert_eq!(refused(&[], &[], far), outside(isize::MAX as i64, isize::MAX as i64));
-    assert_eq!(refused(&[1], &[1], far + 1), Error::TooLarge);
-    assert_eq!(refused(&[2], &[-1], usize::MAX), Error::TooLarge);
-    assert_eq!(refused(&[2], &[isize::MAX], 5), Error::TooLarge);
-    assert_eq!(refused(&[3], &[isize::MAX], 0), Error::TooLarge);
+    if usize::BITS == 64 {
+        assert_eq!(refused(&[1], &[1], far + 1), Error::TooLarge);
+        assert_eq!(refused(&[2], &[-1], usize::MAX), Error::TooLarge);
+        assert_eq!(refused(&[2], &[isize::MAX], 5), Error::TooLarge);
+        assert_eq!(refused(&[3], &[isize::MAX], 0), Error::TooLarge);
+    }
     assert_eq!(refused(&[2], &[isize::MIN], 5), outside(isize::MIN as i64 + 5, 5));
     assert_eq!(refused(&[2], &[1, 1], 0), Error::StridesLength { ndim: 1, strides: 2 });
     assert_eq!(refused(&[2, 1], &[], 0), Error::StridesLength { ndim: 2, strides: 0 });
