@@ -14,7 +14,9 @@ class Tensor:
     """A tensor over memory that somebody lent or that Rust owns.
 
     Any framework's ``from_dlpack`` takes it, any number of times; each result keeps the memory
-    alive. Made by :func:`asdlpack`, by :func:`from_dlpack` and by extensions built on dlbridge.
+    alive. Made by :func:`asdlpack` and :func:`from_dlpack`. An extension built on dlbridge returns
+    tensors of a class of its own, which looks the same and is not this one: do not ask with
+    ``isinstance``.
     """
 
     def __dlpack__(
@@ -61,7 +63,10 @@ class Tensor:
 
     @property
     def readonly(self) -> bool:
-        """Whether the data must not be written."""
+        """Whether the data must not be written.
+
+        A legacy producer cannot say so; what it lends is taken for read-only, as NumPy does.
+        """
 
     @property
     def protocol(self) -> str | None:
@@ -86,25 +91,33 @@ class Tensor:
         """
 
 def asdlpack(obj: object, /, *, copy: bool | None = None) -> Tensor:
-    """Import any object that speaks DLPack or the buffer protocol, without a copy.
+    """Import any object that speaks DLPack or the buffer protocol.
 
-    A :class:`Tensor` comes back as it is. ``copy=True`` makes a copy, aligned to 256 bytes;
-    ``copy=False`` makes sure that the producer makes none.
+    A :class:`Tensor` comes back as it is. dlbridge makes no copy unless ``copy=True`` asks for one,
+    aligned to 256 bytes; ``copy=False`` makes sure that the producer makes none either.
+
+    Read-only data stays marked as such. PyTorch and Paddle ignore the mark: give them a copy of
+    what must not change.
+
+    A tensor over a buffer keeps its exporter alive and locked; Python's cycle collector does not see
+    that reference, so an exporter that refers to the tensor in turn is never freed.
 
     Raises TypeError for an object that speaks neither, BufferError for data that breaks the
-    specification or that a tensor cannot express, and whatever the producer raises.
+    specification or that a tensor cannot express, ValueError for a capsule that was consumed
+    before, and whatever the producer raises.
     """
 
 def from_dlpack(
     x: _SupportsDLPack,
     /,
     *,
-    device: tuple[int, int] | None = None,
+    device: str | tuple[int, int] | None = None,
     copy: bool | None = None,
 ) -> Tensor:
     """Import an object that has ``__dlpack__``, as the array API standard describes it.
 
-    ``device`` is a tuple of DLPack device type and device id.
+    ``device`` is a name as :attr:`Tensor.device` is one, or a tuple of DLPack device type and
+    device id.
 
     Raises as :func:`asdlpack`.
     """

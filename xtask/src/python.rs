@@ -118,10 +118,29 @@ impl<'a> Venv<'a> {
         let _ = fs::remove_dir_all(&wheels);
         let mut build = self.workplace.command(self.program("maturin"));
         build.current_dir(self.workplace.root.join(directory));
-        build.args(["build", "--release", "--interpreter"]).arg(self.program("python"));
+        build.args(["build", "--release", "--locked", "--interpreter"]).arg(self.program("python"));
         process::run(build.arg("--out").arg(&wheels))?;
-        let wheel = only_wheel(&wheels)?;
+        let wheel = only("whl", &wheels)?;
         self.install(&[OsStr::new("--no-deps"), OsStr::new("--force-reinstall"), wheel.as_os_str()])
+    }
+
+    /// Builds a source distribution, and a wheel of that.
+    pub(crate) fn try_source_distribution(&self) -> Result<()> {
+        let directory = self.workplace.target.join("sdist");
+        let archives = directory.join("archives");
+        let _ = fs::remove_dir_all(&archives);
+        let mut sdist = self.workplace.command(self.program("maturin"));
+        process::run(sdist.arg("sdist").arg("--out").arg(&archives))?;
+        let mut wheel = self.python();
+        wheel.args(["-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]);
+        wheel.arg("--wheel-dir").arg(&archives).arg(only("gz", &archives)?);
+        // The build backend is found by its name, and builds what it has built before only if told
+        // where that is.
+        let path = env::var_os("PATH").unwrap_or_default();
+        let path = [self.programs.clone()].into_iter().chain(env::split_paths(&path));
+        wheel.env("PATH", env::join_paths(path).map_err(|e| e.to_string())?);
+        wheel.env("CARGO_TARGET_DIR", directory.join("target"));
+        process::run(&mut wheel)
     }
 
     /// The directory that holds `dlpack/dlpack.h`: `DLPACK_INCLUDE`, or the pinned wheel's, which
@@ -141,7 +160,7 @@ impl<'a> Venv<'a> {
         download.args(["-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:"]);
         process::run(download.arg(pins::DLPACK_HEADER).arg("--dest").arg(&directory))?;
         let mut unpack = self.python();
-        unpack.args(["-m", "zipfile", "-e"]).arg(only_wheel(&directory)?).arg(&directory);
+        unpack.args(["-m", "zipfile", "-e"]).arg(only("whl", &directory)?).arg(&directory);
         process::run(&mut unpack)?;
         if header.is_file() {
             Ok(include)
@@ -152,13 +171,13 @@ impl<'a> Venv<'a> {
 }
 
 /// The wheel in a directory that holds one.
-fn only_wheel(directory: &Path) -> Result<PathBuf> {
+fn only(extension: &str, directory: &Path) -> Result<PathBuf> {
     let entries = fs::read_dir(directory).map_err(|e| format!("{}: {e}", directory.display()))?;
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
-    let wheels = paths.filter(|p| p.extension() == Some(OsStr::new("whl")));
-    match &wheels.collect::<Vec<_>>()[..] {
-        [wheel] => Ok(wheel.clone()),
-        some => Err(format!("{} holds {} wheels, not one", directory.display(), some.len())),
+    let found = paths.filter(|p| p.extension() == Some(OsStr::new(extension)));
+    match &found.collect::<Vec<_>>()[..] {
+        [one] => Ok(one.clone()),
+        some => Err(format!("{} holds {} .{extension}, not one", directory.display(), some.len())),
     }
 }
 

@@ -54,6 +54,9 @@ fn all(steps: &mut Steps, workplace: &Workplace, options: &Options) -> Option<()
 
     steps.run("Python requirements", || venv.install(&requirements(options)))?;
     steps.run("the wheel", || venv.install_project("."))?;
+    if !options.quick {
+        steps.run("the source distribution", || venv.try_source_distribution());
+    }
     for example in examples(workplace, "pyproject.toml") {
         steps.run(&format!("the wheel of {example}"), || venv.install_project(&example));
     }

@@ -28,6 +28,7 @@
 //! | [`PyTensor`] | the Python class `Tensor`: owns memory, exports it any number of times |
 //! | [`import`], [`PyTensor::import`] | any object that speaks a protocol, in |
 //! | [`Protocol`] | which door it came through |
+//! | [`is_main_interpreter`] | for extensions that must refuse a subinterpreter |
 //! | `protocol/` | one file per door, import and export together |
 //!
 //! # Who may write
@@ -43,11 +44,16 @@
 
 mod capsule;
 mod error;
+mod functions;
+mod interpreter;
 mod pending;
 mod protocol;
 mod tensor;
 
 pub use error::to_py_err;
+#[doc(hidden)]
+pub use functions::{asdlpack, from_dlpack};
+pub use interpreter::is_main_interpreter;
 pub use protocol::{Protocol, import};
 pub use tensor::PyTensor;
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use dlbridge::{Device, DeviceType, Tensor};
+use dlbridge::{Device, Tensor};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
 
@@ -73,7 +73,7 @@ impl PyTensor {
     }
 
     /// Imports through `__dlpack__` alone, as the function `from_dlpack` of the array API standard:
-    /// `device` is a device type and id.
+    /// `device` is where the data is to be.
     ///
     /// # Errors
     /// As [`import`](crate::import); `BufferError` if the producer cannot give the data on `device`.
@@ -84,15 +84,14 @@ impl PyTensor {
     ///
     /// #[pyfunction]
     /// fn on_cpu<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyTensor>> {
-    ///     PyTensor::from_dlpack(x, Some((1, 0)), None)
+    ///     PyTensor::from_dlpack(x, Some(dlbridge::Device::CPU), None)
     /// }
     /// ```
     pub fn from_dlpack<'py>(
         object: &Bound<'py, PyAny>,
-        device: Option<(i32, i32)>,
+        device: Option<Device>,
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, Self>> {
-        let device = device.map(|(kind, id)| Device::new(DeviceType::from_code(kind), id));
         let wanted = Wanted { copy, device };
         finish(object.py(), protocol::by_dlpack(object, &wanted)?, copy)
     }
@@ -112,8 +111,18 @@ impl PyTensor {
         &self.tensor
     }
 
+    /// Whether the data must not be written, as far as is known. A legacy producer cannot say, and
+    /// some of them lend what must not change: it is taken for a yes, as NumPy does.
+    fn is_read_only(&self) -> bool {
+        let untold = self.protocol == Some(Protocol::LegacyDlpack) && !self.copied;
+        untold || self.tensor.is_read_only()
+    }
+
     /// A second handle on the same memory, which claims no exclusivity.
     pub(crate) fn alias(&self) -> PyResult<Tensor> {
+        if self.is_read_only() {
+            return Ok(self.tensor.share());
+        }
         // SAFETY: just lent, and nobody else's. Python code that writes while a view is alive is
         // the program's race (see the crate documentation).
         unsafe { Tensor::from_raw(self.tensor.lend()) }.map_err(to_py_err)
@@ -145,7 +154,8 @@ impl PyTensor {
         dl_device: Option<&Bound<'py, PyAny>>,
         copy: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        protocol::export(py, &self.tensor, &Request { stream, max_version, dl_device, copy })
+        let request = Request { stream, max_version, dl_device, copy };
+        protocol::export(py, &self.tensor, self.is_read_only(), &request)
     }
 
     /// The device as a tuple of DLPack device type and device id.
@@ -184,10 +194,11 @@ impl PyTensor {
         self.tensor.device().to_string()
     }
 
-    /// Whether the data must not be written.
+    /// Whether the data must not be written. A legacy producer cannot say so; what it lends is taken
+    /// for read-only.
     #[getter]
     fn readonly(&self) -> bool {
-        self.tensor.is_read_only()
+        self.is_read_only()
     }
 
     /// The door the tensor came through: 'dlpack', 'dlpack-legacy' or 'buffer'; None if Rust made
@@ -230,7 +241,7 @@ impl PyTensor {
             tuple(self.tensor.strides()),
             self.tensor.dtype(),
             self.tensor.device(),
-            bool(self.tensor.is_read_only()),
+            bool(self.is_read_only()),
             bool(self.copied),
         )
     }

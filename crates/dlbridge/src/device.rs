@@ -2,8 +2,11 @@
 
 use alloc::format;
 use core::fmt;
+use core::str::FromStr;
 
 use dlbridge_sys as sys;
+
+use crate::Error;
 
 /// The kind of device that holds the data. Any code is a value, known or not.
 ///
@@ -204,6 +207,30 @@ impl Device {
     /// ```
     pub const fn id(self) -> i32 {
         self.id
+    }
+}
+
+impl FromStr for Device {
+    type Err = Error;
+
+    /// What `Display` writes; a device without a number is the first of its type.
+    ///
+    /// ```
+    /// use dlbridge::{Device, DeviceType};
+    ///
+    /// assert_eq!("cpu".parse(), Ok(Device::CPU));
+    /// assert_eq!("cuda:1".parse(), Ok(Device::new(DeviceType::CUDA, 1)));
+    /// assert!("gpu".parse::<Device>().is_err());
+    /// ```
+    fn from_str(name: &str) -> Result<Self, Error> {
+        let (device_type, id) = name.split_once(':').unwrap_or((name, "0"));
+        let known = (1..=DeviceType::TRN.0).map(DeviceType).find(|t| t.name() == Some(device_type));
+        let known = known
+            .or_else(|| Some(DeviceType(device_type.strip_prefix("device_type_")?.parse().ok()?)));
+        match (known, id.parse()) {
+            (Some(device_type), Ok(id)) => Ok(Self::new(device_type, id)),
+            _ => Err(Error::UnknownDeviceName),
+        }
     }
 }
 

@@ -66,6 +66,8 @@ pub enum Error {
     },
     /// The name is not that of a dtype.
     UnknownDataTypeName,
+    /// The name is not that of a device.
+    UnknownDeviceName,
     /// An extent, a stride, the elements, or the bytes they span are more than the address space
     /// holds.
     TooLarge,
@@ -201,6 +203,9 @@ impl fmt::Display for Error {
                     f,
                     "not the name of a dtype; write one like 'float32', 'float8_e4m3fn' or 'bfloat16x2'"
                 )
+            }
+            Self::UnknownDeviceName => {
+                write!(f, "not the name of a device; write one like 'cpu' or 'cuda:0'")
             }
             Self::TooLarge => {
                 write!(f, "the tensor spans more than the address space; check shape and strides")

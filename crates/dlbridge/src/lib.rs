@@ -56,6 +56,7 @@ mod adapters;
 mod device;
 mod dtype;
 mod error;
+mod export;
 mod layout;
 mod raw;
 mod tensor;

@@ -1,11 +1,7 @@
 //! The owning tensor.
 
-use alloc::sync::Arc;
 use core::ffi::c_void;
 use core::fmt;
-use core::ptr::NonNull;
-
-use dlbridge_sys::{DLManagedTensor, DLManagedTensorVersioned};
 
 use crate::raw::{self, Access, Managed, Owner};
 use crate::{DataType, Device, Element, Error, Result, TensorView, TensorViewMut, layout};
@@ -83,97 +79,6 @@ impl Tensor {
         Self(raw::from_whole(owner).expect("memory that exists has a size that fits"))
     }
 
-    /// Gives the tensor to a C consumer, who must call its deleter, once.
-    ///
-    /// ```
-    /// use dlbridge::Tensor;
-    ///
-    /// let managed = Tensor::from(vec![1_u8]).into_raw();
-    /// // SAFETY: it came out of `into_raw`, and its deleter is called once.
-    /// unsafe { (*managed).deleter.unwrap()(managed) };
-    /// ```
-    #[must_use = "the tensor leaks unless its deleter is called"]
-    pub fn into_raw(self) -> *mut DLManagedTensorVersioned {
-        self.0.into_raw().as_ptr()
-    }
-
-    /// Gives the tensor to a C consumer of the legacy struct, who must call its deleter, once.
-    ///
-    /// # Errors
-    /// [`Error::LegacyReadOnly`] and [`Error::LegacySubbytePadded`] for what that struct cannot
-    /// say; the tensor comes back with it.
-    ///
-    /// ```
-    /// use dlbridge::{Error, Tensor};
-    ///
-    /// let managed = Tensor::from(vec![1_u8]).into_raw_legacy().unwrap();
-    /// // SAFETY: it came out of `into_raw_legacy`, and its deleter is called once.
-    /// unsafe { (*managed).deleter.unwrap()(managed) };
-    ///
-    /// let read_only = Tensor::from(&[1_u8][..]);
-    /// assert_eq!(read_only.into_raw_legacy().unwrap_err().1, Error::LegacyReadOnly);
-    /// ```
-    pub fn into_raw_legacy(self) -> Result<*mut DLManagedTensor, (Self, Error)> {
-        raw::into_raw_legacy(self.0)
-            .map(NonNull::as_ptr)
-            .map_err(|(managed, error)| (Self(managed), error))
-    }
-
-    /// Lends the tensor to a C consumer, who must call the deleter of what it gets, once. It can
-    /// be lent many times; the owner goes with the last handle.
-    ///
-    /// What is lent is read-only if the tensor is, and never exclusive. The consumer may write it
-    /// otherwise: whoever passes it on takes care that it does not while views are alive.
-    ///
-    /// ```
-    /// use std::sync::Arc;
-    /// use dlbridge::Tensor;
-    ///
-    /// let tensor = Arc::new(Tensor::from(vec![1_u8]));
-    /// let managed = tensor.lend();
-    /// drop(tensor);
-    /// // SAFETY: it came out of `lend`, and its deleter is called once.
-    /// unsafe { (*managed).deleter.unwrap()(managed) };
-    /// ```
-    #[must_use = "the tensor leaks unless the deleter is called"]
-    pub fn lend(self: &Arc<Self>) -> *mut DLManagedTensorVersioned {
-        raw::lend(Arc::clone(self)).into_raw().as_ptr()
-    }
-
-    /// Lends the tensor as [`Tensor::lend`] does, to a consumer of the legacy struct.
-    ///
-    /// # Errors
-    /// [`Error::LegacyReadOnly`] and [`Error::LegacySubbytePadded`] for what that struct cannot say.
-    ///
-    /// ```
-    /// use std::sync::Arc;
-    /// use dlbridge::Tensor;
-    ///
-    /// let managed = Arc::new(Tensor::from(vec![1_u8])).lend_legacy()?;
-    /// // SAFETY: it came out of `lend_legacy`, and its deleter is called once.
-    /// unsafe { (*managed).deleter.unwrap()(managed) };
-    /// # Ok::<(), dlbridge::Error>(())
-    /// ```
-    pub fn lend_legacy(self: &Arc<Self>) -> Result<*mut DLManagedTensor> {
-        raw::lend_legacy(Arc::clone(self)).map(NonNull::as_ptr)
-    }
-
-    /// A second tensor over the same memory, read-only, because the first is still there. The owner
-    /// goes with the last of them.
-    ///
-    /// ```
-    /// use std::sync::Arc;
-    /// use dlbridge::Tensor;
-    ///
-    /// let tensor = Arc::new(Tensor::from(vec![1_u8]));
-    /// let second = tensor.share();
-    /// assert_eq!(second.data(), tensor.data());
-    /// assert!(second.is_read_only());
-    /// ```
-    pub fn share(self: &Arc<Self>) -> Self {
-        Self(raw::share(Arc::clone(self)))
-    }
-
     /// Takes the owner out again, if the tensor was made of an `O`; gives the tensor back if not.
     ///
     /// It also comes back if [`Element::CHECK`] refuses an element now: whoever wrote it, through a
@@ -206,7 +111,7 @@ impl Tensor {
     /// assert_eq!(copy.data().addr() % 256, 0);
     /// # Ok::<(), dlbridge::Error>(())
     /// ```
-    pub fn to_copy(&self) -> Result<Self> {
+    pub fn to_copy(&self) -> Result<Self, Error> {
         raw::to_copy(&self.0).map(Self)
     }
 
@@ -419,17 +324,6 @@ impl Tensor {
     /// ```
     pub fn is_f_contiguous(&self) -> bool {
         layout::is_f_contiguous(self.shape(), self.strides())
-    }
-
-    /// The managed tensor, still the tensor's own: for C code that reads it during a call.
-    ///
-    /// ```
-    /// let tensor = dlbridge::Tensor::from(vec![1_u8, 2]);
-    /// // SAFETY: alive, and not written.
-    /// assert_eq!(unsafe { (*tensor.as_raw()).dl_tensor.ndim }, 1);
-    /// ```
-    pub fn as_raw(&self) -> *const DLManagedTensorVersioned {
-        self.0.as_ptr()
     }
 
     pub(crate) fn from_managed(managed: Managed) -> Self {

@@ -85,6 +85,11 @@ fn cases() -> Vec<(Error, Error, &'static str)> {
              code demands and at least one lane",
         ),
         (
+            "gpu:0".parse::<Device>().unwrap_err(),
+            Error::UnknownDeviceName,
+            "not the name of a device; write one like 'cpu' or 'cuda:0'",
+        ),
+        (
             "float3_2".parse::<DataType>().unwrap_err(),
             Error::UnknownDataTypeName,
             "not the name of a dtype; write one like 'float32', 'float8_e4m3fn' or 'bfloat16x2'",

@@ -346,3 +346,13 @@ fn a_panic_of_an_owners_drop_ends_in_the_deleter() {
         assert_eq!(dropped.get(), 1, "the rest of the owner is dropped all the same");
     }
 }
+
+#[test]
+fn a_reference_to_a_constant_array_is_a_tensor() {
+    let tensor = Tensor::from(b"abc");
+    assert_eq!((tensor.shape(), tensor.access()), (&[3][..], Access::ReadOnly));
+    let nested = Tensor::from(&[[1_i32, 2], [3, 4]]);
+    assert_eq!(nested.view::<i32>().unwrap()[[1, 0]], 3);
+    let home = tensor.try_into_owner::<&'static [u8]>().unwrap();
+    assert_eq!(home, b"abc");
+}

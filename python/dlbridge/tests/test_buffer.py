@@ -199,7 +199,7 @@ def test_every_letter_in_every_byte_order(
     assert imported("@", itemsize) == dtype
     if letter in ("n", "N"):
         # The struct module knows them in native order only.
-        with pytest.raises(BufferError, match="no boolean, integer"):
+        with pytest.raises(BufferError, match="has no dtype here"):
             imported("=", itemsize)
         return
     itemsize, dtype = STANDARD.get(letter, (itemsize, dtype))
@@ -229,7 +229,7 @@ def test_no_format_means_bytes(native: Native) -> None:
 )
 def test_formats_that_are_no_number(native: Native, format: str, itemsize: int) -> None:
     exporter = native.exporter(bytes(256), format=format, itemsize=itemsize)
-    with pytest.raises(BufferError, match="is no boolean, integer, float or complex number"):
+    with pytest.raises(BufferError, match="has no dtype here"):
         dlbridge.asdlpack(exporter)
     assert native.released(exporter).calls == exporter.exports == 1
 

@@ -177,5 +177,43 @@ def test_a_device_is_passed_on(native: Native) -> None:
         dlbridge.from_dlpack(old, device=CPU)
     assert old.asked == []
 
-    with pytest.raises(TypeError):
-        dlbridge.from_dlpack(producer, device="cpu")  # type: ignore[arg-type]
+
+@pytest.mark.parametrize(
+    ("device", "asked"), [("cpu", CPU), ("cuda", (2, 0)), ("cuda:1", (2, 1)), ((14, 2), (14, 2))]
+)
+def test_a_device_may_have_a_name(
+    native: Native, device: str | tuple[int, int], asked: tuple[int, int]
+) -> None:
+    producer = Producer(native.craft(device=asked), asked)
+    tensor = dlbridge.from_dlpack(producer, device=device)
+    assert producer.asked[0]["dl_device"] == asked == tensor.__dlpack_device__()
+    again = dlbridge.from_dlpack(tensor, device=tensor.device)
+    assert again.device == tensor.device
+
+
+@pytest.mark.parametrize(
+    ("device", "error", "match"),
+    [
+        ("gpu", ValueError, "device is 'gpu': not the name of a device"),
+        ("cuda:x", ValueError, "device is 'cuda:x'"),
+        (1, TypeError, "device must be None or a tuple of two integers like .1, 0., not 1"),
+        ([1, 0], TypeError, "device must be"),
+        ((1, 2**33), TypeError, "device must be"),
+    ],
+)
+def test_devices_that_are_none(device: Any, error: type[Exception], match: str) -> None:
+    producer = Producer(None)
+    with pytest.raises(error, match=match):
+        dlbridge.from_dlpack(producer, device=device)
+    assert producer.asked == []
+
+
+def test_whatever_declines_the_protocol_is_asked_by_the_next() -> None:
+    class Declines(bytearray):
+        """A buffer that takes back what it might have inherited."""
+
+        __dlpack__ = None
+
+    assert dlbridge.asdlpack(Declines(3)).protocol == "buffer"
+    with pytest.raises(TypeError, match="speaks no exchange protocol"):
+        dlbridge.asdlpack(Producer)

@@ -195,3 +195,15 @@ def test_jax_answers_max_version_with_a_legacy_capsule() -> None:
     tensor = dlbridge.asdlpack(producer)
     assert tensor.protocol == "dlpack-legacy"
     assert np.from_dlpack(tensor).tolist() == [0, 1, 2]
+
+
+def test_immutable_arrays_stay_read_only() -> None:
+    source = jax.numpy.arange(4.0)
+    tensor = dlbridge.asdlpack(source)
+    assert tensor.readonly
+    array = np.from_dlpack(tensor)
+    assert array.ctypes.data == address(source)
+    assert not array.flags.writeable
+    copy = np.from_dlpack(dlbridge.asdlpack(source, copy=True))
+    copy[0] = 99
+    assert source.tolist() == [0, 1, 2, 3]

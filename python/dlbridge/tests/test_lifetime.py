@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import itertools
 import sys
+import textwrap
 import threading
 import tracemalloc
 import weakref
@@ -49,7 +50,7 @@ def test_a_native_owner_is_deleted_by_the_last_of_its_holders(
 ) -> None:
     tensor, crafted = native.tensor((6,), versioned=versioned)
     view = np.from_dlpack(tensor)
-    held = native.export(view)
+    held = native.export(view, **VERSIONED)
     again = dlbridge.asdlpack(view[::2])
     assert held.fields.data == again.address == crafted.fields.data
     holders: list[Any] = [[tensor], [view], [again]]
@@ -359,3 +360,36 @@ def test_a_tensor_taken_over_and_over_grows_no_chain() -> None:
     assert tensor.shape == (3,)
     del tensor
     memory.append(1)
+
+
+def test_a_subinterpreter_is_refused(run: Run) -> None:
+    code = """
+        try:
+            import _interpreters as interpreters
+        except ModuleNotFoundError:
+            import _xxsubinterpreters as interpreters
+        there = interpreters.create()
+        script = "try:\\n import dlbridge\\nexcept ImportError as e: print(e)"
+        interpreters.run_string(there, script, shared=None)
+        interpreters.destroy(there)
+    """
+    done = run(textwrap.dedent(code))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "subinterpreter" in done.stdout
+
+
+def test_a_cycle_through_a_buffer_is_not_seen() -> None:
+    """What the documentation of asdlpack says: a limit, and not a crash."""
+
+    class Exporter(bytearray):
+        tensor: dlbridge.Tensor
+
+    exporter = Exporter(3)
+    exporter.tensor = dlbridge.asdlpack(exporter)
+    seen = weakref.ref(exporter)
+    del exporter
+    gc.collect()
+    left = seen()
+    assert left is not None
+    del left.tensor, left
+    assert seen() is None

@@ -16,6 +16,7 @@ use pyo3::prelude::*;
 use super::buffer_format::{self, Unfit};
 use super::{Imported, Protocol, Wanted};
 use crate::error::to_py_err;
+use crate::interpreter::is_main_interpreter;
 use crate::pending::keeping_pending;
 
 /// A buffer that is locked by us: a struct out of a `Box`, which stays where it is because its
@@ -100,8 +101,8 @@ impl Buffer {
                  a.astype(a.dtype.newbyteorder('='))"
             ),
             Unfit::NoNumber => format!(
-                "the buffer's format '{format}' is no boolean, integer, float or complex number; \
-                 convert the elements to one first"
+                "the buffer's format '{format}' has no dtype here, which boolean, integer, half, \
+                 single or double float and complex formats have; convert the elements first"
             ),
             Unfit::Size(size) => format!(
                 "the buffer's format '{format}' says {size} bytes, but its itemsize is {itemsize}; \
@@ -177,6 +178,12 @@ pub(super) fn import(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Opt
         return Err(PyBufferError::new_err(format!(
             "a buffer is on the CPU and cannot be imported on {device}"
         )));
+    }
+    if !is_main_interpreter(object.py()) {
+        return Err(PyBufferError::new_err(
+            "a buffer cannot be imported in a subinterpreter, where it could not be released from \
+             any thread; import it in the main interpreter",
+        ));
     }
     let tensor = Buffer::get(object)?.into_tensor()?;
     Ok(Some(Imported { tensor, protocol: Protocol::Buffer, copied: false }))

@@ -10,7 +10,7 @@ use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBool, PyCapsule, PyDict, PyInt, PyTuple};
+use pyo3::types::{PyBool, PyCapsule, PyDict, PyInt, PyString, PyTuple, PyType};
 
 use super::{Imported, Wanted};
 use crate::capsule;
@@ -26,7 +26,11 @@ fn max_version(py: Python<'_>) -> PyResult<&Bound<'_, PyTuple>> {
 /// Imports an object that has `__dlpack__`; `None` for one that has not.
 pub(super) fn import(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Option<Imported>> {
     let py = object.py();
-    let Some(method) = object.getattr_opt(intern!(py, "__dlpack__"))? else { return Ok(None) };
+    // A class has its instances' methods, and `None` is how an object declines a protocol.
+    let method = object.getattr_opt(intern!(py, "__dlpack__"))?.filter(|method| !method.is_none());
+    let Some(method) = method.filter(|_| !object.is_instance_of::<PyType>()) else {
+        return Ok(None);
+    };
     let claimed = claimed_device(object)?;
     let copy = copy_to_ask(wanted.copy, claimed);
     let answer = ask(&method, claimed, wanted.device, copy)?;
@@ -153,8 +157,10 @@ fn is_unknown_keyword(error: &PyErr, sent: &Bound<'_, PyDict>) -> PyResult<bool>
         message.contains(&format!("unexpected keyword argument '{keyword}'"))
             || message.contains(&format!("'{keyword}' is an invalid keyword argument"))
     };
-    if error.traceback(py).is_some() {
-        return Ok(refuses("max_version"));
+    if let Some(traceback) = error.traceback(py) {
+        // Raised by what the callee itself called, not by what that called in turn.
+        let direct = traceback.getattr(intern!(py, "tb_next"))?.is_none();
+        return Ok(direct && refuses("max_version"));
     }
     let takes_none = ["takes no keyword arguments", "takes no arguments"];
     let overloaded = "incompatible function arguments";
@@ -182,16 +188,21 @@ pub(crate) struct Request<'a, 'py> {
 /// The capsule is versioned if the consumer understands version 1 or later. With `copy=None` a copy
 /// is made only where lending is impossible: read-only data for a consumer of legacy capsules, or
 /// host-accessible memory of another device asked for on the CPU.
+///
+/// `read_only` marks a versioned capsule, also where the tensor itself does not know: what came from
+/// a legacy producer may go on to a legacy consumer as it came, but nobody may claim that it can be
+/// written.
 pub(crate) fn export<'py>(
     py: Python<'py>,
     tensor: &Arc<Tensor>,
+    read_only: bool,
     request: &Request<'_, 'py>,
 ) -> PyResult<Bound<'py, PyCapsule>> {
     let versioned = request.max_version.map(|v| major(v)).transpose()?.is_some_and(|v| v >= 1);
     let copy = request.copy.map(expect_bool).transpose()?;
     check_stream(tensor.device(), request.stream)?;
     let moved = match request.dl_device {
-        Some(asked) => must_move(tensor.device(), expect_device(asked)?)?,
+        Some(asked) => must_move(tensor.device(), expect_device("dl_device", asked)?)?,
         None => false,
     };
     let inexpressible = !versioned && tensor.is_read_only();
@@ -208,6 +219,8 @@ pub(crate) fn export<'py>(
         return give(py, tensor.to_copy().map_err(to_py_err)?, versioned);
     }
     match versioned {
+        // SAFETY: just made, and given to the capsule alone.
+        true if read_only => unsafe { capsule::versioned(py, tensor.share().into_raw()) },
         // SAFETY: just lent, and given to the capsule alone.
         true => unsafe { capsule::versioned(py, tensor.lend()) },
         // SAFETY: as above.
@@ -235,16 +248,16 @@ fn major(max_version: &Bound<'_, PyAny>) -> PyResult<i64> {
     Ok(major)
 }
 
-fn expect_bool(copy: &Bound<'_, PyAny>) -> PyResult<bool> {
+/// The value of an argument `copy`.
+pub(crate) fn expect_bool(copy: &Bound<'_, PyAny>) -> PyResult<bool> {
     match copy.cast::<PyBool>() {
         Ok(copy) => Ok(copy.is_true()),
         Err(_) => Err(wrong_type("copy", "None, True or False", copy)),
     }
 }
 
-fn expect_device(dl_device: &Bound<'_, PyAny>) -> PyResult<Device> {
-    let wrong =
-        || wrong_type("dl_device", "None or a tuple of two integers like (1, 0)", dl_device);
+fn expect_device(argument: &str, dl_device: &Bound<'_, PyAny>) -> PyResult<Device> {
+    let wrong = || wrong_type(argument, "None or a tuple of two integers like (1, 0)", dl_device);
     let tuple = dl_device.cast::<PyTuple>().map_err(|_| wrong())?;
     let (device_type, id) = tuple.extract::<(i32, i32)>().map_err(|_| wrong())?;
     Ok(device(device_type, id))
@@ -290,4 +303,16 @@ fn check_stream(ours: Device, stream: Option<&Bound<'_, PyAny>>) -> PyResult<()>
              with stream {stream}; pass stream=None, or -1 and synchronise yourself"
         ))),
     }
+}
+
+/// The value of an argument `device`: a tuple as `__dlpack_device__` returns it, or a name as
+/// `Tensor.device` is one.
+pub(crate) fn expect_named_device(device: &Bound<'_, PyAny>) -> PyResult<Device> {
+    if let Ok(name) = device.cast::<PyString>() {
+        let parsed = name.to_cow()?.parse();
+        return parsed.map_err(|error: Error| {
+            PyValueError::new_err(format!("device is {device:?}: {error}"))
+        });
+    }
+    expect_device("device", device)
 }

@@ -8,7 +8,7 @@ use dlbridge::{Device, Tensor};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
-pub(crate) use dlpack::{Request, export};
+pub(crate) use dlpack::{Request, expect_bool, expect_named_device, export};
 
 use crate::PyTensor;
 

@@ -46,6 +46,13 @@ impl<I: Items> From<Arc<[I]>> for Tensor {
     }
 }
 
+/// The shape is the extents of the arrays. Read-only.
+impl<I: Items, const N: usize> From<&'static [I; N]> for Tensor {
+    fn from(items: &'static [I; N]) -> Self {
+        Self::from(items.as_slice())
+    }
+}
+
 /// The shape is the length, then the extents of nested arrays. Read-only.
 impl<I: Items> From<&'static [I]> for Tensor {
     fn from(items: &'static [I]) -> Self {
