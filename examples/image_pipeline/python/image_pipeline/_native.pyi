@@ -5,7 +5,10 @@ from os import PathLike
 from dlbridge import Tensor
 
 def load(path: str | PathLike[str]) -> Tensor:
-    """Decodes a picture into uint8 pixels of shape [height, width, 3]."""
+    """Decodes a picture into uint8 pixels of shape [height, width, 3].
+
+    What it returns behaves as a `dlbridge.Tensor`; its class is this module's own.
+    """
 
 def save(pixels: object, path: str | PathLike[str]) -> int:
     """Writes uint8 pixels of shape [height, width, 3] as PNG.
