@@ -40,6 +40,8 @@
 //!
 //! - `std` (default): a panic in an owner's drop is caught in the deleter. Without it the crate is
 //!   `no_std` with `alloc`, and such a panic aborts.
+//! - `half`: `f16` and `bf16` of half 2 as elements.
+//! - `num-complex`: complex numbers of num-complex 0.4 as elements.
 //! - `ndarray`: arrays of ndarray 0.17 out as owners, in as views.
 //! - `image`: buffers of image 0.25 out as height × width × channels, in as views and over the
 //!   tensor itself.

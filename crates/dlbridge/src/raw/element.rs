@@ -4,7 +4,9 @@ use crate::{DataType, DataTypeCode};
 
 /// A Rust type with the layout of a DLPack dtype.
 ///
-/// Implemented for the integers, the floats and `bool`. `char` is none: DLPack has no dtype for it.
+/// Implemented for the integers, the floats and `bool`, for `f16` and `bf16` of half (feature
+/// `half`), and for complex numbers of num-complex (feature `num-complex`). `char` is none: DLPack has
+/// no dtype for it.
 ///
 /// # Safety
 /// - The size of the type is `DTYPE.itemsize()`, it has no padding and no interior mutability, and
@@ -52,8 +54,8 @@ pub unsafe trait Element: Copy + Send + Sync + 'static {
 
 macro_rules! elements {
     ($($type:ty = $dtype:expr;)*) => {$(
-        // SAFETY: a primitive number of this size, without padding, for which every bit pattern is
-        // valid.
+        // SAFETY: a number of this size (a primitive, a transparent wrapper around one, or two such
+        // in a row), without padding, for which every bit pattern is valid.
         unsafe impl Element for $type {
             const DTYPE: DataType = $dtype;
         }
@@ -76,6 +78,23 @@ elements! {
     f64 = DataType::FLOAT64;
     isize = DataType::new(DataTypeCode::INT, isize::BITS as u8, 1);
     usize = DataType::new(DataTypeCode::UINT, usize::BITS as u8, 1);
+}
+
+#[cfg(feature = "half")]
+elements! {
+    half::f16 = DataType::FLOAT16;
+    half::bf16 = DataType::BFLOAT16;
+}
+
+#[cfg(feature = "num-complex")]
+elements! {
+    num_complex::Complex<f32> = DataType::COMPLEX64;
+    num_complex::Complex<f64> = DataType::COMPLEX128;
+}
+
+#[cfg(all(feature = "half", feature = "num-complex"))]
+elements! {
+    num_complex::Complex<half::f16> = DataType::new(DataTypeCode::COMPLEX, 32, 1);
 }
 
 // SAFETY: one byte without padding; the check admits the two valid patterns alone.
