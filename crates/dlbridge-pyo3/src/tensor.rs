@@ -111,11 +111,10 @@ impl PyTensor {
         &self.tensor
     }
 
-    /// Whether the data must not be written, as far as is known. A legacy producer cannot say, and
-    /// some of them lend what must not change: it is taken for a yes, as NumPy does.
+    /// Whether the data must not be written, or its producer could not have said so.
     fn is_read_only(&self) -> bool {
-        let untold = self.protocol == Some(Protocol::LegacyDlpack) && !self.copied;
-        untold || self.tensor.is_read_only()
+        let told = self.copied || self.protocol.is_none_or(Protocol::tells_read_only);
+        !told || self.tensor.is_read_only()
     }
 
     /// A second handle on the same memory, which claims no exclusivity.

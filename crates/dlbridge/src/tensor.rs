@@ -163,6 +163,20 @@ impl Tensor {
         TensorViewMut::new(&mut self.0, T::DTYPE)
     }
 
+    /// The same tensor, marked read-only for good.
+    ///
+    /// ```
+    /// use dlbridge::{Error, Tensor};
+    ///
+    /// let mut tensor = Tensor::from(vec![1, 2]).into_read_only();
+    /// assert_eq!(tensor.view_mut::<i32>().unwrap_err(), Error::ReadOnly);
+    /// ```
+    #[must_use = "the tensor is dropped otherwise"]
+    pub fn into_read_only(mut self) -> Self {
+        self.0.set_read_only();
+        self
+    }
+
     /// The extents, in elements.
     ///
     /// ```

@@ -308,3 +308,16 @@ fn exclusive_can_be_declared_and_read_only_cannot_be_undone() {
     assert_eq!(tensor.access(), Access::ReadOnly);
     assert_eq!(tensor.view_mut::<i32>().unwrap_err(), Error::ReadOnly);
 }
+
+#[test]
+fn marking_read_only_holds_for_whatever_is_made_of_the_tensor() {
+    let (owner, dropped, _) = six_floats();
+    let tensor = Tensor::from_parts(owner, [6]).unwrap().into_read_only();
+    assert_eq!(tensor.access(), Access::ReadOnly);
+    let (tensor, error) = tensor.into_raw_legacy().unwrap_err();
+    assert_eq!(error, Error::LegacyReadOnly);
+    let managed = Arc::new(tensor).lend();
+    assert_eq!(read(managed).1, READ_ONLY);
+    delete(managed);
+    assert_eq!(dropped.get(), 1);
+}

@@ -45,6 +45,14 @@ impl Protocol {
     }
 }
 
+impl Protocol {
+    /// Whether a producer can say that its data is read-only. A legacy one cannot, and some of them
+    /// lend what must not change: unless it is a copy it is taken for read-only, as NumPy does.
+    pub(crate) const fn tells_read_only(self) -> bool {
+        !matches!(self, Self::LegacyDlpack)
+    }
+}
+
 /// A tensor out of a Python object, with what is known of how it came.
 pub(crate) struct Imported {
     pub(crate) tensor: Tensor,
@@ -54,7 +62,8 @@ pub(crate) struct Imported {
 }
 
 /// Imports any Python object that speaks DLPack or the buffer protocol. dlbridge makes no copy;
-/// whether a producer of DLPack makes one is up to it.
+/// whether a producer of DLPack makes one is up to it. What a legacy producer lends comes as
+/// read-only, since that one cannot say whether it is.
 ///
 /// # Errors
 /// `TypeError` for an object that speaks neither; `BufferError` for data that breaks the
@@ -73,7 +82,12 @@ pub fn import(object: &Bound<'_, PyAny>) -> PyResult<Tensor> {
     if let Ok(tensor) = object.cast::<PyTensor>() {
         return tensor.get().alias();
     }
-    Ok(by_ladder(object, &Wanted::default())?.tensor)
+    let imported = by_ladder(object, &Wanted::default())?;
+    match imported.copied || imported.protocol.tells_read_only() {
+        true => Ok(imported.tensor),
+        // The tensor forgets how it came, so it must not claim that it can be written.
+        false => Ok(imported.tensor.into_read_only()),
+    }
 }
 
 /// What the caller asks of a producer.

@@ -19,7 +19,7 @@ use core::sync::atomic::AtomicU8;
 
 use dlbridge_sys::{
     DLManagedTensorVersioned, DLManagedTensorVersionedDeleter, DLPACK_FLAG_BITMASK_IS_COPIED,
-    DLPackVersion, DLTensor,
+    DLPACK_FLAG_BITMASK_READ_ONLY, DLPackVersion, DLTensor,
 };
 
 use super::parts::RawParts;
@@ -243,6 +243,11 @@ impl Managed {
     /// It is (Exclusive).
     pub(super) unsafe fn set_exclusive(&mut self) {
         self.set_flags(self.flags() | DLPACK_FLAG_BITMASK_IS_COPIED);
+    }
+
+    /// Says that the data must not be written, which takes a promise from nobody.
+    pub(crate) fn set_read_only(&mut self) {
+        self.set_flags(self.flags() | DLPACK_FLAG_BITMASK_READ_ONLY);
     }
 
     pub(crate) fn shape(&self) -> &[i64] {

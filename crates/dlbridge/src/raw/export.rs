@@ -37,7 +37,7 @@ pub(crate) fn lend(tensor: Arc<Tensor>) -> Managed {
 /// A second tensor over the memory of a first, read-only, because the first is still there.
 pub(crate) fn share(tensor: Arc<Tensor>) -> Managed {
     let mut managed = lend(tensor);
-    managed.set_flags(managed.flags() | DLPACK_FLAG_BITMASK_READ_ONLY);
+    managed.set_read_only();
     managed
 }
 
