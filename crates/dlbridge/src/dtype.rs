@@ -273,6 +273,14 @@ impl DataType {
         !self.element_bits().is_multiple_of(8)
     }
 
+    /// The bytes of one number: of a lane, and of a complex lane's half. `None` if they are not
+    /// whole.
+    pub(crate) fn number_size(self) -> Option<usize> {
+        let numbers = if self.code == DataTypeCode::COMPLEX { 2 } else { 1 };
+        let bits = usize::from(self.bits);
+        (bits != 0 && bits.is_multiple_of(8 * numbers)).then_some(bits / 8 / numbers)
+    }
+
     /// Whether such a dtype can exist: some bits, some lanes, and the width that the code demands.
     ///
     /// Codes this version does not know are taken as they are.

@@ -76,11 +76,11 @@ pub enum Error {
         /// The number of bytes asked for.
         bytes: usize,
     },
-    /// The shape has another number of elements than the owner.
+    /// The shape has another number of elements than there are.
     ElementCount {
         /// The product of the shape.
         shape: usize,
-        /// The number of elements owned.
+        /// The number of elements of the owner, or of what is reshaped.
         owner: usize,
     },
     /// Shape and strides have different lengths.
@@ -161,6 +161,36 @@ pub enum Error {
     Overlapping,
     /// The elements are not adjacent in C order.
     NotContiguous,
+    /// There is no such axis.
+    InvalidAxis {
+        /// The axis asked for.
+        axis: usize,
+        /// The number of dimensions.
+        ndim: usize,
+    },
+    /// An axis is named twice.
+    RepeatedAxis {
+        /// The axis.
+        axis: usize,
+    },
+    /// Indices are outside of an axis, or end before they start.
+    InvalidRange {
+        /// The axis.
+        axis: usize,
+        /// The first index.
+        start: usize,
+        /// One past the last.
+        end: usize,
+        /// The extent of the axis.
+        extent: usize,
+    },
+    /// No strides lead through the same elements in the new shape.
+    NotReshapable,
+    /// Numbers of this dtype are not whole bytes, which have no order.
+    NoByteOrder {
+        /// The dtype of the tensor.
+        dtype: DataType,
+    },
     /// The legacy struct has no way to say that the data must not be written.
     LegacyReadOnly,
     /// The legacy struct has no way to say that sub-byte elements are padded.
@@ -215,7 +245,7 @@ impl fmt::Display for Error {
             }
             Self::ElementCount { shape, owner } => write!(
                 f,
-                "the shape has {shape} elements but the owner has {owner}; they must be equal"
+                "the shape has {shape} elements but there are {owner}; they must be equal"
             ),
             Self::StridesLength { ndim, strides } => {
                 write!(f, "{strides} strides for {ndim} dimensions; give one stride per dimension")
@@ -274,6 +304,25 @@ impl fmt::Display for Error {
             Self::NotContiguous => {
                 write!(f, "the elements are not adjacent in C order; copy the tensor first")
             }
+            Self::InvalidAxis { axis, ndim } => {
+                write!(f, "there is no axis {axis} in {ndim} dimensions; count axes from 0")
+            }
+            Self::RepeatedAxis { axis } => {
+                write!(f, "axis {axis} is named twice; name each axis once")
+            }
+            Self::InvalidRange { axis, start, end, extent } => write!(
+                f,
+                "indices {start}..{end} are not on axis {axis}, whose extent is {extent}; stay \
+                 within 0..{extent}"
+            ),
+            Self::NotReshapable => {
+                write!(f, "no strides can give these elements that shape; copy the tensor first")
+            }
+            Self::NoByteOrder { dtype } => write!(
+                f,
+                "numbers of dtype {dtype} are not whole bytes, so no byte order can be changed; copy \
+                 the tensor as it is"
+            ),
             Self::LegacyReadOnly => write!(
                 f,
                 "read-only data cannot be lent in a legacy managed tensor, which has no flag to say \

@@ -60,8 +60,10 @@ mod dtype;
 mod error;
 mod export;
 mod layout;
+mod part;
 mod raw;
 mod tensor;
+mod tensor_ref;
 mod view;
 
 pub use device::{Device, DeviceType};
@@ -69,7 +71,8 @@ pub use dtype::{DataType, DataTypeCode};
 pub use error::{Error, Result};
 pub use layout::MAX_NDIM;
 pub use raw::{
-    Access, Element, Items, Owner, RawParts, TensorSlice, TensorSliceMut, TensorView, TensorViewMut,
+    Access, Element, Items, Iter, IterMut, Owner, RawParts, TensorRef, TensorRefMut, TensorSlice,
+    TensorSliceMut, TensorView, TensorViewMut,
 };
 pub use tensor::Tensor;
 

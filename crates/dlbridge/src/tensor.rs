@@ -4,7 +4,10 @@ use core::ffi::c_void;
 use core::fmt;
 
 use crate::raw::{self, Access, Managed, Owner};
-use crate::{DataType, Device, Element, Error, Result, TensorView, TensorViewMut, layout};
+use crate::{
+    DataType, Device, Element, Error, Result, TensorRef, TensorRefMut, TensorView, TensorViewMut,
+    layout,
+};
 
 /// A tensor and whatever owns its memory: a Rust value, or the producer that lent it.
 ///
@@ -112,7 +115,7 @@ impl Tensor {
     /// # Ok::<(), dlbridge::Error>(())
     /// ```
     pub fn to_copy(&self) -> Result<Self, Error> {
-        raw::to_copy(&self.0).map(Self)
+        TensorRef::from(self).to_copy()
     }
 
     /// Views the elements as `T`, for reading.
@@ -129,7 +132,7 @@ impl Tensor {
     /// # Ok::<(), dlbridge::Error>(())
     /// ```
     pub fn view<T: Element>(&self) -> Result<TensorView<'_, T>> {
-        TensorView::new(&self.0, T::DTYPE)
+        TensorRef::from(self).into_view(T::DTYPE)
     }
 
     /// Views the elements of a `bool` tensor as bytes, without reading them: whatever is not 0 is
@@ -144,7 +147,7 @@ impl Tensor {
     /// # Ok::<(), dlbridge::Error>(())
     /// ```
     pub fn view_bool_as_u8(&self) -> Result<TensorView<'_, u8>> {
-        TensorView::new(&self.0, DataType::BOOL)
+        TensorRef::from(self).into_view(DataType::BOOL)
     }
 
     /// Views the elements as `T`, for reading and writing.
@@ -160,7 +163,7 @@ impl Tensor {
     /// # Ok::<(), dlbridge::Error>(())
     /// ```
     pub fn view_mut<T: Element>(&mut self) -> Result<TensorViewMut<'_, T>> {
-        TensorViewMut::new(&mut self.0, T::DTYPE)
+        TensorRefMut::try_from(self)?.into_view_mut()
     }
 
     /// The same tensor, marked read-only for good.

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::ops::{Index, IndexMut};
 
-use crate::{Element, Error, TensorView, TensorViewMut};
+use crate::{Element, Error, Iter, TensorView, TensorViewMut, raw};
 
 impl<T> TensorView<'_, T> {
     /// The number of dimensions.
@@ -40,10 +40,7 @@ impl<T> TensorView<'_, T> {
     where
         T: Copy,
     {
-        match self.as_slice() {
-            Some(slice) => slice.to_vec(),
-            None => self.iter().copied().collect(),
-        }
+        raw::to_vec(self)
     }
 }
 
@@ -56,7 +53,7 @@ impl<T> TensorViewMut<'_, T> {
     /// # Ok::<(), dlbridge::Error>(())
     /// ```
     pub fn shape(&self) -> &[i64] {
-        self.as_view().shape()
+        self.as_shared().shape()
     }
 
     /// The strides, in elements.
@@ -67,7 +64,7 @@ impl<T> TensorViewMut<'_, T> {
     /// # Ok::<(), dlbridge::Error>(())
     /// ```
     pub fn strides(&self) -> &[i64] {
-        self.as_view().strides()
+        self.as_shared().strides()
     }
 
     /// The number of dimensions.
@@ -78,7 +75,7 @@ impl<T> TensorViewMut<'_, T> {
     /// # Ok::<(), dlbridge::Error>(())
     /// ```
     pub fn ndim(&self) -> usize {
-        self.as_view().ndim()
+        self.shape().len()
     }
 
     /// The number of elements.
@@ -89,7 +86,7 @@ impl<T> TensorViewMut<'_, T> {
     /// # Ok::<(), dlbridge::Error>(())
     /// ```
     pub fn len(&self) -> usize {
-        self.as_view().len()
+        self.as_shared().len()
     }
 
     /// Whether there are no elements.
@@ -100,7 +97,7 @@ impl<T> TensorViewMut<'_, T> {
     /// # Ok::<(), dlbridge::Error>(())
     /// ```
     pub fn is_empty(&self) -> bool {
-        self.as_view().is_empty()
+        self.len() == 0
     }
 
     /// The element at an index, which has one number for each dimension.
@@ -121,7 +118,7 @@ impl<T> TensorViewMut<'_, T> {
     /// assert!(tensor.view_mut::<i32>()?.iter().eq(&[1, 2]));
     /// # Ok::<(), dlbridge::Error>(())
     /// ```
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = &T> {
+    pub fn iter(&self) -> Iter<'_, T> {
         self.as_view().iter()
     }
 }

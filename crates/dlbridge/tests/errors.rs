@@ -8,7 +8,7 @@ use std::ptr;
 use std::sync::Arc;
 
 use common::{Nibble, Producer, take};
-use dlbridge::{DataType, DataTypeCode, Device, DeviceType, Error, RawParts, Tensor};
+use dlbridge::{DataType, DataTypeCode, Device, DeviceType, Error, RawParts, Tensor, TensorRef};
 
 /// An allocator that has no gigabyte to give, however optimistic the system is.
 struct Poor;
@@ -107,7 +107,37 @@ fn cases() -> Vec<(Error, Error, &'static str)> {
         (
             Tensor::from_parts(vec![0_u8; 5], [2, 3]).unwrap_err(),
             Error::ElementCount { shape: 6, owner: 5 },
-            "the shape has 6 elements but the owner has 5; they must be equal",
+            "the shape has 6 elements but there are 5; they must be equal",
+        ),
+        (
+            TensorRef::from(&[1, 2]).flip(1).unwrap_err(),
+            Error::InvalidAxis { axis: 1, ndim: 1 },
+            "there is no axis 1 in 1 dimensions; count axes from 0",
+        ),
+        (
+            TensorRef::from(&[[1, 2]]).permute([1, 1]).unwrap_err(),
+            Error::RepeatedAxis { axis: 1 },
+            "axis 1 is named twice; name each axis once",
+        ),
+        (
+            TensorRef::from(&[1, 2]).slice(0, 1..4).unwrap_err(),
+            Error::InvalidRange { axis: 0, start: 1, end: 4, extent: 2 },
+            "indices 1..4 are not on axis 0, whose extent is 2; stay within 0..2",
+        ),
+        (
+            TensorRef::from(&[[1, 2], [3, 4]]).transpose().reshape([4]).unwrap_err(),
+            Error::NotReshapable,
+            "no strides can give these elements that shape; copy the tensor first",
+        ),
+        (
+            bytes(&[2])
+                .with(|p| p.tensor.dtype = fp4.into())
+                .import()
+                .and_then(|tensor| TensorRef::from(&tensor).to_byte_swapped())
+                .unwrap_err(),
+            Error::NoByteOrder { dtype: fp4 },
+            "numbers of dtype float4_e2m1fn are not whole bytes, so no byte order can be changed; copy the \
+             tensor as it is",
         ),
         (
             Tensor::from_parts_strided(vec![0_u8; 5], [2, 2], [1], 0).unwrap_err(),

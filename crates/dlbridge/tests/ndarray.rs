@@ -36,7 +36,7 @@ fn there_and_back<D: Dimension + 'static>(array: Array<i32, D>) {
     let view = tensor.view::<i32>().unwrap();
     assert!(view.iter().eq(copy.iter()), "in the order of the indices");
 
-    let seen: ArrayView<'_, i32, D> = view.try_into().unwrap();
+    let seen: ArrayView<'_, i32, D> = view.clone().try_into().unwrap();
     assert_eq!((seen.raw_dim(), seen.view().into_dyn()), (dim.clone(), copy.view()));
     let dynamic: ArrayViewD<'_, i32> = view.try_into().unwrap();
     assert_eq!(dynamic, copy);
@@ -203,14 +203,17 @@ fn another_number_of_dimensions_is_refused() {
     let mut tensor = Tensor::from(counting((2, 3)));
     let error = |expected| Error::Ndim { expected, found: 2 };
     let view: TensorView<'_, i32> = tensor.view().unwrap();
-    assert_eq!(ArrayView0::try_from(view).unwrap_err(), error(0));
-    assert_eq!(ArrayView1::try_from(view).unwrap_err(), error(1));
-    assert_eq!(ArrayView3::try_from(view).unwrap_err(), error(3));
+    assert_eq!(ArrayView0::try_from(view.clone()).unwrap_err(), error(0));
+    assert_eq!(ArrayView1::try_from(view.clone()).unwrap_err(), error(1));
+    assert_eq!(ArrayView3::try_from(view.clone()).unwrap_err(), error(3));
     let view = tensor.view_mut::<i32>().unwrap();
     assert_eq!(ArrayViewMut1::try_from(view).unwrap_err(), error(1));
     let scalar = Tensor::from(arr0(1));
     let view = scalar.view::<i32>().unwrap();
-    assert_eq!(ArrayView1::try_from(view).unwrap_err(), Error::Ndim { expected: 1, found: 0 });
+    assert_eq!(
+        ArrayView1::try_from(view.clone()).unwrap_err(),
+        Error::Ndim { expected: 1, found: 0 }
+    );
 }
 
 #[test]

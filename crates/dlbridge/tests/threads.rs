@@ -46,7 +46,7 @@ fn a_tensor_is_made_here_written_there_and_dropped_elsewhere() {
 #[test]
 fn threads_read_one_tensor_through_views_of_their_own_and_through_one() {
     let tensor = Tensor::from([[1_u64, 2, 3], [4, 5, 6]]);
-    let shared = tensor.view::<u64>().unwrap();
+    let shared = &tensor.view::<u64>().unwrap();
     thread::scope(|scope| {
         let readers: Vec<_> = (0..THREADS)
             .map(|i| {

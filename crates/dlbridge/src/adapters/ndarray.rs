@@ -4,10 +4,12 @@
 //! that became a tensor comes back whole through
 //! [`Tensor::try_into_owner`](crate::Tensor::try_into_owner).
 
-use ndarray::{ArcArray, Array, ArrayView, ArrayViewMut, Dimension, ShapeBuilder, StrideShape};
+use ndarray::{
+    ArcArray, Array, ArrayBase, ArrayView, ArrayViewMut, Data, Dimension, ShapeBuilder, StrideShape,
+};
 
 use crate::raw::from_strided;
-use crate::{Access, Element, Error, RawParts, Tensor, TensorView, TensorViewMut};
+use crate::{Access, Element, Error, RawParts, Tensor, TensorRef, TensorView, TensorViewMut};
 
 /// Exclusive. Strides are kept, negative ones and zeros too.
 ///
@@ -51,7 +53,7 @@ impl<'a, A: Element, D: Dimension> TryFrom<TensorView<'a, A>> for ArrayView<'a, 
     type Error = Error;
 
     fn try_from(view: TensorView<'a, A>) -> Result<Self, Error> {
-        let layout = Layout::of(view)?;
+        let layout = Layout::of(&view)?;
         // SAFETY: the view vouches for every element of the layout for `'a` (View), and the layout
         // is the view's, seen from its lowest address, with strides that are not negative.
         let mut array = unsafe {
@@ -69,13 +71,30 @@ impl<'a, A: Element, D: Dimension> TryFrom<TensorViewMut<'a, A>> for ArrayViewMu
     fn try_from(mut view: TensorViewMut<'a, A>) -> Result<Self, Error> {
         let first = view.as_mut_ptr();
         let view = view.into_view();
-        let layout = Layout::of(view)?;
+        let layout = Layout::of(&view)?;
         // SAFETY: as above, for `'a`; the mutable view was consumed, and its elements do not overlap.
         let mut array = unsafe {
             ArrayViewMut::from_shape_ptr(layout.shape, first.wrapping_sub(layout.to_lowest))
         };
         layout.reversed.for_each(|axis| array.invert_axis(ndarray::Axis(axis)));
         Ok(array)
+    }
+}
+
+/// Any array, view or shared array, as it is.
+///
+/// Panics if the array has more than [`MAX_NDIM`](crate::MAX_NDIM) dimensions.
+impl<'a, A, S, D> From<&'a ArrayBase<S, D>> for TensorRef<'a>
+where
+    A: Element,
+    S: Data<Elem = A>,
+    D: Dimension,
+{
+    fn from(array: &'a ArrayBase<S, D>) -> Self {
+        let parts = RawParts::of_elements(array.as_ptr().cast_mut(), Access::ReadOnly);
+        // SAFETY: the array vouches for its elements, which are borrowed for `'a`.
+        let tensor = unsafe { Self::from_raw_parts(&parts, array.shape(), Some(array.strides())) };
+        tensor.expect("ndarray keeps sizes within isize")
     }
 }
 
@@ -89,9 +108,9 @@ struct Layout<D, R> {
 }
 
 impl Layout<(), ()> {
-    fn of<'a, A, D: Dimension>(
-        view: TensorView<'a, A>,
-    ) -> Result<Layout<D, impl Iterator<Item = usize> + use<'a, A, D>>, Error> {
+    fn of<'v, 'a, A, D: Dimension>(
+        view: &'v TensorView<'a, A>,
+    ) -> Result<Layout<D, impl Iterator<Item = usize> + use<'v, 'a, A, D>>, Error> {
         let ndim = view.ndim();
         if let Some(expected) = D::NDIM.filter(|&expected| expected != ndim) {
             return Err(Error::Ndim { expected, found: ndim });

@@ -23,7 +23,7 @@ use dlbridge_sys::{
 };
 
 use super::parts::RawParts;
-use crate::layout::{self, MAX_NDIM, Offsets};
+use crate::layout::{self, Dims, MAX_NDIM, Offsets};
 use crate::{DataType, Device, Error, Result};
 
 /// Tells from the bytes of an element whether they are a value; see
@@ -325,7 +325,7 @@ impl Managed {
         parts.dtype.check()?;
         let (data, byte_offset) = match elements {
             0 => (ptr::null_mut(), 0),
-            _ => self.locate(parts)?,
+            _ => parts.locate(self.shape(), self.strides())?,
         };
         let flags = parts.flags();
         let tensor = self.tensor_mut();
@@ -335,27 +335,6 @@ impl Managed {
         tensor.device = parts.device.into();
         self.set_flags(flags);
         Ok(())
-    }
-
-    /// The address and byte offset of data with elements, all of which lie in the address space.
-    fn locate(&self, parts: &RawParts) -> Result<(*mut c_void, u64)> {
-        if parts.data.is_null() {
-            return Err(Error::NullPointer { field: "the data of a tensor with elements" });
-        }
-        let elements = layout::element_extent(self.shape(), self.strides())?;
-        let extent = layout::byte_extent(elements, parts.dtype, parts.subbyte_padded)?;
-        let addressable = parts.device.device_type().is_addressable();
-        let base = if addressable { parts.data.addr() as u64 } else { 0 };
-        let first = base.checked_add(parts.byte_offset).ok_or(Error::TooLarge)?;
-        let lowest = first.checked_add_signed(extent.start as i64);
-        let end = first.checked_add(extent.end as u64);
-        match (lowest, end) {
-            (Some(_), Some(_)) if !addressable => Ok((parts.data, parts.byte_offset)),
-            (Some(_), Some(end)) if usize::try_from(end).is_ok() => {
-                Ok((parts.data.wrapping_byte_add(parts.byte_offset as usize), 0))
-            }
-            _ => Err(Error::TooLarge),
-        }
     }
 
     /// Keeps the check that the owner's elements must pass before it may be handed out again.
@@ -393,7 +372,7 @@ impl Managed {
         let Some(check) = self.header().check else { return true };
         let (tensor, itemsize) = (self.tensor(), DataType::from(self.tensor().dtype).itemsize());
         let first = tensor.data.cast::<u8>().cast_const();
-        Offsets::new(self.shape(), self.strides()).all(|offset| {
+        Offsets::new(&Dims::borrowed(self.shape(), self.strides())).all(|offset| {
             // SAFETY: Data and Calm; a check is set for owners of Rust memory only, which is the
             // host's, and whose elements have no padding.
             check(unsafe {

@@ -31,19 +31,26 @@ mod doors;
 mod element;
 mod export;
 mod import;
+mod iter;
 mod owner;
 mod parts;
 mod slice;
+mod strided;
+mod tensor_ref;
+mod tensor_ref_mut;
 mod view;
 
 pub(crate) use block::Managed;
-pub(crate) use copy::to_copy;
+pub(crate) use copy::to_vec;
 pub use element::Element;
 pub(crate) use export::{into_raw_legacy, lend, lend_legacy, share};
+pub use iter::{Iter, IterMut};
 #[cfg(feature = "ndarray")]
 pub(crate) use owner::from_strided;
 pub use owner::{Items, Owner};
 pub(crate) use owner::{from_owner, from_whole};
 pub use parts::{Access, RawParts};
 pub use slice::{TensorSlice, TensorSliceMut};
+pub use tensor_ref::TensorRef;
+pub use tensor_ref_mut::TensorRefMut;
 pub use view::{TensorView, TensorViewMut};

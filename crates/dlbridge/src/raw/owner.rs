@@ -197,12 +197,17 @@ const MAX_NESTING: usize = 31;
 /// Makes a tensor of all items of an owner, in their own shape: the number of items, then the
 /// extents of one.
 pub(crate) fn from_whole<O: Owner>(mut owner: O) -> Result<Managed> {
-    const { assert!(O::Item::NDIM <= MAX_NESTING, "arrays nested too deeply") };
+    let shape = whole_shape::<O::Item>(owner.items().len());
+    from_owner(owner, &shape[..=O::Item::NDIM], None, 0)
+}
+
+/// The shape of some items, in the first `1 + I::NDIM` places.
+pub(super) fn whole_shape<I: Items>(len: usize) -> [usize; 1 + MAX_NESTING] {
+    const { assert!(I::NDIM <= MAX_NESTING, "arrays nested too deeply") };
     let mut shape = [0; 1 + MAX_NESTING];
-    shape[0] = owner.items().len();
-    let shape = &mut shape[..=O::Item::NDIM];
-    O::Item::extents(&mut shape[1..]);
-    from_owner(owner, shape, None, 0)
+    shape[0] = len;
+    I::extents(&mut shape[1..=I::NDIM]);
+    shape
 }
 
 /// Makes a tensor of an owner and a layout within its elements.

@@ -8,7 +8,7 @@ use dlbridge_sys::{
 };
 
 use super::element::Element;
-use crate::{DataType, Device};
+use crate::{DataType, Device, Error, Result, layout};
 
 /// Who may read and write the data of a tensor.
 ///
@@ -118,5 +118,27 @@ impl RawParts {
     pub(super) fn flags(&self) -> u64 {
         let padded = DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED * u64::from(self.subbyte_padded);
         self.access.flags() | padded
+    }
+
+    /// The address and byte offset of data with elements, all of which lie in the address space
+    /// (Layout). On addressable devices the byte offset is folded into the address.
+    pub(super) fn locate(&self, shape: &[i64], strides: &[i64]) -> Result<(*mut c_void, u64)> {
+        if self.data.is_null() {
+            return Err(Error::NullPointer { field: "the data of a tensor with elements" });
+        }
+        let elements = layout::element_extent(shape, strides)?;
+        let extent = layout::byte_extent(elements, self.dtype, self.subbyte_padded)?;
+        let addressable = self.device.device_type().is_addressable();
+        let base = if addressable { self.data.addr() as u64 } else { 0 };
+        let first = base.checked_add(self.byte_offset).ok_or(Error::TooLarge)?;
+        let lowest = first.checked_add_signed(extent.start as i64);
+        let end = first.checked_add(extent.end as u64);
+        match (lowest, end) {
+            (Some(_), Some(_)) if !addressable => Ok((self.data, self.byte_offset)),
+            (Some(_), Some(end)) if usize::try_from(end).is_ok() => {
+                Ok((self.data.wrapping_byte_add(self.byte_offset as usize), 0))
+            }
+            _ => Err(Error::TooLarge),
+        }
     }
 }

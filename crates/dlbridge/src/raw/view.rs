@@ -9,11 +9,10 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 use core::slice;
 
-use super::block::Managed;
 use super::element::{Element, assert_layout};
-use super::parts::Access;
-use crate::layout::{self, Offsets};
-use crate::{DataType, Device, Error, Result};
+use super::iter::{Iter, IterMut};
+use crate::layout::{self, Dims, Offsets, Part};
+use crate::{DataType, Error, Result};
 
 /// A borrowed, typed view of a tensor with any number of dimensions and any strides.
 ///
@@ -36,8 +35,7 @@ use crate::{DataType, Device, Error, Result};
 /// ```
 pub struct TensorView<'a, T> {
     first: NonNull<T>,
-    shape: &'a [i64],
-    strides: &'a [i64],
+    dims: Dims<'a>,
     len: usize,
     memory: PhantomData<&'a [T]>,
 }
@@ -49,11 +47,9 @@ unsafe impl<T: Sync> Sync for TensorView<'_, T> {}
 
 impl<T> Clone for TensorView<'_, T> {
     fn clone(&self) -> Self {
-        *self
+        Self { dims: self.dims.clone(), ..*self }
     }
 }
-
-impl<T> Copy for TensorView<'_, T> {}
 
 /// A borrowed, typed view of a tensor through which the elements can be written.
 ///
@@ -82,32 +78,18 @@ pub struct TensorViewMut<'a, T> {
 // `Element` is both.
 
 impl<'a, T: Element> TensorView<'a, T> {
-    /// Views the elements of a tensor whose dtype is `dtype`, a dtype with the layout of `T`.
-    pub(crate) fn new(tensor: &'a Managed, dtype: DataType) -> Result<Self> {
+    /// Views elements, whose bits are checked if the type demands it.
+    ///
+    /// # Safety
+    /// View holds, but for the validity of the bits.
+    pub(super) unsafe fn new(
+        first: NonNull<T>,
+        dims: Dims<'a>,
+        len: usize,
+        dtype: DataType,
+    ) -> Result<Self> {
         const { assert_layout::<T>() };
-        let (shape, strides, t) = (tensor.shape(), tensor.strides(), tensor.tensor());
-        let found = DataType::from(t.dtype);
-        if found != dtype {
-            return Err(Error::DataType { expected: dtype, found });
-        }
-        let device = Device::from(t.device);
-        if !device.device_type().is_host_accessible() {
-            return Err(Error::NotHostAccessible { device });
-        }
-        if dtype.is_subbyte() && !Access::subbyte_padded(tensor.flags()) {
-            return Err(Error::SubbytePacked { dtype });
-        }
-        let len = layout::element_count(shape)?;
-        let first = match NonNull::new(t.data.cast::<T>()) {
-            Some(first) if len != 0 => first,
-            _ => NonNull::dangling(),
-        };
-        if !first.is_aligned() {
-            let (address, required) = (first.addr().get(), align_of::<T>());
-            return Err(Error::Misaligned { address, required });
-        }
-        // View: Data and Calm of the tensor, borrowed for `'a`; the bits are checked below.
-        let view = Self { first, shape, strides, len, memory: PhantomData };
+        let view = Self { first, dims, len, memory: PhantomData };
         if let Some(is_valid) = T::CHECK
             && !view.bytes().all(is_valid)
         {
@@ -117,13 +99,12 @@ impl<'a, T: Element> TensorView<'a, T> {
     }
 
     /// The bytes of each element, which need not be valid yet.
-    fn bytes(self) -> impl Iterator<Item = &'a [u8]> {
-        self.offsets().map(move |offset| {
+    fn bytes(&self) -> impl Iterator<Item = &'a [u8]> {
+        let first = self.first;
+        Offsets::new(&self.dims).map(move |offset| {
             // SAFETY: View, but for the validity of the bits, which bytes do not need; an `Element`
             // has no padding.
-            unsafe {
-                slice::from_raw_parts(self.first.offset(offset).cast().as_ptr(), size_of::<T>())
-            }
+            unsafe { slice::from_raw_parts(first.offset(offset).cast().as_ptr(), size_of::<T>()) }
         })
     }
 }
@@ -136,8 +117,8 @@ impl<'a, T> TensorView<'a, T> {
     /// assert_eq!(tensor.view::<u8>()?.shape(), [2, 3]);
     /// # Ok::<(), dlbridge::Error>(())
     /// ```
-    pub fn shape(&self) -> &'a [i64] {
-        self.shape
+    pub fn shape(&self) -> &[i64] {
+        self.dims.shape()
     }
 
     /// The strides, in elements.
@@ -147,8 +128,8 @@ impl<'a, T> TensorView<'a, T> {
     /// assert_eq!(tensor.view::<u8>()?.strides(), [3, 1]);
     /// # Ok::<(), dlbridge::Error>(())
     /// ```
-    pub fn strides(&self) -> &'a [i64] {
-        self.strides
+    pub fn strides(&self) -> &[i64] {
+        self.dims.strides()
     }
 
     /// The number of elements.
@@ -186,7 +167,7 @@ impl<'a, T> TensorView<'a, T> {
     /// # Ok::<(), dlbridge::Error>(())
     /// ```
     pub fn as_slice(&self) -> Option<&'a [T]> {
-        if !layout::is_c_contiguous(self.shape, self.strides) {
+        if !layout::is_c_contiguous(self.shape(), self.strides()) {
             return None;
         }
         // SAFETY: View: `len` adjacent elements from the first; no elements need no memory.
@@ -204,7 +185,7 @@ impl<'a, T> TensorView<'a, T> {
     /// # Ok::<(), dlbridge::Error>(())
     /// ```
     pub fn get(&self, index: &[usize]) -> Option<&'a T> {
-        let offset = layout::offset_of(self.shape, self.strides, index)?;
+        let offset = layout::offset_of(self.shape(), self.strides(), index)?;
         // SAFETY: View: an index within the shape.
         Some(unsafe { self.first.offset(offset).as_ref() })
     }
@@ -218,35 +199,36 @@ impl<'a, T> TensorView<'a, T> {
     /// assert!(backwards.view::<i32>()?.iter().eq(&[3, 2, 1]));
     /// # Ok::<(), dlbridge::Error>(())
     /// ```
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = &'a T> + use<'a, T> {
-        let first = self.first;
-        self.offsets().map(move |offset| {
-            // SAFETY: View: the offset of an index within the shape.
-            unsafe { first.offset(offset).as_ref() }
-        })
+    pub fn iter(&self) -> Iter<'a, T> {
+        // SAFETY: View.
+        unsafe { Iter::new(self.first, &self.dims) }
+    }
+
+    /// A part that `take` makes of the dims it is given.
+    pub(crate) fn part(&self, take: impl FnOnce(&Dims<'a>) -> Result<Part>) -> Result<Self> {
+        let Part { dims, offset } = take(&self.dims)?;
+        let len = layout::element_count(dims.shape())?;
+        // SAFETY: Part: the element at the part's index zero is one of this view's, and so are all
+        // its elements; the offset of a part without elements is 0.
+        let first = unsafe { self.first.offset(offset) };
+        Ok(Self { first, dims, len, memory: PhantomData })
     }
 
     pub(super) fn first(&self) -> NonNull<T> {
         self.first
     }
 
-    fn offsets(&self) -> Offsets<'a> {
-        Offsets::new(self.shape, self.strides)
+    /// The address of the first element, the dims, and the number of elements.
+    pub(super) fn into_raw(self) -> (*mut T, Dims<'a>, usize) {
+        (self.first.as_ptr(), self.dims, self.len)
     }
 }
 
 impl<'a, T: Element> TensorViewMut<'a, T> {
-    pub(crate) fn new(tensor: &'a mut Managed, dtype: DataType) -> Result<Self> {
-        match Access::of(tensor.flags()) {
-            Access::ReadOnly => return Err(Error::ReadOnly),
-            Access::Shared => return Err(Error::Shared),
-            Access::Exclusive => {}
-        }
-        if layout::may_overlap(tensor.shape(), tensor.strides()) {
-            return Err(Error::Overlapping);
-        }
-        // View: Exclusive, and the tensor is borrowed mutably for `'a`.
-        Ok(Self { view: TensorView::new(tensor, dtype)?, memory: PhantomData })
+    /// # Safety
+    /// Nobody else reads or writes the elements for `'a`, and no two indices lead to the same one.
+    pub(super) unsafe fn new(view: TensorView<'a, T>) -> Self {
+        Self { view, memory: PhantomData }
     }
 }
 
@@ -259,7 +241,12 @@ impl<'a, T> TensorViewMut<'a, T> {
     /// # Ok::<(), dlbridge::Error>(())
     /// ```
     pub fn as_view(&self) -> TensorView<'_, T> {
-        self.view
+        self.view.clone()
+    }
+
+    /// The shared view within, of which no more than the description is used.
+    pub(crate) fn as_shared(&self) -> &TensorView<'a, T> {
+        &self.view
     }
 
     /// The same elements, for reading and writing, for a shorter time.
@@ -272,7 +259,7 @@ impl<'a, T> TensorViewMut<'a, T> {
     /// # Ok::<(), dlbridge::Error>(())
     /// ```
     pub fn as_view_mut(&mut self) -> TensorViewMut<'_, T> {
-        TensorViewMut { view: self.view, memory: PhantomData }
+        TensorViewMut { view: self.view.clone(), memory: PhantomData }
     }
 
     /// The elements as a view for as long as the mutable one would have lasted.
@@ -307,7 +294,7 @@ impl<'a, T> TensorViewMut<'a, T> {
     /// # Ok::<(), dlbridge::Error>(())
     /// ```
     pub fn as_mut_slice(&mut self) -> Option<&mut [T]> {
-        if !layout::is_c_contiguous(self.view.shape, self.view.strides) {
+        if !layout::is_c_contiguous(self.view.shape(), self.view.strides()) {
             return None;
         }
         // SAFETY: View: `len` adjacent elements from the first, borrowed mutably through `self`.
@@ -324,7 +311,7 @@ impl<'a, T> TensorViewMut<'a, T> {
     /// # Ok::<(), dlbridge::Error>(())
     /// ```
     pub fn into_mut_slice(self) -> Option<&'a mut [T]> {
-        if !layout::is_c_contiguous(self.view.shape, self.view.strides) {
+        if !layout::is_c_contiguous(self.view.shape(), self.view.strides()) {
             return None;
         }
         // SAFETY: View: `len` adjacent elements from the first, borrowed mutably for `'a`, and the
@@ -340,7 +327,7 @@ impl<'a, T> TensorViewMut<'a, T> {
     /// # Ok::<(), dlbridge::Error>(())
     /// ```
     pub fn get_mut(&mut self, index: &[usize]) -> Option<&mut T> {
-        let offset = layout::offset_of(self.view.shape, self.view.strides, index)?;
+        let offset = layout::offset_of(self.view.shape(), self.view.strides(), index)?;
         // SAFETY: View: an index within the shape, borrowed mutably through `self`.
         Some(unsafe { self.view.first.offset(offset).as_mut() })
     }
@@ -353,12 +340,45 @@ impl<'a, T> TensorViewMut<'a, T> {
     /// assert_eq!(tensor.view::<i32>()?.as_slice(), Some(&[10, 20][..]));
     /// # Ok::<(), dlbridge::Error>(())
     /// ```
-    pub fn iter_mut(&mut self) -> impl ExactSizeIterator<Item = &mut T> {
-        let first = self.view.first;
-        self.view.offsets().map(move |offset| {
-            // SAFETY: View: each offset is of another index within the shape, and so of another
-            // element; all are borrowed mutably through `self`.
-            unsafe { first.offset(offset).as_mut() }
-        })
+    pub fn iter_mut(&mut self) -> IterMut<'_, T> {
+        // SAFETY: View, of a mutable view borrowed mutably.
+        unsafe { IterMut::new(self.view.first, &self.view.dims) }
+    }
+
+    /// A part that `take` makes of the dims it is given, which does not make elements overlap.
+    pub(crate) fn part(self, take: impl FnOnce(&Dims<'a>) -> Result<Part>) -> Result<Self> {
+        Ok(Self { view: self.view.part(take)?, memory: PhantomData })
+    }
+
+    /// The elements in the order of their indices for as long as the mutable view would have lasted.
+    pub(super) fn into_iter_mut(self) -> IterMut<'a, T> {
+        // SAFETY: View, of a mutable view that is consumed.
+        unsafe { IterMut::new(self.view.first, &self.view.dims) }
+    }
+
+    /// A second handle on the elements, for two parts of them.
+    ///
+    /// # Safety
+    /// The two are used for elements that differ.
+    unsafe fn duplicate(&self) -> Self {
+        Self { view: self.view.clone(), memory: PhantomData }
+    }
+
+    /// The indices of an axis before `index`, and those from it on.
+    ///
+    /// # Errors
+    /// [`Error::InvalidAxis`]; [`Error::InvalidRange`] if `index` is more than the extent.
+    ///
+    /// ```
+    /// let mut tensor = dlbridge::Tensor::from(vec![1, 2, 3]);
+    /// let (mut head, mut tail) = tensor.view_mut::<i32>()?.split_at(0, 1)?;
+    /// std::mem::swap(&mut head[[0]], &mut tail[[1]]);
+    /// assert_eq!(tensor.view::<i32>()?.as_slice(), Some(&[3, 2, 1][..]));
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub fn split_at(self, axis: usize, index: usize) -> Result<(Self, Self)> {
+        // SAFETY: no index is in both ranges, so by View no element is in both parts.
+        let head = unsafe { self.duplicate() }.part(|dims| dims.slice(axis, ..index))?;
+        Ok((head, self.part(|dims| dims.slice(axis, index..))?))
     }
 }

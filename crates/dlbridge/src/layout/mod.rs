@@ -1,8 +1,13 @@
 //! Shape and stride arithmetic, without overflow for any `i64` shapes and strides. A shape passes
 //! [`element_count`] first; everything else is for shapes that have.
 
-use alloc::vec;
-use alloc::vec::Vec;
+mod dims;
+mod offsets;
+mod part;
+
+pub(crate) use dims::Dims;
+pub(crate) use offsets::Offsets;
+pub(crate) use part::Part;
 
 use crate::{DataType, Error, Result};
 
@@ -180,52 +185,6 @@ pub(crate) fn offset_of(shape: &[i64], strides: &[i64], index: &[usize]) -> Opti
     }
     Some(offset as isize)
 }
-
-/// The distances of all elements from the one at index zero, in elements, in the order of their
-/// indices, the last axis fastest.
-///
-/// The layout must be one of a tensor in memory, or the first axes of one.
-pub(crate) struct Offsets<'a> {
-    shape: &'a [i64],
-    strides: &'a [i64],
-    index: Vec<i64>,
-    offset: i64,
-    left: usize,
-}
-
-impl<'a> Offsets<'a> {
-    pub(crate) fn new(shape: &'a [i64], strides: &'a [i64]) -> Self {
-        let left = element_count(shape).unwrap_or(0);
-        Self { shape, strides, index: vec![0; shape.len()], offset: 0, left }
-    }
-}
-
-impl Iterator for Offsets<'_> {
-    type Item = isize;
-
-    fn next(&mut self) -> Option<isize> {
-        self.left = self.left.checked_sub(1)?;
-        let offset = self.offset as isize;
-        for axis in (0..self.shape.len()).rev() {
-            self.index[axis] += 1;
-            if self.index[axis] < self.shape[axis] {
-                // Wraps only on the way to an offset that is inside again.
-                self.offset = self.offset.wrapping_add(self.strides[axis]);
-                break;
-            }
-            let back = (self.shape[axis] - 1).wrapping_mul(self.strides[axis]);
-            self.offset = self.offset.wrapping_sub(back);
-            self.index[axis] = 0;
-        }
-        Some(offset)
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        (self.left, Some(self.left))
-    }
-}
-
-impl ExactSizeIterator for Offsets<'_> {}
 
 #[cfg(test)]
 mod tests {

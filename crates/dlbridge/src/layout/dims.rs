@@ -1,0 +1,196 @@
+//! Where a layout keeps its extents and strides.
+
+use alloc::vec::Vec;
+use core::ops::{Deref, DerefMut};
+
+use super::{MAX_NDIM, c_strides, element_count};
+use crate::{Error, Result};
+
+/// Extents and strides, one of each for every dimension: borrowed from a tensor, or a view's own.
+#[derive(Clone)]
+pub(crate) enum Dims<'a> {
+    Borrowed { shape: &'a [i64], strides: &'a [i64] },
+    Own { shape: Numbers, strides: Numbers },
+}
+
+impl<'a> Dims<'a> {
+    pub(crate) fn borrowed(shape: &'a [i64], strides: &'a [i64]) -> Self {
+        Self::Borrowed { shape, strides }
+    }
+
+    /// Dims of which each axis has this extent and stride.
+    pub(crate) fn new(axes: impl Iterator<Item = (i64, i64)>) -> Self {
+        let (mut shape, mut strides) = (Numbers::new(), Numbers::new());
+        for (extent, stride) in axes {
+            shape.push(extent);
+            strides.push(stride);
+        }
+        Self::Own { shape, strides }
+    }
+
+    /// Dims from outside, whose lengths and extents are checked; strides of C order where none are
+    /// given.
+    pub(crate) fn checked<S, T>(shape: &[S], strides: Option<&[T]>) -> Result<Self>
+    where
+        S: Copy + TryInto<i64>,
+        T: Copy + TryInto<i64>,
+    {
+        let ndim = shape.len();
+        if ndim > MAX_NDIM {
+            return Err(Error::InvalidNdim { ndim: ndim as i64 });
+        }
+        if let Some(strides) = strides.filter(|strides| strides.len() != ndim) {
+            return Err(Error::StridesLength { ndim, strides: strides.len() });
+        }
+        let shape = Numbers::checked(shape)?;
+        element_count(&shape)?;
+        let strides = match strides {
+            Some(strides) => Numbers::checked(strides)?,
+            None => {
+                let mut strides: Numbers = shape.iter().map(|_| 0).collect();
+                c_strides(&shape, |axis, stride| strides[axis] = stride);
+                strides
+            }
+        };
+        Ok(Self::Own { shape, strides })
+    }
+
+    pub(crate) fn shape(&self) -> &[i64] {
+        match self {
+            Self::Borrowed { shape, .. } => shape,
+            Self::Own { shape, .. } => shape,
+        }
+    }
+
+    pub(crate) fn strides(&self) -> &[i64] {
+        match self {
+            Self::Borrowed { strides, .. } => strides,
+            Self::Own { strides, .. } => strides,
+        }
+    }
+
+    pub(crate) fn ndim(&self) -> usize {
+        self.shape().len()
+    }
+
+    /// Extent and stride of each axis.
+    pub(crate) fn axes(&self) -> impl DoubleEndedIterator<Item = (i64, i64)> + ExactSizeIterator {
+        self.shape().iter().copied().zip(self.strides().iter().copied())
+    }
+
+    /// The same elements in the same order with fewer axes: those of extent 1 are left out, and
+    /// neighbours that together step evenly become one.
+    pub(crate) fn coalesced(&self) -> Dims<'static> {
+        let (mut shape, mut strides) = (Numbers::new(), Numbers::new());
+        for (extent, stride) in self.axes().filter(|&(extent, _)| extent != 1) {
+            let last = shape.len().wrapping_sub(1);
+            if strides.get(last).is_some_and(|&outer| extent.checked_mul(stride) == Some(outer)) {
+                shape[last] *= extent;
+                strides[last] = stride;
+            } else {
+                shape.push(extent);
+                strides.push(stride);
+            }
+        }
+        Dims::Own { shape, strides }
+    }
+}
+
+/// As many numbers as there are dimensions in most tensors stay out of the heap.
+const INLINE: usize = 4;
+
+/// A few numbers.
+#[derive(Clone)]
+pub(crate) enum Numbers {
+    Inline { len: usize, numbers: [i64; INLINE] },
+    Heap(Vec<i64>),
+}
+
+impl Numbers {
+    pub(crate) fn new() -> Self {
+        Self::Inline { len: 0, numbers: [0; INLINE] }
+    }
+
+    /// Numbers of any type, if they fit.
+    pub(crate) fn checked<N: Copy + TryInto<i64>>(numbers: &[N]) -> Result<Self> {
+        let mut checked = Self::new();
+        for &number in numbers {
+            checked.push(number.try_into().map_err(|_| Error::TooLarge)?);
+        }
+        Ok(checked)
+    }
+
+    pub(crate) fn push(&mut self, number: i64) {
+        match self {
+            Self::Inline { len, numbers } if *len < INLINE => {
+                numbers[*len] = number;
+                *len += 1;
+            }
+            Self::Inline { numbers, .. } => {
+                let mut heap = Vec::with_capacity(2 * INLINE);
+                heap.extend(*numbers);
+                heap.push(number);
+                *self = Self::Heap(heap);
+            }
+            Self::Heap(numbers) => numbers.push(number),
+        }
+    }
+}
+
+impl FromIterator<i64> for Numbers {
+    fn from_iter<I: IntoIterator<Item = i64>>(iterator: I) -> Self {
+        let mut numbers = Self::new();
+        iterator.into_iter().for_each(|number| numbers.push(number));
+        numbers
+    }
+}
+
+impl Deref for Numbers {
+    type Target = [i64];
+
+    fn deref(&self) -> &[i64] {
+        match self {
+            Self::Inline { len, numbers } => &numbers[..*len],
+            Self::Heap(numbers) => numbers,
+        }
+    }
+}
+
+impl DerefMut for Numbers {
+    fn deref_mut(&mut self) -> &mut [i64] {
+        match self {
+            Self::Inline { len, numbers } => &mut numbers[..*len],
+            Self::Heap(numbers) => numbers,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn coalesces(shape: &[i64], strides: &[i64], to: &[(i64, i64)]) {
+        assert!(Dims::borrowed(shape, strides).coalesced().axes().eq(to.iter().copied()));
+    }
+
+    #[test]
+    fn neighbours_that_step_evenly_become_one() {
+        coalesces(&[2, 3, 4], &[12, 4, 1], &[(24, 1)]);
+        coalesces(&[2, 3, 4], &[24, 8, 2], &[(24, 2)]);
+        coalesces(&[2, 3, 4], &[-12, -4, -1], &[(24, -1)]);
+        coalesces(&[2, 3], &[1, 2], &[(2, 1), (3, 2)]);
+        coalesces(&[2, 1, 3], &[3, 77, 1], &[(6, 1)]);
+        coalesces(&[5, 6], &[0, 0], &[(30, 0)]);
+        coalesces(&[1, 1], &[3, 3], &[]);
+        coalesces(&[2, 2], &[i64::MIN, i64::MAX], &[(2, i64::MIN), (2, i64::MAX)]);
+    }
+
+    #[test]
+    fn numbers_outgrow_their_place() {
+        for len in 0..12 {
+            let numbers: Numbers = (0..len).collect();
+            assert!(numbers.iter().copied().eq(0..len));
+        }
+    }
+}

@@ -1,0 +1,400 @@
+//! Borrowed tensors of any dtype: for C kernels, and for what does not need to know the type of the
+//! elements.
+//!
+//! - **Ref.** What Layout, Data, Calm and Dtype of `mod.rs` say of a tensor holds for a borrowed one
+//!   for its lifetime. While a mutable one is alive nobody else reads or writes the data, and no
+//!   two of its indices lead to the same element.
+
+use alloc::vec::Vec;
+use core::ffi::c_void;
+use core::marker::PhantomData;
+use core::ptr::{self, NonNull};
+
+use dlbridge_sys::DLTensor;
+
+use super::block::Managed;
+use super::copy;
+use super::element::{Element, assert_layout};
+use super::owner::{Items, whole_shape};
+use super::parts::{Access, RawParts};
+use super::tensor_ref_mut::TensorRefMut;
+use super::view::TensorView;
+use crate::layout::{self, Dims, Part};
+use crate::{DataType, Device, Error, Result, Tensor};
+
+/// A borrowed tensor of any dtype.
+///
+/// It is made of slices, arrays, views and tensors. C kernels that take a `DLTensor*` get it by
+/// [`dl_tensor`](TensorRef::dl_tensor), for the length of the call; everything else that needs no
+/// element type works on it too: slicing, transposing, copying.
+///
+/// ```
+/// use dlbridge::{DataType, TensorRef};
+///
+/// let values = [1.0_f32, 2.0, 3.0, 4.0];
+/// let square = TensorRef::from(&values).reshape([2, 2])?.transpose();
+/// assert_eq!((square.shape(), square.strides()), (&[2, 2][..], &[1, 2][..]));
+/// assert_eq!(square.dtype(), DataType::FLOAT32);
+/// assert_eq!(square.view::<f32>()?.to_vec(), [1.0, 3.0, 2.0, 4.0]);
+/// # Ok::<(), dlbridge::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct TensorRef<'a> {
+    data: *mut c_void,
+    byte_offset: u64,
+    dims: Dims<'a>,
+    len: usize,
+    dtype: DataType,
+    device: Device,
+    subbyte_padded: bool,
+    memory: PhantomData<&'a [u8]>,
+}
+
+// SAFETY: Ref: nobody writes the data, and elements may be read on any thread.
+unsafe impl Send for TensorRef<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for TensorRef<'_> {}
+
+impl<'a> From<&'a Tensor> for TensorRef<'a> {
+    fn from(tensor: &'a Tensor) -> Self {
+        Self::new(tensor.managed())
+    }
+}
+
+/// The shape is the length, then the extents of nested arrays.
+impl<'a, I: Items> From<&'a [I]> for TensorRef<'a> {
+    fn from(items: &'a [I]) -> Self {
+        Self::adjacent(ptr::from_ref(items).cast_mut())
+    }
+}
+
+/// The shape is the extents of the arrays.
+impl<'a, I: Items, const N: usize> From<&'a [I; N]> for TensorRef<'a> {
+    fn from(items: &'a [I; N]) -> Self {
+        Self::from(items.as_slice())
+    }
+}
+
+/// The shape is the length, then the extents of nested arrays.
+impl<'a, I: Items> From<&'a Vec<I>> for TensorRef<'a> {
+    fn from(items: &'a Vec<I>) -> Self {
+        Self::from(items.as_slice())
+    }
+}
+
+impl<'a, T: Element> From<TensorView<'a, T>> for TensorRef<'a> {
+    fn from(view: TensorView<'a, T>) -> Self {
+        let (first, dims, len) = view.into_raw();
+        Self::of_elements(first, dims, len)
+    }
+}
+
+impl<'a> TensorRef<'a> {
+    pub(super) fn new(tensor: &'a Managed) -> Self {
+        let (shape, description) = (tensor.shape(), tensor.tensor());
+        Self {
+            data: description.data,
+            byte_offset: description.byte_offset,
+            dims: Dims::borrowed(shape, tensor.strides()),
+            len: layout::element_count(shape).expect("checked when the tensor was made"),
+            dtype: description.dtype.into(),
+            device: description.device.into(),
+            subbyte_padded: Access::subbyte_padded(tensor.flags()),
+            memory: PhantomData,
+        }
+    }
+
+    pub(super) fn adjacent<I: Items>(items: *mut [I]) -> Self {
+        const { assert_layout::<I::Element>() };
+        let len = items.len() * (size_of::<I>() / size_of::<I::Element>());
+        let shape = whole_shape::<I>(items.len());
+        let shape = &shape[..=I::NDIM];
+        let mut stride = 1;
+        let axes = shape.iter().rev();
+        let dims = Dims::new(axes.map(|&extent| {
+            let axis = (extent as i64, stride);
+            stride *= extent.max(1) as i64;
+            axis
+        }));
+        Self::of_elements(items.cast::<I::Element>(), dims.transpose().dims, len)
+    }
+
+    /// Elements that somebody vouches for.
+    fn of_elements<T: Element>(first: *mut T, dims: Dims<'a>, len: usize) -> Self {
+        Self {
+            data: if len == 0 { ptr::null_mut() } else { first.cast() },
+            byte_offset: 0,
+            dims,
+            len,
+            dtype: T::DTYPE,
+            device: Device::CPU,
+            subbyte_padded: T::DTYPE.is_subbyte(),
+            memory: PhantomData,
+        }
+    }
+
+    /// A tensor over memory that somebody lends: the door for adapters. Strides of C order where
+    /// none are given; extents and strides count elements.
+    ///
+    /// # Errors
+    /// Whatever is wrong with the parts.
+    ///
+    /// # Safety
+    /// For `'a` every element of the layout lies in one allocation on `parts.device`, initialised
+    /// and valid for reads, and nobody writes it.
+    ///
+    /// ```
+    /// use dlbridge::{Access, RawParts, TensorRef};
+    ///
+    /// let values = [1.0_f32, 2.0, 3.0, 4.0];
+    /// let parts = RawParts::of_elements(values.as_ptr().cast_mut(), Access::ReadOnly);
+    /// // SAFETY: four floats, borrowed as long as the tensor.
+    /// let columns = unsafe { TensorRef::from_raw_parts(&parts, &[2, 2], Some(&[1, 2])) }?;
+    /// assert_eq!(columns.view::<f32>()?[[0, 1]], 3.0);
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub unsafe fn from_raw_parts<S, T>(
+        parts: &RawParts,
+        shape: &[S],
+        strides: Option<&[T]>,
+    ) -> Result<Self>
+    where
+        S: Copy + TryInto<i64>,
+        T: Copy + TryInto<i64>,
+    {
+        parts.dtype.check()?;
+        let dims = Dims::checked(shape, strides)?;
+        let len = layout::element_count(dims.shape())?;
+        let (data, byte_offset) = match len {
+            0 => (ptr::null_mut(), 0),
+            _ => parts.locate(dims.shape(), dims.strides())?,
+        };
+        let RawParts { dtype, device, subbyte_padded, .. } = *parts;
+        // Ref: by contract, and Layout by `locate`.
+        let memory = PhantomData;
+        Ok(Self { data, byte_offset, dims, len, dtype, device, subbyte_padded, memory })
+    }
+
+    /// Views the elements as `T`, for reading.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::view`].
+    ///
+    /// ```
+    /// let values = dlbridge::TensorRef::from(&[1_u8, 2, 3]);
+    /// assert_eq!(values.view::<u8>()?.as_slice(), Some(&[1, 2, 3][..]));
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub fn view<T: Element>(&self) -> Result<TensorView<'a, T>> {
+        self.clone().into_view(T::DTYPE)
+    }
+
+    /// Views the elements, whose dtype is `dtype`, one with the layout of `T`.
+    pub(crate) fn into_view<T: Element>(self, dtype: DataType) -> Result<TensorView<'a, T>> {
+        if self.dtype != dtype {
+            return Err(Error::DataType { expected: dtype, found: self.dtype });
+        }
+        self.check_host_accessible()?;
+        if dtype.is_subbyte() && !self.subbyte_padded {
+            return Err(Error::SubbytePacked { dtype });
+        }
+        let first = match NonNull::new(self.data.cast::<T>()) {
+            Some(first) if self.len != 0 => first,
+            _ => NonNull::dangling(),
+        };
+        if !first.is_aligned() {
+            let (address, required) = (first.addr().get(), align_of::<T>());
+            return Err(Error::Misaligned { address, required });
+        }
+        // SAFETY: Ref, for `'a`, on a device that the CPU can access; the elements have the size of
+        // `T` and are aligned for it.
+        unsafe { TensorView::new(first, self.dims, self.len, dtype) }
+    }
+
+    /// The description for a C kernel: valid as long as this `TensorRef` is neither moved nor
+    /// dropped, so for the length of a call.
+    ///
+    /// The kernel must neither write the elements nor keep a pointer. The byte offset is 0 where
+    /// `data` is an address.
+    ///
+    /// ```
+    /// use dlbridge::{TensorRef, sys::DLTensor};
+    ///
+    /// unsafe extern "C" fn kernel(t: *const DLTensor) -> i64 {
+    ///     // SAFETY: the caller passes a tensor of one dimension.
+    ///     unsafe { *(*t).shape }
+    /// }
+    ///
+    /// let values = TensorRef::from(&[1.0_f32, 2.0, 3.0]);
+    /// // SAFETY: `values` outlives the call, and the kernel writes nothing.
+    /// assert_eq!(unsafe { kernel(&values.dl_tensor()) }, 3);
+    /// ```
+    pub fn dl_tensor(&self) -> DLTensor {
+        DLTensor {
+            data: self.data,
+            device: self.device.into(),
+            ndim: self.dims.ndim() as i32,
+            dtype: self.dtype.into(),
+            shape: self.shape().as_ptr().cast_mut(),
+            strides: self.strides().as_ptr().cast_mut(),
+            byte_offset: self.byte_offset,
+        }
+    }
+
+    /// A part that `take` makes of the dims it is given.
+    pub(crate) fn part(&self, take: impl FnOnce(&Dims<'a>) -> Result<Part>) -> Result<Self> {
+        let Part { dims, offset } = take(&self.dims)?;
+        let len = layout::element_count(dims.shape())?;
+        let bytes = match (self.dtype, self.subbyte_padded) {
+            (dtype, false) if dtype.is_subbyte() => {
+                let bits = i128::from(dtype.element_bits()) * offset as i128;
+                // A description has no bit offset.
+                if bits % 8 != 0 {
+                    return Err(Error::SubbytePacked { dtype });
+                }
+                (bits / 8) as isize
+            }
+            (dtype, _) => offset * dtype.itemsize() as isize,
+        };
+        let (data, byte_offset) = if len == 0 {
+            (ptr::null_mut(), 0)
+        } else if self.device.device_type().is_addressable() {
+            // Ref: Part; Layout: within the byte extent nothing wraps.
+            (self.data.wrapping_byte_offset(bytes), self.byte_offset)
+        } else {
+            (self.data, self.byte_offset.wrapping_add_signed(bytes as i64))
+        };
+        Ok(Self { data, byte_offset, dims, len, ..*self })
+    }
+
+    /// A copy in C order, in memory of our own, aligned to 256 bytes. It is exclusive.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::to_copy`].
+    ///
+    /// ```
+    /// let columns = dlbridge::TensorRef::from(&[[1, 2], [3, 4]]).transpose();
+    /// assert_eq!(columns.to_copy()?.view::<i32>()?.as_slice(), Some(&[1, 3, 2, 4][..]));
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub fn to_copy(&self) -> Result<Tensor> {
+        copy::to_copy(self).map(Tensor::from_managed)
+    }
+
+    /// A copy like that of [`to_copy`](TensorRef::to_copy) with the bytes of each number reversed:
+    /// of each lane, and of each half of a complex one. For data of the other byte order, which
+    /// DLPack cannot express.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::to_copy`], and [`Error::NoByteOrder`] if numbers are not whole bytes.
+    ///
+    /// ```
+    /// let big_endian = [1_u16.to_be(), 2_u16.to_be()];
+    /// let native = match cfg!(target_endian = "little") {
+    ///     true => dlbridge::TensorRef::from(&big_endian).to_byte_swapped()?,
+    ///     false => dlbridge::TensorRef::from(&big_endian).to_copy()?,
+    /// };
+    /// assert_eq!(native.view::<u16>()?.as_slice(), Some(&[1, 2][..]));
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub fn to_byte_swapped(&self) -> Result<Tensor> {
+        let mut copy = self.to_copy()?;
+        TensorRefMut::try_from(&mut copy)?.swap_bytes()?;
+        Ok(copy)
+    }
+
+    pub(super) fn check_host_accessible(&self) -> Result<()> {
+        match self.device.device_type().is_host_accessible() {
+            true => Ok(()),
+            false => Err(Error::NotHostAccessible { device: self.device }),
+        }
+    }
+
+    pub(super) fn dims(&self) -> &Dims<'a> {
+        &self.dims
+    }
+
+    /// Whether elements share bytes.
+    pub(super) fn is_subbyte_packed(&self) -> bool {
+        self.dtype.is_subbyte() && !self.subbyte_padded
+    }
+
+    /// The extents, in elements.
+    ///
+    /// ```
+    /// assert_eq!(dlbridge::TensorRef::from(&[[0_u8; 3]; 2]).shape(), [2, 3]);
+    /// ```
+    pub fn shape(&self) -> &[i64] {
+        self.dims.shape()
+    }
+
+    /// The strides, in elements.
+    ///
+    /// ```
+    /// assert_eq!(dlbridge::TensorRef::from(&[[0_u8; 3]; 2]).strides(), [3, 1]);
+    /// ```
+    pub fn strides(&self) -> &[i64] {
+        self.dims.strides()
+    }
+
+    /// The number of elements.
+    ///
+    /// ```
+    /// assert_eq!(dlbridge::TensorRef::from(&[[0_u8; 3]; 2]).len(), 6);
+    /// ```
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The type of the elements.
+    ///
+    /// ```
+    /// use dlbridge::{DataType, TensorRef};
+    ///
+    /// assert_eq!(TensorRef::from(&[0_u16]).dtype(), DataType::UINT16);
+    /// ```
+    pub fn dtype(&self) -> DataType {
+        self.dtype
+    }
+
+    /// The device that holds the data.
+    ///
+    /// ```
+    /// use dlbridge::{Device, TensorRef};
+    ///
+    /// assert_eq!(TensorRef::from(&[0_u16]).device(), Device::CPU);
+    /// ```
+    pub fn device(&self) -> Device {
+        self.device
+    }
+
+    /// The address of the element at index zero, or a handle on devices that have handles. NULL
+    /// without elements.
+    ///
+    /// ```
+    /// let values = [1_u8, 2];
+    /// assert_eq!(dlbridge::TensorRef::from(&values).data().addr(), values.as_ptr().addr());
+    /// ```
+    pub fn data(&self) -> *mut c_void {
+        self.data
+    }
+
+    /// The distance from [`data`](TensorRef::data) to the first element in bytes. It is 0 where
+    /// `data` is an address.
+    ///
+    /// ```
+    /// assert_eq!(dlbridge::TensorRef::from(&[0_u16]).byte_offset(), 0);
+    /// ```
+    pub fn byte_offset(&self) -> u64 {
+        self.byte_offset
+    }
+
+    /// Whether elements narrower than a byte take a whole byte each.
+    ///
+    /// ```
+    /// assert!(!dlbridge::TensorRef::from(&[0_u16]).is_subbyte_padded());
+    /// ```
+    pub fn is_subbyte_padded(&self) -> bool {
+        self.subbyte_padded
+    }
+}

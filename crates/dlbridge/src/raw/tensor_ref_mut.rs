@@ -1,0 +1,193 @@
+//! Borrowed tensors of any dtype that can be written. Their invariant is Ref of `tensor_ref.rs`.
+
+use alloc::vec::Vec;
+use core::marker::PhantomData;
+use core::ptr;
+
+use dlbridge_sys::DLTensor;
+
+use super::copy;
+use super::element::Element;
+use super::owner::Items;
+use super::parts::Access;
+use super::tensor_ref::TensorRef;
+use super::view::TensorViewMut;
+use crate::layout::{self, Dims, Part};
+use crate::{Error, Result, Tensor};
+
+/// A borrowed tensor of any dtype that can be written.
+///
+/// ```
+/// use dlbridge::{TensorRef, TensorRefMut};
+///
+/// let mut target = [0_i32; 6];
+/// let columns = TensorRefMut::from(&mut target).reshape([3, 2])?.transpose();
+/// columns.copy_from(&TensorRef::from(&[[1, 2, 3], [4, 5, 6]]))?;
+/// assert_eq!(target, [1, 4, 2, 5, 3, 6]);
+/// # Ok::<(), dlbridge::Error>(())
+/// ```
+pub struct TensorRefMut<'a> {
+    tensor: TensorRef<'a>,
+    memory: PhantomData<&'a mut [u8]>,
+}
+
+/// The shape is the length, then the extents of nested arrays. Types whose bits need a check, like
+/// `bool`, are refused at compile time: a C kernel would not know of it.
+impl<'a, I: Items> From<&'a mut [I]> for TensorRefMut<'a> {
+    fn from(items: &'a mut [I]) -> Self {
+        const { assert!(I::Element::CHECK.is_none(), "anything might be written to the elements") }
+        let tensor = TensorRef::adjacent(ptr::from_mut(items));
+        // Ref: borrowed mutably for `'a`.
+        Self { tensor, memory: PhantomData }
+    }
+}
+
+/// The shape is the extents of the arrays. For element types see the slices.
+impl<'a, I: Items, const N: usize> From<&'a mut [I; N]> for TensorRefMut<'a> {
+    fn from(items: &'a mut [I; N]) -> Self {
+        Self::from(items.as_mut_slice())
+    }
+}
+
+/// The shape is the length, then the extents of nested arrays. For element types see the slices.
+impl<'a, I: Items> From<&'a mut Vec<I>> for TensorRefMut<'a> {
+    fn from(items: &'a mut Vec<I>) -> Self {
+        Self::from(items.as_mut_slice())
+    }
+}
+
+/// Types whose bits need a check, like `bool`, are refused at compile time: a C kernel would not
+/// know of it.
+impl<'a, T: Element> From<TensorViewMut<'a, T>> for TensorRefMut<'a> {
+    fn from(view: TensorViewMut<'a, T>) -> Self {
+        const { assert!(T::CHECK.is_none(), "anything might be written to the elements") }
+        // Ref: View, of a mutable view that is consumed.
+        Self { tensor: TensorRef::from(view.into_view()), memory: PhantomData }
+    }
+}
+
+/// The error is [`Error::ReadOnly`] or [`Error::Shared`] unless the tensor is exclusive, and
+/// [`Error::Overlapping`] if two indices lead to one element.
+impl<'a> TryFrom<&'a mut Tensor> for TensorRefMut<'a> {
+    type Error = Error;
+
+    fn try_from(tensor: &'a mut Tensor) -> Result<Self> {
+        match tensor.access() {
+            Access::ReadOnly => return Err(Error::ReadOnly),
+            Access::Shared => return Err(Error::Shared),
+            Access::Exclusive => {}
+        }
+        if layout::may_overlap(tensor.shape(), tensor.strides()) {
+            return Err(Error::Overlapping);
+        }
+        // Ref: Exclusive, and the tensor is borrowed mutably for `'a`.
+        Ok(Self { tensor: TensorRef::new(tensor.managed()), memory: PhantomData })
+    }
+}
+
+impl<'a> TensorRefMut<'a> {
+    /// The same tensor, for reading.
+    ///
+    /// ```
+    /// let mut values = [1_u8, 2];
+    /// let tensor = dlbridge::TensorRefMut::from(&mut values);
+    /// assert_eq!(tensor.as_tensor_ref().len(), 2);
+    /// ```
+    pub fn as_tensor_ref(&self) -> TensorRef<'_> {
+        self.tensor.clone()
+    }
+
+    /// The same tensor, for reading and writing, for a shorter time.
+    ///
+    /// ```
+    /// use dlbridge::{TensorRef, TensorRefMut};
+    ///
+    /// let mut values = [1_u8, 2];
+    /// let mut tensor = TensorRefMut::from(&mut values);
+    /// tensor.as_tensor_ref_mut().copy_from(&TensorRef::from(&[3_u8, 4]))?;
+    /// assert_eq!(tensor.as_tensor_ref().view::<u8>()?.to_vec(), [3, 4]);
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub fn as_tensor_ref_mut(&mut self) -> TensorRefMut<'_> {
+        TensorRefMut { tensor: self.tensor.clone(), memory: PhantomData }
+    }
+
+    /// Views the elements as `T`, for reading and writing.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::view_mut`].
+    ///
+    /// ```
+    /// let mut values = [1_u8, 2];
+    /// dlbridge::TensorRefMut::from(&mut values).into_view_mut::<u8>()?[[0]] = 5;
+    /// assert_eq!(values, [5, 2]);
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub fn into_view_mut<T: Element>(self) -> Result<TensorViewMut<'a, T>> {
+        let view = self.tensor.into_view(T::DTYPE)?;
+        // SAFETY: Ref, of a mutable one that is consumed.
+        Ok(unsafe { TensorViewMut::new(view) })
+    }
+
+    /// The description for a C kernel that writes the elements: valid as long as this
+    /// `TensorRefMut` is neither moved nor dropped, so for the length of a call.
+    ///
+    /// The kernel must not keep a pointer.
+    ///
+    /// ```
+    /// use dlbridge::{TensorRefMut, sys::DLTensor};
+    ///
+    /// unsafe extern "C" fn kernel(t: *mut DLTensor) {
+    ///     // SAFETY: the caller passes a tensor of at least one f32.
+    ///     unsafe { *(*t).data.cast::<f32>() = 7.0 };
+    /// }
+    ///
+    /// let mut values = [1.0_f32, 2.0];
+    /// let mut tensor = TensorRefMut::from(&mut values);
+    /// // SAFETY: `tensor` outlives the call.
+    /// unsafe { kernel(&mut tensor.dl_tensor()) };
+    /// assert_eq!(values, [7.0, 2.0]);
+    /// ```
+    pub fn dl_tensor(&mut self) -> DLTensor {
+        self.tensor.dl_tensor()
+    }
+
+    /// Writes all elements of another tensor, index by index.
+    ///
+    /// # Errors
+    /// [`Error::DataType`], [`Error::Ndim`] or [`Error::Extent`] where the other tensor differs;
+    /// [`Error::NotHostAccessible`]; [`Error::SubbytePacked`]. Nothing has been written then.
+    ///
+    /// ```
+    /// use dlbridge::{TensorRef, TensorRefMut};
+    ///
+    /// let mut values = [0_u8; 2];
+    /// TensorRefMut::from(&mut values).copy_from(&TensorRef::from(&[3_u8, 4]))?;
+    /// assert_eq!(values, [3, 4]);
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub fn copy_from(self, source: &TensorRef<'_>) -> Result<()> {
+        copy::copy_into(source, &self)
+    }
+
+    /// Reverses the bytes of each number, in its place: of each lane, and of each half of a complex
+    /// one. For data of the other byte order, which DLPack cannot express.
+    ///
+    /// # Errors
+    /// [`Error::NotHostAccessible`]; [`Error::NoByteOrder`] if numbers are not whole bytes.
+    ///
+    /// ```
+    /// let mut values = [0x0102_u16, 0x0304];
+    /// dlbridge::TensorRefMut::from(&mut values).swap_bytes()?;
+    /// assert_eq!(values, [0x0201, 0x0403]);
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub fn swap_bytes(self) -> Result<()> {
+        copy::swap_bytes(&self)
+    }
+
+    /// A part that `take` makes of the dims it is given, which does not make elements overlap.
+    pub(crate) fn part(self, take: impl FnOnce(&Dims<'a>) -> Result<Part>) -> Result<Self> {
+        Ok(Self { tensor: self.tensor.part(take)?, memory: PhantomData })
+    }
+}

@@ -1,0 +1,76 @@
+//! What borrowed tensors tell of themselves beyond the fields of `raw/tensor_ref.rs`.
+
+use core::fmt;
+
+use crate::{TensorRef, TensorRefMut, layout};
+
+impl TensorRef<'_> {
+    /// The number of dimensions.
+    ///
+    /// ```
+    /// assert_eq!(dlbridge::TensorRef::from(&[[0_u8; 3]; 2]).ndim(), 2);
+    /// ```
+    pub fn ndim(&self) -> usize {
+        self.shape().len()
+    }
+
+    /// Whether there are no elements.
+    ///
+    /// ```
+    /// assert!(dlbridge::TensorRef::from(&[0_f32; 0]).is_empty());
+    /// ```
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The number of bytes that the elements take when they are adjacent; see
+    /// [`Tensor::nbytes`](crate::Tensor::nbytes).
+    ///
+    /// ```
+    /// assert_eq!(dlbridge::TensorRef::from(&[[0_f32; 3]; 2]).nbytes(), 24);
+    /// ```
+    pub fn nbytes(&self) -> u128 {
+        layout::byte_count(self.len(), self.dtype(), self.is_subbyte_padded())
+    }
+
+    /// Whether the elements are adjacent in C order, the last axis fastest. Axes of extent 1 never
+    /// matter.
+    ///
+    /// ```
+    /// use dlbridge::TensorRef;
+    ///
+    /// assert!(TensorRef::from(&[[0_u8; 3]; 2]).is_c_contiguous());
+    /// ```
+    pub fn is_c_contiguous(&self) -> bool {
+        layout::is_c_contiguous(self.shape(), self.strides())
+    }
+
+    /// Whether the elements are adjacent in Fortran order, the first axis fastest. Axes of extent 1
+    /// never matter.
+    ///
+    /// ```
+    /// use dlbridge::TensorRef;
+    ///
+    /// assert!(TensorRef::from(&[[0_u8; 3]; 2]).transpose().is_f_contiguous());
+    /// ```
+    pub fn is_f_contiguous(&self) -> bool {
+        layout::is_f_contiguous(self.shape(), self.strides())
+    }
+}
+
+impl fmt::Debug for TensorRef<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TensorRef")
+            .field("shape", &self.shape())
+            .field("strides", &self.strides())
+            .field("dtype", &self.dtype())
+            .field("device", &self.device())
+            .finish()
+    }
+}
+
+impl fmt::Debug for TensorRefMut<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("TensorRefMut").field(&self.as_tensor_ref()).finish()
+    }
+}
