@@ -55,6 +55,7 @@ extern crate std;
 pub use dlbridge_sys as sys;
 
 mod adapters;
+mod convert;
 mod device;
 mod dtype;
 mod error;
@@ -66,13 +67,14 @@ mod tensor;
 mod tensor_ref;
 mod view;
 
+pub use convert::CopyReason;
 pub use device::{Device, DeviceType};
 pub use dtype::{DataType, DataTypeCode};
 pub use error::{Error, Result};
 pub use layout::MAX_NDIM;
 pub use raw::{
     Access, Element, Items, Iter, IterMut, Owner, RawParts, TensorRef, TensorRefMut, TensorSlice,
-    TensorSliceMut, TensorView, TensorViewMut,
+    TensorSliceMut, TensorView, TensorViewMut, Unaligned,
 };
 pub use tensor::Tensor;
 

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::{TensorRef, TensorRefMut, layout};
+use crate::{DataType, TensorRef, TensorRefMut, layout};
 
 impl TensorRef<'_> {
     /// The number of dimensions.
@@ -55,6 +55,37 @@ impl TensorRef<'_> {
     /// ```
     pub fn is_f_contiguous(&self) -> bool {
         layout::is_f_contiguous(self.shape(), self.strides())
+    }
+}
+
+impl TensorRefMut<'_> {
+    /// The extents, in elements.
+    ///
+    /// ```
+    /// assert_eq!(dlbridge::TensorRefMut::from(&mut [[0_u8; 3]; 2]).shape(), [2, 3]);
+    /// ```
+    pub fn shape(&self) -> &[i64] {
+        self.as_shared().shape()
+    }
+
+    /// The strides, in elements.
+    ///
+    /// ```
+    /// assert_eq!(dlbridge::TensorRefMut::from(&mut [[0_u8; 3]; 2]).strides(), [3, 1]);
+    /// ```
+    pub fn strides(&self) -> &[i64] {
+        self.as_shared().strides()
+    }
+
+    /// The type of the elements.
+    ///
+    /// ```
+    /// use dlbridge::{DataType, TensorRefMut};
+    ///
+    /// assert_eq!(TensorRefMut::from(&mut [0_u16]).dtype(), DataType::UINT16);
+    /// ```
+    pub fn dtype(&self) -> DataType {
+        self.as_shared().dtype()
     }
 }
 

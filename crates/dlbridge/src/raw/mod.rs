@@ -38,6 +38,7 @@ mod slice;
 mod strided;
 mod tensor_ref;
 mod tensor_ref_mut;
+mod unaligned;
 mod view;
 
 pub(crate) use block::Managed;
@@ -53,4 +54,5 @@ pub use parts::{Access, RawParts};
 pub use slice::{TensorSlice, TensorSliceMut};
 pub use tensor_ref::TensorRef;
 pub use tensor_ref_mut::TensorRefMut;
+pub use unaligned::Unaligned;
 pub use view::{TensorView, TensorViewMut};

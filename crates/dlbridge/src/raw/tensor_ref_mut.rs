@@ -97,6 +97,11 @@ impl<'a> TensorRefMut<'a> {
         self.tensor.clone()
     }
 
+    /// The shared tensor within, of which no more than the description is used.
+    pub(crate) fn as_shared(&self) -> &TensorRef<'a> {
+        &self.tensor
+    }
+
     /// The same tensor, for reading and writing, for a shorter time.
     ///
     /// ```
