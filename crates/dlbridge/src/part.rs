@@ -1,8 +1,9 @@
-//! Slices, transposes and other shapes of everything that is borrowed. No element is copied.
+//! Slices, transposes and other shapes of tensors and of what is borrowed of them. No element is
+//! copied.
 
 use core::ops::RangeBounds;
 
-use crate::{Result, TensorRef, TensorRefMut, TensorView, TensorViewMut};
+use crate::{Result, Tensor, TensorRef, TensorRefMut, TensorView, TensorViewMut};
 
 /// The example of a method: what it does to a view of two rows and three columns, 1 to 6.
 macro_rules! example {
@@ -19,7 +20,8 @@ macro_rules! example {
     };
 }
 
-/// The same methods for views and for borrowed tensors. Shared ones are kept, mutable ones consumed.
+/// The same methods for tensors, borrowed ones and views. What is shared is kept, what is owned or
+/// mutable is consumed, also on error.
 macro_rules! parts {
     ($([$($generics:tt)*] $type:ty, ($($receiver:tt)+) $this:ident, $make:literal;)*) => {$(
         impl<$($generics)*> $type {
@@ -115,6 +117,7 @@ macro_rules! parts {
 }
 
 parts! {
+    [] Tensor, (self) self, "tensor";
     ['a, T] TensorView<'a, T>, (&self) self, "tensor.view::<i32>()?";
     ['a, T] TensorViewMut<'a, T>, (self) self, "tensor.view_mut::<i32>()?";
     ['a] TensorRef<'a>, (&self) self, "TensorRef::from(&tensor)";

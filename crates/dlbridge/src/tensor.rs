@@ -3,6 +3,7 @@
 use core::ffi::c_void;
 use core::fmt;
 
+use crate::layout::{Dims, Part};
 use crate::raw::{self, Access, Managed, Owner};
 use crate::{
     DataType, Device, Element, Error, Result, TensorRef, TensorRefMut, TensorView, TensorViewMut,
@@ -341,6 +342,11 @@ impl Tensor {
     /// ```
     pub fn is_f_contiguous(&self) -> bool {
         layout::is_f_contiguous(self.shape(), self.strides())
+    }
+
+    /// The part of the tensor that `take` makes of its dims.
+    pub(crate) fn part(self, take: impl FnOnce(&Dims<'_>) -> Result<Part>) -> Result<Self> {
+        TensorRef::part_of(self.0, take).map(Self)
     }
 
     pub(crate) fn from_managed(managed: Managed) -> Self {

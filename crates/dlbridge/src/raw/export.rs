@@ -23,13 +23,24 @@ use crate::{DataType, Error, Result, Tensor};
 pub(crate) fn lend(tensor: Arc<Tensor>) -> Managed {
     let flags = tensor.flags() & !DLPACK_FLAG_BITMASK_IS_COPIED;
     let description = *tensor.managed().tensor();
-    let lent_before =
-        tensor.managed().owner::<Arc<Tensor>>().filter(|_| !tensor.managed().has_dims());
-    let source = lent_before.cloned().unwrap_or(tensor);
-    let mut managed = Managed::new(source, 0);
-    // Every invariant of the description holds as long as the tensor lives; it is the owner.
-    // Without IS_COPIED the lent tensor claims no exclusivity.
+    let mut managed = match tensor.managed().owner::<Arc<Tensor>>() {
+        // A part of what was lent has dims of its own, which end with it.
+        Some(source) if tensor.managed().has_dims() => {
+            let mut managed = Managed::new(Arc::clone(source), tensor.ndim());
+            let (shape, strides) = (tensor.shape(), tensor.strides());
+            managed.set_dims(shape, Some(strides)).expect("checked when the tensor was made");
+            managed
+        }
+        Some(source) => Managed::new(Arc::clone(source), 0),
+        None => Managed::new(Arc::clone(&tensor), 0),
+    };
+    // Every invariant of the description holds as long as the tensor that owns the memory lives; it
+    // is the owner. Without IS_COPIED the lent tensor claims no exclusivity.
+    let dims = managed.has_dims().then(|| (managed.tensor().shape, managed.tensor().strides));
     *managed.tensor_mut() = description;
+    if let Some((shape, strides)) = dims {
+        (managed.tensor_mut().shape, managed.tensor_mut().strides) = (shape, strides);
+    }
     managed.set_flags(flags);
     managed
 }

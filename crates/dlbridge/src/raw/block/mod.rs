@@ -8,6 +8,8 @@
 //! ^ what C sees                                         ^ t.shape        ^ t.strides
 //! ```
 
+mod part;
+
 use alloc::alloc::{alloc, dealloc, handle_alloc_error};
 use core::alloc::Layout;
 use core::any::TypeId;

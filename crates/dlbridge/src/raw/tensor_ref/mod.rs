@@ -5,21 +5,21 @@
 //!   for its lifetime. While a mutable one is alive nobody else reads or writes the data, and no
 //!   two of its indices lead to the same element.
 
-use alloc::vec::Vec;
+mod from;
+
 use core::ffi::c_void;
 use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
 
 use dlbridge_sys::DLTensor;
 
-use super::block::Managed;
-use super::copy;
-use super::element::{Element, assert_layout};
-use super::owner::{Items, whole_shape};
-use super::parts::{Access, RawParts};
-use super::tensor_ref_mut::TensorRefMut;
-use super::view::TensorView;
 use crate::layout::{self, Dims, Part};
+use crate::raw::block::Managed;
+use crate::raw::copy;
+use crate::raw::element::Element;
+use crate::raw::parts::RawParts;
+use crate::raw::tensor_ref_mut::TensorRefMut;
+use crate::raw::view::TensorView;
 use crate::{DataType, Device, Error, Result, Tensor};
 
 /// A borrowed tensor of any dtype.
@@ -55,84 +55,7 @@ unsafe impl Send for TensorRef<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for TensorRef<'_> {}
 
-impl<'a> From<&'a Tensor> for TensorRef<'a> {
-    fn from(tensor: &'a Tensor) -> Self {
-        Self::new(tensor.managed())
-    }
-}
-
-/// The shape is the length, then the extents of nested arrays.
-impl<'a, I: Items> From<&'a [I]> for TensorRef<'a> {
-    fn from(items: &'a [I]) -> Self {
-        Self::adjacent(ptr::from_ref(items).cast_mut())
-    }
-}
-
-/// The shape is the extents of the arrays.
-impl<'a, I: Items, const N: usize> From<&'a [I; N]> for TensorRef<'a> {
-    fn from(items: &'a [I; N]) -> Self {
-        Self::from(items.as_slice())
-    }
-}
-
-/// The shape is the length, then the extents of nested arrays.
-impl<'a, I: Items> From<&'a Vec<I>> for TensorRef<'a> {
-    fn from(items: &'a Vec<I>) -> Self {
-        Self::from(items.as_slice())
-    }
-}
-
-impl<'a, T: Element> From<TensorView<'a, T>> for TensorRef<'a> {
-    fn from(view: TensorView<'a, T>) -> Self {
-        let (first, dims, len) = view.into_raw();
-        Self::of_elements(first, dims, len)
-    }
-}
-
 impl<'a> TensorRef<'a> {
-    pub(super) fn new(tensor: &'a Managed) -> Self {
-        let (shape, description) = (tensor.shape(), tensor.tensor());
-        Self {
-            data: description.data,
-            byte_offset: description.byte_offset,
-            dims: Dims::borrowed(shape, tensor.strides()),
-            len: layout::element_count(shape).expect("checked when the tensor was made"),
-            dtype: description.dtype.into(),
-            device: description.device.into(),
-            subbyte_padded: Access::subbyte_padded(tensor.flags()),
-            memory: PhantomData,
-        }
-    }
-
-    pub(super) fn adjacent<I: Items>(items: *mut [I]) -> Self {
-        const { assert_layout::<I::Element>() };
-        let len = items.len() * (size_of::<I>() / size_of::<I::Element>());
-        let shape = whole_shape::<I>(items.len());
-        let shape = &shape[..=I::NDIM];
-        let mut stride = 1;
-        let axes = shape.iter().rev();
-        let dims = Dims::new(axes.map(|&extent| {
-            let axis = (extent as i64, stride);
-            stride *= extent.max(1) as i64;
-            axis
-        }));
-        Self::of_elements(items.cast::<I::Element>(), dims.transpose().dims, len)
-    }
-
-    /// Elements that somebody vouches for.
-    fn of_elements<T: Element>(first: *mut T, dims: Dims<'a>, len: usize) -> Self {
-        Self {
-            data: if len == 0 { ptr::null_mut() } else { first.cast() },
-            byte_offset: 0,
-            dims,
-            len,
-            dtype: T::DTYPE,
-            device: Device::CPU,
-            subbyte_padded: T::DTYPE.is_subbyte(),
-            memory: PhantomData,
-        }
-    }
-
     /// A tensor over memory that somebody lends: the door for adapters. Strides of C order where
     /// none are given; extents and strides count elements.
     ///
@@ -243,28 +166,46 @@ impl<'a> TensorRef<'a> {
 
     /// A part that `take` makes of the dims it is given.
     pub(crate) fn part(&self, take: impl FnOnce(&Dims<'a>) -> Result<Part>) -> Result<Self> {
-        let Part { dims, offset } = take(&self.dims)?;
-        let len = layout::element_count(dims.shape())?;
-        let bytes = match (self.dtype, self.subbyte_padded) {
-            (dtype, false) if dtype.is_subbyte() => {
-                let bits = i128::from(dtype.element_bits()) * offset as i128;
-                // A description has no bit offset.
-                if bits % 8 != 0 {
-                    return Err(Error::SubbytePacked { dtype });
-                }
-                (bits / 8) as isize
+        let part = take(&self.dims)?;
+        // Ref: Part.
+        let (data, byte_offset) = self.locate(&part)?;
+        let len = layout::element_count(part.dims.shape())?;
+        Ok(Self { data, byte_offset, dims: part.dims, len, ..*self })
+    }
+
+    /// The address and byte offset of a part's first element.
+    fn locate(&self, part: &Part) -> Result<(*mut c_void, u64)> {
+        if part.dims.shape().contains(&0) {
+            return Ok((ptr::null_mut(), 0));
+        }
+        let bytes = if self.is_subbyte_packed() {
+            let dtype = self.dtype;
+            let bits = i128::from(dtype.element_bits()) * part.offset as i128;
+            // A description has no bit offset.
+            if bits % 8 != 0 {
+                return Err(Error::SubbytePacked { dtype });
             }
-            (dtype, _) => offset * dtype.itemsize() as isize,
-        };
-        let (data, byte_offset) = if len == 0 {
-            (ptr::null_mut(), 0)
-        } else if self.device.device_type().is_addressable() {
-            // Ref: Part; Layout: within the byte extent nothing wraps.
-            (self.data.wrapping_byte_offset(bytes), self.byte_offset)
+            (bits / 8) as isize
         } else {
-            (self.data, self.byte_offset.wrapping_add_signed(bytes as i64))
+            part.offset * self.dtype.itemsize() as isize
         };
-        Ok(Self { data, byte_offset, dims, len, ..*self })
+        // Layout: within the byte extent nothing wraps.
+        Ok(match self.device.device_type().is_addressable() {
+            true => (self.data.wrapping_byte_offset(bytes), self.byte_offset),
+            false => (self.data, self.byte_offset.wrapping_add_signed(bytes as i64)),
+        })
+    }
+
+    /// Turns the tensor this was borrowed from into the part that `take` makes of its dims.
+    pub(crate) fn part_of(
+        managed: Managed,
+        take: impl FnOnce(&Dims<'_>) -> Result<Part>,
+    ) -> Result<Managed> {
+        let whole = TensorRef::new(&managed);
+        let part = take(&whole.dims)?;
+        let (data, byte_offset) = whole.locate(&part)?;
+        // SAFETY: Part, of the dims of this very tensor.
+        unsafe { managed.describe_part(&part.dims, data, byte_offset) }
     }
 
     /// A copy in C order, in memory of our own, aligned to 256 bytes. It is exclusive.

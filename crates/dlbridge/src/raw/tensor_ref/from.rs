@@ -1,0 +1,93 @@
+//! What a borrowed tensor is made of.
+
+use alloc::vec::Vec;
+use core::marker::PhantomData;
+use core::ptr;
+
+use super::TensorRef;
+use crate::layout::{self, Dims};
+use crate::raw::block::Managed;
+use crate::raw::element::{Element, assert_layout};
+use crate::raw::owner::{Items, whole_shape};
+use crate::raw::parts::Access;
+use crate::raw::view::TensorView;
+use crate::{Device, Tensor};
+
+impl<'a> From<&'a Tensor> for TensorRef<'a> {
+    fn from(tensor: &'a Tensor) -> Self {
+        Self::new(tensor.managed())
+    }
+}
+
+/// The shape is the length, then the extents of nested arrays.
+impl<'a, I: Items> From<&'a [I]> for TensorRef<'a> {
+    fn from(items: &'a [I]) -> Self {
+        Self::adjacent(ptr::from_ref(items).cast_mut())
+    }
+}
+
+/// The shape is the extents of the arrays.
+impl<'a, I: Items, const N: usize> From<&'a [I; N]> for TensorRef<'a> {
+    fn from(items: &'a [I; N]) -> Self {
+        Self::from(items.as_slice())
+    }
+}
+
+/// The shape is the length, then the extents of nested arrays.
+impl<'a, I: Items> From<&'a Vec<I>> for TensorRef<'a> {
+    fn from(items: &'a Vec<I>) -> Self {
+        Self::from(items.as_slice())
+    }
+}
+
+impl<'a, T: Element> From<TensorView<'a, T>> for TensorRef<'a> {
+    fn from(view: TensorView<'a, T>) -> Self {
+        let (first, dims, len) = view.into_raw();
+        Self::of_elements(first, dims, len)
+    }
+}
+
+impl<'a> TensorRef<'a> {
+    pub(in crate::raw) fn new(tensor: &'a Managed) -> Self {
+        let (shape, description) = (tensor.shape(), tensor.tensor());
+        Self {
+            data: description.data,
+            byte_offset: description.byte_offset,
+            dims: Dims::borrowed(shape, tensor.strides()),
+            len: layout::element_count(shape).expect("checked when the tensor was made"),
+            dtype: description.dtype.into(),
+            device: description.device.into(),
+            subbyte_padded: Access::subbyte_padded(tensor.flags()),
+            memory: PhantomData,
+        }
+    }
+
+    pub(in crate::raw) fn adjacent<I: Items>(items: *mut [I]) -> Self {
+        const { assert_layout::<I::Element>() };
+        let len = items.len() * (size_of::<I>() / size_of::<I::Element>());
+        let shape = whole_shape::<I>(items.len());
+        let shape = &shape[..=I::NDIM];
+        let mut stride = 1;
+        let axes = shape.iter().rev();
+        let dims = Dims::new(axes.map(|&extent| {
+            let axis = (extent as i64, stride);
+            stride *= extent.max(1) as i64;
+            axis
+        }));
+        Self::of_elements(items.cast::<I::Element>(), dims.transpose().dims, len)
+    }
+
+    /// Elements that somebody vouches for.
+    fn of_elements<T: Element>(first: *mut T, dims: Dims<'a>, len: usize) -> Self {
+        Self {
+            data: if len == 0 { ptr::null_mut() } else { first.cast() },
+            byte_offset: 0,
+            dims,
+            len,
+            dtype: T::DTYPE,
+            device: Device::CPU,
+            subbyte_padded: T::DTYPE.is_subbyte(),
+            memory: PhantomData,
+        }
+    }
+}
