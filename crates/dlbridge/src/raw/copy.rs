@@ -61,12 +61,12 @@ pub(super) fn copy_into(source: &TensorRef<'_>, target: &TensorRefMut<'_>) -> Re
             tensor.is_subbyte_packed() && layout::is_c_contiguous(shape, tensor.strides())
         };
         // The last byte may hold elements of somebody else.
-        if !whole(source) || !whole(&target) || bits % 8 != 0 {
+        if !whole(source) || !whole(&target) || !bits.is_multiple_of(8) {
             return Err(Error::SubbytePacked { dtype });
         }
         // SAFETY: Ref: the byte extent of both, which are contiguous and packed.
         unsafe { from.copy_to_nonoverlapping(to, (bits / 8) as usize) };
-    } else if source.len() != 0 {
+    } else if !source.is_empty() {
         // SAFETY: Ref of both; the target is borrowed mutably, so the two have no byte in common.
         unsafe {
             let (from_strides, to_strides) = (source.strides(), target.strides());
