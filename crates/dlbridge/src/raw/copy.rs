@@ -94,18 +94,31 @@ pub(super) fn swap_bytes(tensor: &TensorRefMut<'_>) -> Result<()> {
     tensor.check_host_accessible()?;
     let dtype = tensor.dtype();
     let number = dtype.number_size().ok_or(Error::NoByteOrder { dtype })?;
-    if number == 1 {
+    if number == 1 || tensor.is_empty() {
         return Ok(());
     }
     let (first, itemsize) = (tensor.data().cast::<u8>(), dtype.itemsize());
-    Offsets::new(tensor.dims()).for_each(|offset| {
-        // SAFETY: Ref: an element of a mutable tensor, whose bytes nobody else reads or writes.
-        let element = unsafe {
-            slice::from_raw_parts_mut(first.offset(offset * itemsize as isize), itemsize)
-        };
-        element.chunks_exact_mut(number).for_each(<[u8]>::reverse);
-    });
+    // SAFETY: Ref: elements of a mutable tensor, whose bytes nobody else reads or writes.
+    let bytes = |offset: isize, elements: usize| unsafe {
+        let first = first.offset(offset * itemsize as isize);
+        slice::from_raw_parts_mut(first, elements * itemsize)
+    };
+    if tensor.is_c_contiguous() {
+        reverse_each(bytes(0, tensor.len()), number);
+    } else {
+        Offsets::new(tensor.dims()).for_each(|offset| reverse_each(bytes(offset, 1), number));
+    }
     Ok(())
+}
+
+/// Reverses each `number` bytes; the usual numbers in one instruction.
+fn reverse_each(bytes: &mut [u8], number: usize) {
+    match number {
+        2 => bytes.as_chunks_mut::<2>().0.iter_mut().for_each(|n| n.reverse()),
+        4 => bytes.as_chunks_mut::<4>().0.iter_mut().for_each(|n| n.reverse()),
+        8 => bytes.as_chunks_mut::<8>().0.iter_mut().for_each(|n| n.reverse()),
+        _ => bytes.chunks_exact_mut(number).for_each(<[u8]>::reverse),
+    }
 }
 
 /// The elements of a view in the order of their indices.
