@@ -7,6 +7,7 @@
 //! | `python` | the virtual environment, what is installed in it, the project's wheels |
 //! | `pins` | the version of everything that is installed |
 //! | `process` | running commands |
+//! | `unsafe_table` | where the unsafe code is, as the documentation has it |
 
 mod demo;
 mod pins;
@@ -14,6 +15,7 @@ mod process;
 mod python;
 mod steps;
 mod test;
+mod unsafe_table;
 
 use std::env;
 use std::path::{Path, PathBuf};

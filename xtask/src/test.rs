@@ -6,7 +6,7 @@ use std::{env, fs};
 
 use crate::python::Venv;
 use crate::steps::{Finished, Steps};
-use crate::{Result, Workplace, pins, process};
+use crate::{Result, Workplace, pins, process, unsafe_table};
 
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Options {
@@ -42,6 +42,7 @@ pub(crate) fn run(workplace: &Workplace, options: &Options) -> bool {
 /// `None` if a step failed that the ones after it cannot do without.
 fn all(steps: &mut Steps, workplace: &Workplace, options: &Options) -> Option<()> {
     steps.run("formatting", || process::run(&mut workplace.cargo(&["fmt", "--all", "--check"])));
+    steps.run("the table of unsafe code", || unsafe_table::check(&workplace.root));
     lint(steps, workplace);
     let venv = steps.run(".venv", || Venv::ready(workplace))?;
     lint_and_document_with_python(steps, &venv);
