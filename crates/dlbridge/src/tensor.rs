@@ -85,15 +85,22 @@ impl Tensor {
 
     /// Takes the owner out again, if the tensor was made of an `O`; gives the tensor back if not.
     ///
-    /// It also comes back if [`Element::CHECK`] refuses an element now: whoever wrote it, through a
-    /// view of another type or as a consumer, knew the dtype alone.
+    /// The last of the tensors that share an owner has it too, if all others are gone. The owner
+    /// comes back whole, whatever part of it the tensor is.
+    ///
+    /// The tensor also comes back if [`Element::CHECK`] refuses an element now: whoever wrote it,
+    /// through a view of another type or as a consumer, knew the dtype alone.
     ///
     /// ```
+    /// use std::sync::Arc;
     /// use dlbridge::Tensor;
     ///
-    /// let tensor = Tensor::from(vec![1_u8, 2]);
-    /// let tensor = tensor.try_into_owner::<Box<[u8]>>().unwrap_err();
-    /// assert_eq!(tensor.try_into_owner::<Vec<u8>>().unwrap(), [1, 2]);
+    /// let tensor = Arc::new(Tensor::from(vec![1_u8, 2]));
+    /// let shared = tensor.share();
+    /// let shared = shared.try_into_owner::<Vec<u8>>().unwrap_err();   // another has it
+    /// drop(tensor);
+    /// let shared = shared.try_into_owner::<Box<[u8]>>().unwrap_err(); // it is no box
+    /// assert_eq!(shared.try_into_owner::<Vec<u8>>().unwrap(), [1, 2]);
     /// ```
     pub fn try_into_owner<O: 'static>(self) -> Result<O, Self> {
         self.0.try_into_owner().map_err(Self)

@@ -356,3 +356,36 @@ fn a_reference_to_a_constant_array_is_a_tensor() {
     let home = tensor.try_into_owner::<&'static [u8]>().unwrap();
     assert_eq!(home, b"abc");
 }
+
+#[test]
+fn the_last_of_those_who_share_an_owner_takes_it_out() {
+    type Owner = Counted<Vec<u8>>;
+    let (owner, dropped) = Counted::new(vec![1_u8, 2, 3]);
+    let first = Arc::new(Tensor::from_parts(owner, [3]).unwrap());
+    let (second, third) = (first.share(), Arc::new(first.share()).share());
+    let second = second.try_into_owner::<Owner>().expect_err("two others have it");
+    drop(first);
+    drop(third);
+    let second = second.try_into_owner::<Vec<u8>>().expect_err("of another type");
+    let second = Arc::new(second.slice(0, 1..).unwrap());
+    let weak = Arc::downgrade(&second);
+    let shared = second.share();
+    drop(second);
+    assert!(weak.upgrade().is_none(), "what is shared is the tensor that owns the memory");
+    assert_eq!((shared.shape(), dropped.get()), (&[2][..], 0));
+    let owner = shared.try_into_owner::<Owner>().expect("nobody else has it");
+    assert_eq!((&owner.owner[..], dropped.get()), (&[1, 2, 3][..], 0));
+    drop(owner);
+    assert_eq!(dropped.get(), 1);
+}
+
+#[test]
+fn an_owner_that_became_invalid_stays_inside_of_the_last_who_shares_it() {
+    let tensor = Arc::new(Tensor::from(vec![true, false]));
+    let shared = tensor.share();
+    // SAFETY: two bytes of a tensor that was made exclusive, of which no view is alive.
+    unsafe { tensor.data().cast::<u8>().write(2) };
+    drop(tensor);
+    let shared = shared.try_into_owner::<Vec<bool>>().expect_err("2 is no bool");
+    assert_eq!(shared.view_bool_as_u8().unwrap().to_vec(), [2, 0]);
+}

@@ -9,6 +9,7 @@
 //! ```
 
 mod part;
+mod take;
 
 use alloc::alloc::{alloc, dealloc, handle_alloc_error};
 use core::alloc::Layout;
@@ -25,7 +26,7 @@ use dlbridge_sys::{
 };
 
 use super::parts::RawParts;
-use crate::layout::{self, Dims, MAX_NDIM, Offsets};
+use crate::layout::{self, MAX_NDIM};
 use crate::{DataType, Device, Error, Result};
 
 /// Tells from the bytes of an element whether they are a value; see
@@ -366,34 +367,5 @@ impl Managed {
             // any thread may look at it.
             unsafe { (*self.0.cast::<Block<O>>().as_ptr()).owner.assume_init_ref() }
         })
-    }
-
-    /// Whether the elements are values of the owner's element type. Whoever wrote them may have
-    /// known the dtype alone.
-    fn passes_check(&self) -> bool {
-        let Some(check) = self.header().check else { return true };
-        let (tensor, itemsize) = (self.tensor(), DataType::from(self.tensor().dtype).itemsize());
-        let first = tensor.data.cast::<u8>().cast_const();
-        Offsets::new(&Dims::borrowed(self.shape(), self.strides())).all(|offset| {
-            // SAFETY: Data and Calm; a check is set for owners of Rust memory only, which is the
-            // host's, and whose elements have no padding.
-            check(unsafe {
-                slice::from_raw_parts(first.offset(offset * itemsize as isize), itemsize)
-            })
-        })
-    }
-
-    /// Moves the owner out and frees the block, if the owner is an `O` and its elements are valid.
-    pub(crate) fn try_into_owner<O: 'static>(self) -> Result<O, Self> {
-        if !self.owner_is::<O>() || !self.passes_check() {
-            return Err(self);
-        }
-        let header = self.header();
-        let layout = header.vtable.layout(header.dims);
-        let block = self.into_raw();
-        let _free = Free { header: block.cast(), layout };
-        // SAFETY: the type was compared; the owner is initialised (Block) and read once, because
-        // the block is freed without dropping it.
-        Ok(unsafe { (*block.cast::<Block<O>>().as_ptr()).owner.assume_init_read() })
     }
 }
