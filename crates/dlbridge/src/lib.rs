@@ -17,15 +17,45 @@
 //! # Ok::<(), dlbridge::Error>(())
 //! ```
 //!
+//! # The model
+//!
+//! ```text
+//!   owner (Vec, Array, file map, ...) or a C producer
+//!     |  moves in, once                       what C sees                    shape, strides
+//!     v                                            v                               v
+//!   Tensor ----> [ DLManagedTensorVersioned | header | owner ......... | extents | strides ]
+//!     |  one pointer, one allocation                       |  keeps alive
+//!     |                                                    v
+//!     |  view::<T>()                            [ element | element | element | ... ]
+//!     +-----------> TensorView<'_, T>  -------------^  any strides, in elements
+//!     +-----------> TensorRef<'_>      -------------^  any dtype; a DLTensor for C kernels
+//! ```
+//!
+//! - A [`Tensor`] owns: a Rust value, or what a producer lent. It was validated when it was made, so
+//!   its description is right: [`shape`](Tensor::shape), [`strides`](Tensor::strides),
+//!   [`dtype`](Tensor::dtype), [`device`](Tensor::device). Dropping it drops the owner, or calls the
+//!   producer's deleter, once.
+//! - A [`TensorView`] borrows elements of a Rust type. Dtype, device, alignment and bits are checked
+//!   when it is made, and never again. A [`TensorRef`] borrows elements of any dtype.
+//! - All of them can be sliced, transposed, reshaped, turned round ([`slice`](Tensor::slice),
+//!   [`transpose`](Tensor::transpose), [`reshape`](Tensor::reshape), [`flip`](Tensor::flip), ...)
+//!   without a copy. What copies says so: `to_` in front, or a [`CopyReason`] beside the result.
+//! - [`Tensor::into_raw`] gives a tensor to C, [`Tensor::lend`] lends it, as often as you like;
+//!   [`Tensor::from_raw`] takes one. What comes home is recognised:
+//!   [`try_into_owner`](Tensor::try_into_owner) gives the very `Vec` back.
+//!
 //! # Where things are
 //!
 //! | | |
 //! | --- | --- |
 //! | [`Tensor`] | owns memory: made of Rust containers, taken from C, given to C |
 //! | [`TensorView`], [`TensorViewMut`] | typed, borrowed, any strides |
+//! | [`TensorRef`], [`TensorRefMut`] | of any dtype, borrowed; a `DLTensor` for the length of a call |
 //! | [`DataType`], [`Device`], [`Access`] | what the elements are, where, and who may use them |
 //! | [`Element`], [`Items`], [`Owner`] | the Rust types that fit |
+//! | [`Unaligned`] | elements at any address, in either byte order |
 //! | [`TensorSlice`], [`TensorSliceMut`] | a tensor that derefs to a slice, for libraries that adopt containers |
+//! | [`CopyReason`] | why something was copied |
 //! | [`Error`] | what was wrong, the value found, what to do |
 //! | [`sys`] | the C ABI |
 //!
@@ -35,6 +65,7 @@
 //! [`Access::ReadOnly`]; one that a producer lends without a flag is [`Access::Shared`]: it can be
 //! read, and written only by who knows that nobody else does ([`Tensor::assume_exclusive`]).
 //! [`Tensor::from_raw`] is the one unsafe door in; its contract is that of the specification.
+//! `docs/safety.md` in the repository has the whole trust model.
 //!
 //! # Features
 //!
