@@ -83,6 +83,13 @@ pub enum Error {
         /// The number of elements of the owner, or of what is reshaped.
         owner: usize,
     },
+    /// There are too few bytes for the elements.
+    ByteCount {
+        /// The number of bytes that the elements take.
+        needed: u128,
+        /// The number of bytes from the offset on.
+        available: usize,
+    },
     /// Shape and strides have different lengths.
     StridesLength {
         /// The number of extents.
@@ -145,6 +152,11 @@ pub enum Error {
     },
     /// Elements share bytes, so they cannot be viewed one by one.
     SubbytePacked {
+        /// The dtype of the tensor.
+        dtype: DataType,
+    },
+    /// Elements are whole bytes, or have more than 64 bits.
+    NotSubbyte {
         /// The dtype of the tensor.
         dtype: DataType,
     },
@@ -247,6 +259,11 @@ impl fmt::Display for Error {
                 f,
                 "the shape has {shape} elements but there are {owner}; they must be equal"
             ),
+            Self::ByteCount { needed, available } => write!(
+                f,
+                "the elements take {needed} bytes but there are {available} from the offset on; \
+                 change shape, dtype or offset"
+            ),
             Self::StridesLength { ndim, strides } => {
                 write!(f, "{strides} strides for {ndim} dimensions; give one stride per dimension")
             }
@@ -281,12 +298,18 @@ impl fmt::Display for Error {
             }
             Self::Misaligned { address, required } => write!(
                 f,
-                "the data at {address:#x} is not aligned to {required} bytes; copy the tensor first"
+                "the data at {address:#x} is not aligned to {required} bytes; copy the tensor, or view it as \
+                 Unaligned elements"
             ),
             Self::SubbytePacked { dtype } => write!(
                 f,
                 "the {dtype} elements are packed, several in a byte, and cannot be viewed one by \
-                 one; ask the producer for padded ones"
+                 one; see Tensor::view_subbyte and Tensor::to_unpacked"
+            ),
+            Self::NotSubbyte { dtype } => write!(
+                f,
+                "elements of {dtype} are whole bytes, or have more than 64 bits; ask for a view of that \
+                 dtype"
             ),
             Self::InvalidElement { dtype } => write!(
                 f,

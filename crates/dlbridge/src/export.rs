@@ -5,7 +5,7 @@ use core::ptr::NonNull;
 
 use dlbridge_sys::{DLManagedTensor, DLManagedTensorVersioned};
 
-use crate::{Error, Result, Tensor, raw};
+use crate::{DataType, Error, Result, Tensor, raw};
 
 impl Tensor {
     /// Gives the tensor to a C consumer, who must call its deleter, once.
@@ -97,6 +97,33 @@ impl Tensor {
     /// ```
     pub fn share(self: &Arc<Self>) -> Self {
         Self::from_managed(raw::share(Arc::clone(self)))
+    }
+
+    /// A second tensor, of another dtype and shape, over some bytes of this one, read-only: for
+    /// files and messages that hold many. Byte order, alignment and sub-byte elements are as in
+    /// [`Tensor::from_bytes`].
+    ///
+    /// # Errors
+    /// [`Error::NotContiguous`] and [`Error::NotHostAccessible`] for this tensor; those of
+    /// [`Tensor::from_bytes`] for the new one.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use dlbridge::{DataType, Tensor};
+    ///
+    /// let file = Arc::new(Tensor::from(vec![0_u8; 100]));
+    /// let weight = file.share_bytes(DataType::FLOAT16, [4, 10], 0)?;
+    /// let bias = file.share_bytes(DataType::FLOAT16, [10], 80)?;
+    /// assert_eq!(bias.data().addr(), file.data().addr() + 80);
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub fn share_bytes(
+        self: &Arc<Self>,
+        dtype: DataType,
+        shape: impl AsRef<[usize]>,
+        byte_offset: usize,
+    ) -> Result<Self> {
+        raw::share_bytes(self, dtype, shape.as_ref(), byte_offset).map(Self::from_managed)
     }
 
     /// The managed tensor, still the tensor's own: for C code that reads it during a call.

@@ -53,6 +53,7 @@
 //! | [`TensorRef`], [`TensorRefMut`] | of any dtype, borrowed; a `DLTensor` for the length of a call |
 //! | [`DataType`], [`Device`], [`Access`] | what the elements are, where, and who may use them |
 //! | [`Element`], [`Items`], [`Owner`] | the Rust types that fit |
+//! | [`SubbyteView`], [`SubbyteViewMut`] | elements narrower than a byte, packed or padded |
 //! | [`Unaligned`] | elements at any address, in either byte order |
 //! | [`TensorSlice`], [`TensorSliceMut`] | a tensor that derefs to a slice, for libraries that adopt containers |
 //! | [`CopyReason`] | why something was copied |
@@ -72,7 +73,11 @@
 //! - `std` (default): a panic in an owner's drop is caught in the deleter. Without it the crate is
 //!   `no_std` with `alloc`, and such a panic aborts.
 //! - `half`: `f16` and `bf16` of half 2 as elements.
+//! - `microfloat`: the floats of eight, six and four bits of microfloat 0.1 as elements.
 //! - `num-complex`: complex numbers of num-complex 0.4 as elements.
+//! - `bytes`: `Bytes` and `BytesMut` of bytes 1 out as owners; `Bytes` over the tensor itself.
+//! - `memmap2`: maps of files, of memmap2 0.9, out as owners.
+//! - `safetensors`: files of tensors, read without a copy, and written.
 //! - `ndarray`: arrays of ndarray 0.17 out as owners, in as views.
 //! - `image`: buffers of image 0.25 out as height × width × channels, in as views and over the
 //!   tensor itself.
@@ -94,6 +99,7 @@ mod export;
 mod layout;
 mod part;
 mod raw;
+mod subbyte;
 mod tensor;
 mod tensor_ref;
 mod view;
@@ -104,10 +110,13 @@ pub use dtype::{DataType, DataTypeCode};
 pub use error::{Error, Result};
 pub use layout::MAX_NDIM;
 pub use raw::{
-    Access, Element, Items, Iter, IterMut, Owner, RawParts, TensorRef, TensorRefMut, TensorSlice,
-    TensorSliceMut, TensorView, TensorViewMut, Unaligned,
+    Access, Element, Items, Iter, IterMut, Owner, RawParts, SubbyteView, SubbyteViewMut, TensorRef,
+    TensorRefMut, TensorSlice, TensorSliceMut, TensorView, TensorViewMut, Unaligned,
 };
 pub use tensor::Tensor;
+
+#[cfg(feature = "safetensors")]
+pub use adapters::safetensors;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -75,6 +75,33 @@ impl Tensor {
         raw::from_owner(owner, shape.as_ref(), Some(strides.as_ref()), offset).map(Self)
     }
 
+    /// A tensor of bytes that mean elements of a dtype, in native byte order, adjacent in C order
+    /// from a byte offset on: for files and messages. Sub-byte elements are packed.
+    ///
+    /// The elements need not be aligned; [`Tensor::view`] tells, and [`Unaligned`](crate::Unaligned)
+    /// reads them all the same.
+    ///
+    /// # Errors
+    /// [`Error::ByteCount`] if there are too few bytes behind the offset; [`Error::InvalidDataType`];
+    /// [`Error::InvalidNdim`]; [`Error::TooLarge`]. The owner is dropped.
+    ///
+    /// ```
+    /// use dlbridge::{DataType, Tensor};
+    ///
+    /// let message = [&b"header.."[..], &[0; 24]].concat();
+    /// let tensor = Tensor::from_bytes(message, DataType::FLOAT32, [2, 3], 8)?;
+    /// assert_eq!(tensor.shape(), [2, 3]);
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub fn from_bytes<O: Owner<Item = u8>>(
+        owner: O,
+        dtype: DataType,
+        shape: impl AsRef<[usize]>,
+        byte_offset: usize,
+    ) -> Result<Self> {
+        raw::from_bytes(owner, dtype, shape.as_ref(), byte_offset).map(Self)
+    }
+
     /// A tensor of all items of an owner in their own shape.
     ///
     /// # Panics

@@ -140,6 +140,17 @@ fn cases() -> Vec<(Error, Error, &'static str)> {
              tensor as it is",
         ),
         (
+            Tensor::from_bytes(vec![0; 9], DataType::FLOAT32, [2], 2).unwrap_err(),
+            Error::ByteCount { needed: 8, available: 7 },
+            "the elements take 8 bytes but there are 7 from the offset on; change shape, dtype or \
+             offset",
+        ),
+        (
+            Tensor::from(vec![0_u8]).view_subbyte().unwrap_err(),
+            Error::NotSubbyte { dtype: DataType::UINT8 },
+            "elements of uint8 are whole bytes, or have more than 64 bits; ask for a view of that dtype",
+        ),
+        (
             Tensor::from_parts_strided(vec![0_u8; 5], [2, 2], [1], 0).unwrap_err(),
             Error::StridesLength { ndim: 2, strides: 1 },
             "1 strides for 2 dimensions; give one stride per dimension",
@@ -165,7 +176,8 @@ fn cases() -> Vec<(Error, Error, &'static str)> {
                 .and_then(|tensor| tensor.view::<u32>().map(drop))
                 .unwrap_err(),
             Error::Misaligned { address: 0x1002, required: 4 },
-            "the data at 0x1002 is not aligned to 4 bytes; copy the tensor first",
+            "the data at 0x1002 is not aligned to 4 bytes; copy the tensor, or view it as Unaligned \
+             elements",
         ),
         (
             bytes(&[8])
@@ -175,7 +187,7 @@ fn cases() -> Vec<(Error, Error, &'static str)> {
                 .unwrap_err(),
             Error::SubbytePacked { dtype: fp4 },
             "the float4_e2m1fn elements are packed, several in a byte, and cannot be viewed one by one; \
-             ask the producer for padded ones",
+             see Tensor::view_subbyte and Tensor::to_unpacked",
         ),
         (
             Producer::new(vec![7_u8], &[1])

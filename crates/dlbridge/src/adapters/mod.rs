@@ -2,7 +2,13 @@
 
 mod standard;
 
+#[cfg(feature = "bytes")]
+mod bytes;
 #[cfg(feature = "image")]
 mod image;
+#[cfg(feature = "memmap2")]
+mod memmap2;
 #[cfg(feature = "ndarray")]
 mod ndarray;
+#[cfg(feature = "safetensors")]
+pub mod safetensors;

@@ -1,6 +1,7 @@
 //! Containers of `core` and `alloc`. They come back whole through
 //! [`Tensor::try_into_owner`](crate::Tensor::try_into_owner).
 
+use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -57,5 +58,16 @@ impl<I: Items, const N: usize> From<&'static [I; N]> for Tensor {
 impl<I: Items> From<&'static [I]> for Tensor {
     fn from(items: &'static [I]) -> Self {
         Self::from_whole(items)
+    }
+}
+
+/// The shape is the length, then the extents of nested arrays. Exclusive if the items are owned,
+/// and then the owner is a vector; read-only if they are borrowed.
+impl<I: Items + Clone> From<Cow<'static, [I]>> for Tensor {
+    fn from(items: Cow<'static, [I]>) -> Self {
+        match items {
+            Cow::Owned(items) => Self::from(items),
+            Cow::Borrowed(items) => Self::from(items),
+        }
     }
 }

@@ -28,6 +28,14 @@ impl AlignedBytes {
         Ok(Self { memory, layout })
     }
 
+    /// The same, with all bytes zero.
+    pub(super) fn zeroed(bytes: usize) -> Result<Self> {
+        let mut memory = Self::new(bytes)?;
+        // SAFETY: as many bytes were allocated.
+        unsafe { memory.as_mut_ptr().write_bytes(0, bytes) };
+        Ok(memory)
+    }
+
     pub(super) fn as_mut_ptr(&mut self) -> *mut u8 {
         self.memory.as_ptr()
     }

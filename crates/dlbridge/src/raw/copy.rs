@@ -7,6 +7,7 @@ use super::aligned::AlignedBytes;
 use super::block::Managed;
 use super::parts::{Access, RawParts};
 use super::strided::copy_strided;
+use super::subbyte;
 use super::tensor_ref::TensorRef;
 use super::tensor_ref_mut::TensorRefMut;
 use super::view::TensorView;
@@ -19,7 +20,7 @@ pub(crate) fn to_copy(source: &TensorRef<'_>) -> Result<Managed> {
     let (shape, strides, dtype) = (source.shape(), source.strides(), source.dtype());
     let packed = source.is_subbyte_packed();
     if packed && !layout::is_c_contiguous(shape, strides) {
-        return Err(Error::NotContiguous);
+        return subbyte::to_copy(source, false);
     }
     let bytes = layout::byte_count(source.len(), dtype, !packed);
     let bytes = usize::try_from(bytes).map_err(|_| Error::TooLarge)?;

@@ -5,8 +5,9 @@ use crate::{DataType, DataTypeCode};
 /// A Rust type with the layout of a DLPack dtype.
 ///
 /// Implemented for the integers, the floats and `bool`, for `f16` and `bf16` of half (feature
-/// `half`), and for complex numbers of num-complex (feature `num-complex`). `char` is none: DLPack has
-/// no dtype for it.
+/// `half`), for complex numbers of num-complex (feature `num-complex`), and for the floats of eight, six
+/// and four bits of microfloat (feature `microfloat`), which take a byte each. `char` is none: DLPack
+/// has no dtype for it.
 ///
 /// # Safety
 /// - The size of the type is `DTYPE.itemsize()`, it has no padding and no interior mutability, and
@@ -95,6 +96,22 @@ elements! {
 #[cfg(all(feature = "half", feature = "num-complex"))]
 elements! {
     num_complex::Complex<half::f16> = DataType::new(DataTypeCode::COMPLEX, 32, 1);
+}
+
+// Bytes of any value: where the format has fewer than eight bits, the higher ones mean nothing.
+#[cfg(feature = "microfloat")]
+elements! {
+    microfloat::f8e3m4 = DataType::FLOAT8_E3M4;
+    microfloat::f8e4m3 = DataType::FLOAT8_E4M3;
+    microfloat::f8e4m3b11fnuz = DataType::FLOAT8_E4M3B11FNUZ;
+    microfloat::f8e4m3fn = DataType::FLOAT8_E4M3FN;
+    microfloat::f8e4m3fnuz = DataType::FLOAT8_E4M3FNUZ;
+    microfloat::f8e5m2 = DataType::FLOAT8_E5M2;
+    microfloat::f8e5m2fnuz = DataType::FLOAT8_E5M2FNUZ;
+    microfloat::f8e8m0fnu = DataType::FLOAT8_E8M0FNU;
+    microfloat::f6e2m3fn = DataType::FLOAT6_E2M3FN;
+    microfloat::f6e3m2fn = DataType::FLOAT6_E3M2FN;
+    microfloat::f4e2m1fn = DataType::FLOAT4_E2M1FN;
 }
 
 // SAFETY: one byte without padding; the check admits the two valid patterns alone.

@@ -12,8 +12,9 @@ use dlbridge_sys::{
 };
 
 use super::block::{Managed, no_unwind};
-use super::parts::Access;
-use crate::{DataType, Error, Result, Tensor};
+use super::owner::within;
+use super::parts::{Access, RawParts};
+use crate::{DataType, Error, MAX_NDIM, Result, Tensor, TensorRef};
 
 /// A block that holds the tensor through a shared handle. Shape and strides stay where they are, in
 /// the block of the tensor that owns the memory, which the handle keeps alive (Dims).
@@ -50,6 +51,28 @@ pub(crate) fn share(tensor: Arc<Tensor>) -> Managed {
     let mut managed = lend(tensor);
     managed.set_read_only();
     managed
+}
+
+/// A tensor of another dtype over some bytes of a first, adjacent in C order, read-only.
+pub(crate) fn share_bytes(
+    tensor: &Arc<Tensor>,
+    dtype: DataType,
+    shape: &[usize],
+    byte_offset: usize,
+) -> Result<Managed> {
+    if shape.len() > MAX_NDIM {
+        return Err(Error::InvalidNdim { ndim: shape.len() as i64 });
+    }
+    let len = TensorRef::from(&**tensor).as_bytes()?.len();
+    // The tensor's own pointer: one out of a reference would not survive a write by the producer.
+    let bytes = ptr::slice_from_raw_parts_mut(tensor.data().cast::<u8>(), len);
+    let mut managed = Managed::new(Arc::clone(tensor), shape.len());
+    let elements = managed.set_dims(shape, None::<&[i64]>)?;
+    let data = within(bytes, dtype, elements, byte_offset)?;
+    let parts = RawParts { access: Access::ReadOnly, ..RawParts::new(data.cast(), dtype) };
+    // SAFETY: Data and Calm of the tensor, which is the owner; the elements are within its bytes.
+    unsafe { managed.describe(&parts, elements) }?;
+    Ok(managed)
 }
 
 /// What a legacy managed tensor keeps alive.

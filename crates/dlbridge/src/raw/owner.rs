@@ -11,7 +11,7 @@ use super::block::Managed;
 use super::element::{Element, assert_layout};
 use super::parts::{Access, RawParts};
 use crate::layout::{self, MAX_NDIM};
-use crate::{Error, Result};
+use crate::{DataType, Error, Result};
 
 /// What a container holds: elements, or arrays of such.
 ///
@@ -247,6 +247,44 @@ pub(crate) fn from_owner<O: Owner>(
     unsafe { managed.describe(&parts, elements) }?;
     managed.set_check(<O::Item as Items>::Element::CHECK);
     Ok(managed)
+}
+
+/// Makes a tensor of bytes that mean elements of a dtype, adjacent in C order from an offset on.
+pub(crate) fn from_bytes<O: Owner<Item = u8>>(
+    owner: O,
+    dtype: DataType,
+    shape: &[usize],
+    byte_offset: usize,
+) -> Result<Managed> {
+    if shape.len() > MAX_NDIM {
+        return Err(Error::InvalidNdim { ndim: shape.len() as i64 });
+    }
+    let mut managed = Managed::new(owner, shape.len());
+    let elements = managed.set_dims(shape, None::<&[i64]>)?;
+    // SAFETY: as in `from_owner`.
+    let bytes = unsafe { managed.owner_mut::<O>() }.items();
+    let data = within(bytes, dtype, elements, byte_offset)?;
+    let parts = RawParts { access: O::ACCESS, ..RawParts::new(data.cast(), dtype) };
+    // SAFETY: `Owner` promises Data, Calm, Exclusive and Send for its bytes, and the elements are
+    // within them.
+    unsafe { managed.describe(&parts, elements) }?;
+    Ok(managed)
+}
+
+/// The address at an offset into bytes, if so many elements fit behind it.
+pub(super) fn within(
+    bytes: *mut [u8],
+    dtype: DataType,
+    elements: usize,
+    byte_offset: usize,
+) -> Result<*mut u8> {
+    dtype.check()?;
+    let needed = layout::byte_count(elements, dtype, false);
+    let available = bytes.len().saturating_sub(byte_offset);
+    if byte_offset > bytes.len() || needed > available as u128 {
+        return Err(Error::ByteCount { needed, available });
+    }
+    Ok(bytes.cast::<u8>().wrapping_add(byte_offset))
 }
 
 /// Makes a tensor over memory that any owner keeps alive.

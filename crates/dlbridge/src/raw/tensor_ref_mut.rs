@@ -102,6 +102,11 @@ impl<'a> TensorRefMut<'a> {
         &self.tensor
     }
 
+    /// The shared tensor within, for a view that stands for this one.
+    pub(super) fn into_shared(self) -> TensorRef<'a> {
+        self.tensor
+    }
+
     /// The same tensor, for reading and writing, for a shorter time.
     ///
     /// ```

@@ -10,6 +10,7 @@ mod from;
 use core::ffi::c_void;
 use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
+use core::slice;
 
 use dlbridge_sys::DLTensor;
 
@@ -222,6 +223,30 @@ impl<'a> TensorRef<'a> {
         copy::to_copy(self).map(Tensor::from_managed)
     }
 
+    /// The bytes of the elements, which are adjacent in C order. Packed sub-byte elements may leave a
+    /// part of the last byte to others.
+    ///
+    /// # Errors
+    /// [`Error::NotHostAccessible`]; [`Error::NotContiguous`].
+    ///
+    /// ```
+    /// let numbers = [0x0101_u16, 0x0202];
+    /// assert_eq!(dlbridge::TensorRef::from(&numbers).as_bytes()?, [1, 1, 2, 2]);
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub fn as_bytes(&self) -> Result<&'a [u8]> {
+        self.check_host_accessible()?;
+        if !self.is_c_contiguous() {
+            return Err(Error::NotContiguous);
+        }
+        if self.is_empty() {
+            return Ok(&[]);
+        }
+        let bytes = usize::try_from(self.nbytes()).map_err(|_| Error::TooLarge)?;
+        // SAFETY: Ref: the byte extent of elements that are adjacent.
+        Ok(unsafe { slice::from_raw_parts(self.data.cast::<u8>(), bytes) })
+    }
+
     /// A copy like that of [`to_copy`](TensorRef::to_copy) with the bytes of each number reversed:
     /// of each lane, and of each half of a complex one. For data of the other byte order, which
     /// DLPack cannot express.
@@ -244,19 +269,23 @@ impl<'a> TensorRef<'a> {
         Ok(copy)
     }
 
-    pub(super) fn check_host_accessible(&self) -> Result<()> {
+    pub(in crate::raw) fn check_host_accessible(&self) -> Result<()> {
         match self.device.device_type().is_host_accessible() {
             true => Ok(()),
             false => Err(Error::NotHostAccessible { device: self.device }),
         }
     }
 
-    pub(super) fn dims(&self) -> &Dims<'a> {
+    pub(in crate::raw) fn into_dims(self) -> Dims<'a> {
+        self.dims
+    }
+
+    pub(in crate::raw) fn dims(&self) -> &Dims<'a> {
         &self.dims
     }
 
     /// Whether elements share bytes.
-    pub(super) fn is_subbyte_packed(&self) -> bool {
+    pub(in crate::raw) fn is_subbyte_packed(&self) -> bool {
         self.dtype.is_subbyte() && !self.subbyte_padded
     }
 

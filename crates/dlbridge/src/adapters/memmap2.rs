@@ -1,0 +1,49 @@
+//! memmap2 0.9: maps of files, and of no file, out as owners. [`Tensor::from_bytes`] gives them a
+//! dtype and a shape.
+//!
+//! A map is memory that the outside world can take away: when the file becomes shorter, an access to
+//! the pages it lost ends the process (`SIGBUS` on Unix), and when another process writes the file,
+//! the elements change. That neither happens while the map lives is the promise of whoever calls the
+//! unsafe constructors of memmap2; here nothing is added to it.
+
+use memmap2::{Mmap, MmapMut};
+
+use crate::{Access, Owner, Tensor};
+
+// SAFETY: the map stays where it is when its handle moves, is initialised, and is only read; that
+// nobody else writes it is the promise of who made it.
+unsafe impl Owner for Mmap {
+    type Item = u8;
+    const ACCESS: Access = Access::ReadOnly;
+
+    fn items(&mut self) -> *mut [u8] {
+        core::ptr::slice_from_raw_parts_mut(self.as_ptr().cast_mut(), self.len())
+    }
+}
+
+// SAFETY: as above; writable, and that nobody else reads or writes it is the promise of who made it,
+// because its handle gives `&mut [u8]` out.
+unsafe impl Owner for MmapMut {
+    type Item = u8;
+    const ACCESS: Access = Access::Exclusive;
+
+    fn items(&mut self) -> *mut [u8] {
+        core::ptr::slice_from_raw_parts_mut(self.as_mut_ptr(), self.len())
+    }
+}
+
+/// The shape is the number of bytes. Read-only: a consumer that writes all the same meets a page
+/// that the system does not let it write.
+impl From<Mmap> for Tensor {
+    fn from(map: Mmap) -> Self {
+        Self::from_whole(map)
+    }
+}
+
+/// The shape is the number of bytes. Exclusive: what is written goes to the file (`map_mut`), or
+/// stays in memory (`map_copy`, `map_anon`).
+impl From<MmapMut> for Tensor {
+    fn from(map: MmapMut) -> Self {
+        Self::from_whole(map)
+    }
+}

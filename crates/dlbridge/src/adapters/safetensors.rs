@@ -1,0 +1,298 @@
+//! Safetensors files: many tensors over the bytes of one, and one file of many tensors.
+//!
+//! Nothing is copied by [`load`]: each tensor is read-only and keeps the file's bytes, a vector or a
+//! map, alive. Numbers in a file are little-endian; a big-endian machine copies them.
+//!
+//! ```
+//! use dlbridge::{Tensor, safetensors};
+//!
+//! let weight = Tensor::from([[1.0_f32, 2.0], [3.0, 4.0]]);
+//! let file: Vec<u8> = safetensors::to_bytes([("weight", &weight)], &Default::default())?;
+//!
+//! let tensors = safetensors::load(file)?;
+//! assert_eq!(tensors["weight"].view::<f32>()?[[1, 0]], 3.0);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A file begins each tensor wherever the one before ends. Where that is no multiple of the size of
+//! an element, [`Tensor::view`] refuses with [`Misaligned`](crate::Error::Misaligned):
+//! [`Tensor::to_copy`] repairs it, and [`Unaligned`](crate::Unaligned) reads it as it is.
+
+use alloc::borrow::Cow;
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use std::path::Path;
+
+use safetensors::tensor::{Dtype, SafeTensorError, SafeTensors, View};
+
+use crate::{DataType, Owner, Tensor, TensorRef};
+
+/// Why a file could not be read or written.
+///
+/// ```
+/// use dlbridge::safetensors::{self, Error};
+///
+/// assert!(matches!(safetensors::load(b"no file".to_vec()), Err(Error::Format(_))));
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// The file breaks the format, or could not be written.
+    Format(SafeTensorError),
+    /// A tensor cannot be read or written.
+    Tensor {
+        /// The name of the tensor.
+        name: String,
+        /// What is wrong with it.
+        error: crate::Error,
+    },
+    /// The format has no name for the dtype of a tensor.
+    DataType {
+        /// The name of the tensor.
+        name: String,
+        /// Its dtype.
+        dtype: DataType,
+    },
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Format(error) => write!(f, "not a safetensors file, or not written: {error}"),
+            Self::Tensor { name, error } => write!(f, "tensor {name:?}: {error}"),
+            Self::DataType { name, dtype } => write!(
+                f,
+                "tensor {name:?}: safetensors has no dtype {dtype}; view or convert the elements first"
+            ),
+        }
+    }
+}
+
+impl core::error::Error for Error {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Format(error) => Some(error),
+            Self::Tensor { error, .. } => Some(error),
+            Self::DataType { .. } => None,
+        }
+    }
+}
+
+impl From<SafeTensorError> for Error {
+    fn from(error: SafeTensorError) -> Self {
+        Self::Format(error)
+    }
+}
+
+/// The text that a file says of itself: its `__metadata__`.
+pub type Metadata = BTreeMap<String, String>;
+
+const DTYPES: &[(Dtype, DataType)] = &[
+    (Dtype::BOOL, DataType::BOOL),
+    (Dtype::U8, DataType::UINT8),
+    (Dtype::U16, DataType::UINT16),
+    (Dtype::U32, DataType::UINT32),
+    (Dtype::U64, DataType::UINT64),
+    (Dtype::I8, DataType::INT8),
+    (Dtype::I16, DataType::INT16),
+    (Dtype::I32, DataType::INT32),
+    (Dtype::I64, DataType::INT64),
+    (Dtype::F16, DataType::FLOAT16),
+    (Dtype::F32, DataType::FLOAT32),
+    (Dtype::F64, DataType::FLOAT64),
+    (Dtype::BF16, DataType::BFLOAT16),
+    (Dtype::C64, DataType::COMPLEX64),
+    (Dtype::F8_E5M2, DataType::FLOAT8_E5M2),
+    (Dtype::F8_E4M3, DataType::FLOAT8_E4M3FN),
+    (Dtype::F8_E8M0, DataType::FLOAT8_E8M0FNU),
+    (Dtype::F8_E4M3FNUZ, DataType::FLOAT8_E4M3FNUZ),
+    (Dtype::F8_E5M2FNUZ, DataType::FLOAT8_E5M2FNUZ),
+    (Dtype::F6_E2M3, DataType::FLOAT6_E2M3FN),
+    (Dtype::F6_E3M2, DataType::FLOAT6_E3M2FN),
+    (Dtype::F4, DataType::FLOAT4_E2M1FN),
+];
+
+/// The tensors of a file, by name: of its bytes in a vector, or mapped into memory.
+///
+/// Shapes are those of the file, in C order; elements narrower than a byte are packed. The owner can
+/// be taken out of the last tensor, when all others are gone.
+///
+/// # Errors
+/// [`Error::Format`] if the header or its offsets are wrong; [`Error::Tensor`] for a shape that a
+/// tensor cannot have.
+///
+#[cfg_attr(
+    all(feature = "memmap2", feature = "ndarray"),
+    doc = "
+```no_run
+use std::fs::File;
+use memmap2::Mmap;
+use ndarray::ArrayView2;
+
+// SAFETY: nobody changes the file while the tensors live.
+let file = unsafe { Mmap::map(&File::open(\"model.safetensors\")?)? };
+let tensors = dlbridge::safetensors::load(file)?;
+let weight: ArrayView2<'_, f32> = tensors[\"weight\"].view()?.try_into()?;
+# Ok::<(), Box<dyn std::error::Error>>(())
+```
+"
+)]
+pub fn load<O: Owner<Item = u8>>(file: O) -> Result<BTreeMap<String, Tensor>, Error> {
+    let file = Arc::new(Tensor::from_whole(file));
+    let bytes = file_bytes(&file)?;
+    let (header, metadata) = SafeTensors::read_metadata(bytes)?;
+    let data = size_of::<u64>() + header;
+    let mut tensors = BTreeMap::new();
+    for (name, info) in metadata.tensors() {
+        let tensor = known(info.dtype)
+            .and_then(|dtype| file.share_bytes(dtype, &info.shape, data + info.data_offsets.0))
+            .and_then(native);
+        match tensor {
+            Ok(tensor) => tensors.insert(name, tensor),
+            Err(error) => return Err(Error::Tensor { name, error }),
+        };
+    }
+    Ok(tensors)
+}
+
+/// The text that a file says of itself; nothing if it says nothing.
+///
+/// # Errors
+/// [`Error::Format`] if the header is wrong.
+///
+/// ```
+/// use dlbridge::{Tensor, safetensors::{self, Metadata}};
+///
+/// let about = Metadata::from([("license".into(), "MIT".into())]);
+/// let file = safetensors::to_bytes([("x", &Tensor::from(vec![1.0_f32]))], &about)?;
+/// assert_eq!(safetensors::load_metadata(&file)?, about);
+/// # Ok::<(), safetensors::Error>(())
+/// ```
+pub fn load_metadata(file: &[u8]) -> Result<Metadata, Error> {
+    let (_, metadata) = SafeTensors::read_metadata(file)?;
+    Ok(metadata.metadata().clone().unwrap_or_default().into_iter().collect())
+}
+
+/// The bytes of a file of tensors. Those that are not adjacent in C order are copied first.
+///
+/// # Errors
+/// [`Error::DataType`] for a dtype the format does not have; [`Error::Tensor`] for data that the CPU
+/// cannot read; [`Error::Format`].
+///
+/// ```
+/// use dlbridge::{Tensor, safetensors};
+///
+/// let (a, b) = (Tensor::from(vec![1.0_f64]), Tensor::from([[true, false]]));
+/// let file = safetensors::to_bytes([("a", &a), ("b", &b)], &Default::default())?;
+/// assert_eq!(safetensors::load(file)?.len(), 2);
+/// # Ok::<(), safetensors::Error>(())
+/// ```
+pub fn to_bytes<'t, N: AsRef<str>>(
+    tensors: impl IntoIterator<Item = (N, &'t Tensor)>,
+    metadata: &Metadata,
+) -> Result<Vec<u8>, Error> {
+    let metadata = (!metadata.is_empty()).then(|| metadata.clone().into_iter().collect());
+    Ok(safetensors::serialize(written(tensors)?, metadata)?)
+}
+
+/// Writes a file of tensors. Those that are not adjacent in C order are copied first. The file
+/// appears when it is complete.
+///
+/// # Errors
+/// Those of [`to_bytes`]; [`Error::Format`] if the file cannot be written.
+///
+/// ```
+/// use dlbridge::{Tensor, safetensors};
+///
+/// let path = std::env::temp_dir().join(format!("dlbridge-{}.safetensors", std::process::id()));
+/// safetensors::save([("x", &Tensor::from(vec![1.0_f32]))], &Default::default(), &path)?;
+/// assert_eq!(safetensors::load(std::fs::read(&path)?)?["x"].shape(), [1]);
+/// # std::fs::remove_file(path)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn save<'t, N: AsRef<str>>(
+    tensors: impl IntoIterator<Item = (N, &'t Tensor)>,
+    metadata: &Metadata,
+    path: impl AsRef<Path>,
+) -> Result<(), Error> {
+    let metadata = (!metadata.is_empty()).then(|| metadata.clone().into_iter().collect());
+    Ok(safetensors::serialize_to_file(written(tensors)?, metadata, path.as_ref())?)
+}
+
+fn file_bytes(file: &Tensor) -> Result<&[u8], Error> {
+    let bytes = TensorRef::from(file).as_bytes();
+    bytes.map_err(|error| Error::Tensor { name: String::new(), error })
+}
+
+fn known(dtype: Dtype) -> crate::Result<DataType> {
+    let known = DTYPES.iter().find(|(theirs, _)| *theirs == dtype);
+    known.map(|&(_, ours)| ours).ok_or(crate::Error::UnknownDataTypeName)
+}
+
+/// Little-endian numbers as the machine has them.
+fn native(tensor: Tensor) -> crate::Result<Tensor> {
+    match cfg!(target_endian = "big") && !tensor.dtype().is_subbyte() {
+        true => TensorRef::from(&tensor).to_byte_swapped(),
+        false => Ok(tensor),
+    }
+}
+
+/// A tensor as the format wants it.
+struct Written<'t> {
+    dtype: Dtype,
+    shape: Vec<usize>,
+    bytes: Cow<'t, [u8]>,
+}
+
+impl View for Written<'_> {
+    fn dtype(&self) -> Dtype {
+        self.dtype
+    }
+
+    fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    fn data(&self) -> Cow<'_, [u8]> {
+        Cow::Borrowed(&self.bytes)
+    }
+
+    fn data_len(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
+fn written<'t, N: AsRef<str>>(
+    tensors: impl IntoIterator<Item = (N, &'t Tensor)>,
+) -> Result<Vec<(String, Written<'t>)>, Error> {
+    let one = |(name, tensor): (N, &'t Tensor)| {
+        let (name, dtype) = (String::from(name.as_ref()), tensor.dtype());
+        let Some(&(theirs, _)) = DTYPES.iter().find(|(_, ours)| *ours == dtype) else {
+            return Err(Error::DataType { name, dtype });
+        };
+        let shape = tensor.shape().iter().map(|&extent| extent as usize).collect();
+        match little_endian(tensor) {
+            Ok(bytes) => Ok((name, Written { dtype: theirs, shape, bytes })),
+            Err(error) => Err(Error::Tensor { name, error }),
+        }
+    };
+    tensors.into_iter().map(one).collect()
+}
+
+/// The bytes of a tensor in C order, packed, numbers little-endian.
+fn little_endian(tensor: &Tensor) -> crate::Result<Cow<'_, [u8]>> {
+    let borrowed = TensorRef::from(tensor);
+    let changed = if tensor.dtype().is_subbyte() && tensor.is_subbyte_padded() {
+        tensor.to_packed()?
+    } else if cfg!(target_endian = "big") && !tensor.dtype().is_subbyte() {
+        borrowed.to_byte_swapped()?
+    } else if !borrowed.is_c_contiguous() {
+        borrowed.to_copy()?
+    } else {
+        return borrowed.as_bytes().map(Cow::Borrowed);
+    };
+    Ok(Cow::Owned(TensorRef::from(&changed).as_bytes()?.to_vec()))
+}
