@@ -5,7 +5,7 @@ mod common;
 
 use bytes::{Bytes, BytesMut};
 use common::{Counted, Producer};
-use dlbridge::{Access, DataType, Device, DeviceType, Error, Tensor};
+use dlbridge::{Access, DataType, Device, DeviceType, Error, Tensor, Unaligned};
 
 #[test]
 fn bytes_lend_their_memory_read_only() {
@@ -84,8 +84,8 @@ fn bytes_have_any_dtype_that_fits() {
     let message = Bytes::from(vec![9, 0, 1, 0, 2, 0, 3, 0]);
     let tensor = |dtype, shape: &[usize], at| Tensor::from_bytes(message.clone(), dtype, shape, at);
     let halves = tensor(DataType::UINT16, &[3], 2).unwrap();
-    let le = |n: u16| u16::from_le(n);
-    assert!(halves.view::<u16>().unwrap().iter().copied().map(le).eq([1, 2, 3]));
+    let numbers = halves.view::<Unaligned<u16>>().unwrap();
+    assert!(numbers.iter().map(|n| u16::from_le(n.get())).eq([1, 2, 3]));
     assert_eq!(halves.access(), Access::ReadOnly);
     let too_many = Error::ByteCount { needed: 8, available: 6 };
     assert_eq!(tensor(DataType::UINT16, &[4], 2).unwrap_err(), too_many);
