@@ -6,20 +6,22 @@ use std::{env, fs};
 
 use crate::python::Venv;
 use crate::steps::{Finished, Steps};
-use crate::{Result, Workplace, pins, process, unsafe_table};
+use crate::{Result, Workplace, c_examples, pins, process, sanitizers, unsafe_table};
 
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Options {
-    /// Without Miri, and with no framework but numpy.
+    /// Without Miri, sanitizers and fuzzing, and with no framework but numpy.
     pub(crate) quick: bool,
 }
 
 /// The crates that need no Python, `dlbridge` aside.
-const RUST_ONLY: &[&str] = &["dlbridge-sys", "xtask"];
+const RUST_ONLY: &[&str] = &["dlbridge-sys", "c_consumer", "c_producer", "xtask"];
 
-/// Every other member of the workspace uses PyO3.
-const WITH_PYO3: &[&str] =
-    &["--workspace", "--exclude", "dlbridge", "--exclude", "dlbridge-sys", "--exclude", "xtask"];
+/// Cargo's words for every other member of the workspace: those that use PyO3.
+fn with_pyo3() -> impl Iterator<Item = &'static str> {
+    let others = RUST_ONLY.iter().chain(&["dlbridge"]);
+    ["--workspace"].into_iter().chain(others.flat_map(|package| ["--exclude", package]))
+}
 
 /// A target that has `core` and `alloc` but no `std`: what links `std` unseen does not build for it.
 const BARE_TARGET: &str = "x86_64-unknown-none";
@@ -34,7 +36,7 @@ pub(crate) fn run(workplace: &Workplace, options: &Options) -> bool {
     }
     if options.quick {
         let left_out: Vec<_> = pins::FRAMEWORKS.iter().map(|f| f.name).collect();
-        println!("\nLeft out by --quick: Miri, {}", left_out.join(", "));
+        println!("\nLeft out by --quick: Miri, sanitizers, fuzzing, {}", left_out.join(", "));
     }
     steps.summary()
 }
@@ -49,8 +51,11 @@ fn all(steps: &mut Steps, workplace: &Workplace, options: &Options) -> Option<()
     steps.try_run("the oldest Rust", || oldest_rust(workplace, &venv));
     steps.run("no_std", || without_std(workplace));
     rust_tests(steps, workplace, &venv);
+    if let Some(include) = steps.run("dlpack.h", || venv.dlpack_include()) {
+        c_examples::run(steps, workplace, &examples(workplace, "main.c"), &include);
+    }
     if !options.quick {
-        steps.try_run("Miri", || miri(workplace));
+        sanitizers::run(steps, workplace);
     }
 
     steps.run("Python requirements", || venv.install(&requirements(options)))?;
@@ -105,7 +110,7 @@ fn features(manifest: &Path) -> Vec<String> {
 fn lint_and_document_with_python(steps: &mut Steps, venv: &Venv<'_>) {
     steps.run("clippy: the crates that use PyO3", || {
         let mut clippy = venv.cargo(&["clippy", "--all-targets", "--all-features"]);
-        process::run(clippy.args(WITH_PYO3).args(["--", "-D", "warnings"]))
+        process::run(clippy.args(with_pyo3()).args(["--", "-D", "warnings"]))
     });
     steps.run("documentation", || {
         let mut doc = venv.cargo(&["doc", "--no-deps", "--workspace", "--all-features"]);
@@ -179,31 +184,12 @@ fn rust_tests(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) {
     });
     // Their libraries have no Rust tests: there is no interpreter in a Rust test binary.
     steps.run("Rust tests: programs beside the extensions", || {
-        process::run(venv.cargo(&["test", "--bins"]).args(WITH_PYO3))
+        process::run(venv.cargo(&["test", "--bins"]).args(with_pyo3()))
     });
 }
 
-/// The core and its CPU adapters under Miri.
-fn miri(workplace: &Workplace) -> Result<Finished> {
-    let has_miri = || process::succeeds(&mut workplace.cargo(&["+nightly", "miri", "--version"]));
-    let add = ["component", "add", "--toolchain", "nightly", "miri", "rust-src"];
-    if !has_miri() && in_ci() {
-        process::run(workplace.command("rustup").args(add))?;
-    } else if !has_miri() {
-        return Ok(Finished::Notice(format!(
-            "Miri is not installed, so the core was not checked for undefined behaviour; \
-             `rustup {}` adds it",
-            add.join(" ")
-        )));
-    }
-    let mut test = workplace.cargo(&["+nightly", "miri", "test", "--package", "dlbridge"]);
-    test.args(["--all-features", "--lib", "--tests"]);
-    process::run(test.env("MIRIFLAGS", "-Zmiri-strict-provenance"))?;
-    Ok(Finished::Passed)
-}
-
 /// Whether what cannot be tried is a failure.
-fn in_ci() -> bool {
+pub(crate) fn in_ci() -> bool {
     env::var("CI").is_ok_and(|ci| !matches!(ci.as_str(), "" | "0" | "false"))
 }
 
@@ -222,7 +208,7 @@ fn examples(workplace: &Workplace, having: &str) -> Vec<String> {
 }
 
 /// What a directory holds, in a fixed order; nothing if there is no such directory.
-fn names(directory: &Path) -> Vec<String> {
+pub(crate) fn names(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).into_iter().flatten();
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let mut names: Vec<_> = names.collect();
