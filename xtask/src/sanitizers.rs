@@ -147,7 +147,7 @@ fn fuzz(workplace: &Workplace, target: &str) -> Result<()> {
     let found = workplace.target.join("fuzz-found").join(target);
     std::fs::create_dir_all(&found).map_err(|e| format!("{}: {e}", found.display()))?;
     let mut fuzz = workplace.command(tool);
-    fuzz.args(["+nightly", "run", target]).arg(&found);
+    fuzz.env("RUSTUP_TOOLCHAIN", "nightly").args(["run", target]).arg(&found);
     fuzz.arg(workplace.root.join("fuzz/corpus").join(target));
     fuzz.args(["--", &format!("-max_total_time={FUZZ_SECONDS}")]);
     process::run(fuzz.env("CARGO_TARGET_DIR", workplace.target.join("fuzz")))
