@@ -95,7 +95,7 @@ fn step<'a>(
             let range: Range<usize> = start..end;
             let found = part.slice(axis, range);
             if axis < ndim && start <= end && end <= extent {
-                next.offset += start as i128 * next.axes[axis].1;
+                next.offset += (start as i128).saturating_mul(next.axes[axis].1);
                 next.axes[axis].0 = (end - start) as i128;
             } else {
                 assert!(matches!(
@@ -115,8 +115,8 @@ fn step<'a>(
         }
         2 => {
             if let Some(axis) = next.axes.get_mut(axis) {
-                next.offset += (axis.0 - 1).max(0) * axis.1;
-                axis.1 = -axis.1;
+                next.offset += (axis.0 - 1).max(0).saturating_mul(axis.1);
+                axis.1 = axis.1.saturating_neg();
             }
             part.flip(axis)
         }
@@ -124,7 +124,7 @@ fn step<'a>(
             let index = if u.ratio(1, 20)? { u.arbitrary()? } else { u.int_in_range(0..=extent)? };
             let found = part.index_axis(axis, index);
             if axis < ndim && index < extent {
-                next.offset += index as i128 * next.axes.remove(axis).1;
+                next.offset += (index as i128).saturating_mul(next.axes.remove(axis).1);
             } else {
                 assert!(matches!(
                     found,
@@ -150,7 +150,7 @@ fn step<'a>(
                 let (outer, inner) = (next.axes[axis], next.axes.remove(axis + 1));
                 next.axes[axis] = (outer.0 * inner.0, if inner.0 == 1 { outer.1 } else { inner.1 });
                 shape[axis] = shape[axis].wrapping_mul(shape.remove(axis + 1));
-                let even = outer.0 <= 1 || inner.0 <= 1 || outer.1 == inner.1 * inner.0;
+                let even = outer.0 <= 1 || inner.0 <= 1 || outer.1 == inner.1.saturating_mul(inner.0);
                 let found = part.reshape(&shape);
                 let empty = next.axes.iter().any(|axis| axis.0 == 0);
                 assert_eq!(found.is_ok(), even || empty, "{part:?} {shape:?}");
