@@ -97,6 +97,8 @@ mod dtype;
 mod error;
 mod export;
 mod layout;
+#[cfg(doctest)]
+mod must_not_compile;
 mod part;
 mod raw;
 mod subbyte;

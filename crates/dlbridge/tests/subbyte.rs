@@ -121,7 +121,7 @@ fn packed_bytes_are_those_of_the_specification() {
     assert_eq!(bytes(&tensor.to_unpacked().unwrap().to_packed().unwrap()), [0x21, 0x43, 0x05]);
     // Four elements of six bits fill three bytes.
     let six = Tensor::from_bytes(
-        vec![0b10_000001, 0b0011_0000, 0b000100_00],
+        vec![0b1000_0001, 0b0011_0000, 0b0001_0000],
         "float6_e2m3fn".parse().unwrap(),
         [4],
         0,

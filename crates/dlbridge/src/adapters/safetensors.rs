@@ -142,7 +142,7 @@ let weight: ArrayView2<'_, f32> = tensors[\"weight\"].view()?.try_into()?;
 )]
 pub fn load<O: Owner<Item = u8>>(file: O) -> Result<BTreeMap<String, Tensor>, Error> {
     let file = Arc::new(Tensor::from_whole(file));
-    let bytes = file_bytes(&file)?;
+    let bytes = TensorRef::from(&*file).as_bytes().expect("bytes of an owner are adjacent");
     let (header, metadata) = SafeTensors::read_metadata(bytes)?;
     let data = size_of::<u64>() + header;
     let mut tensors = BTreeMap::new();
@@ -222,11 +222,6 @@ pub fn save<'t, N: AsRef<str>>(
     Ok(safetensors::serialize_to_file(written(tensors)?, metadata, path.as_ref())?)
 }
 
-fn file_bytes(file: &Tensor) -> Result<&[u8], Error> {
-    let bytes = TensorRef::from(file).as_bytes();
-    bytes.map_err(|error| Error::Tensor { name: String::new(), error })
-}
-
 fn known(dtype: Dtype) -> crate::Result<DataType> {
     let known = DTYPES.iter().find(|(theirs, _)| *theirs == dtype);
     known.map(|&(_, ours)| ours).ok_or(crate::Error::UnknownDataTypeName)
@@ -240,11 +235,19 @@ fn native(tensor: Tensor) -> crate::Result<Tensor> {
     }
 }
 
-/// A tensor as the format wants it.
+/// A tensor as the format wants it: host memory, C order, packed, little-endian.
 struct Written<'t> {
     dtype: Dtype,
     shape: Vec<usize>,
-    bytes: Cow<'t, [u8]>,
+    tensor: &'t Tensor,
+    /// A copy that is so, where the tensor itself is not.
+    copy: Option<Tensor>,
+}
+
+impl Written<'_> {
+    fn bytes(&self) -> crate::Result<&[u8]> {
+        TensorRef::from(self.copy.as_ref().unwrap_or(self.tensor)).as_bytes()
+    }
 }
 
 impl View for Written<'_> {
@@ -257,11 +260,11 @@ impl View for Written<'_> {
     }
 
     fn data(&self) -> Cow<'_, [u8]> {
-        Cow::Borrowed(&self.bytes)
+        Cow::Borrowed(self.bytes().expect("checked when this was made"))
     }
 
     fn data_len(&self) -> usize {
-        self.bytes.len()
+        self.data().len()
     }
 }
 
@@ -274,25 +277,28 @@ fn written<'t, N: AsRef<str>>(
             return Err(Error::DataType { name, dtype });
         };
         let shape = tensor.shape().iter().map(|&extent| extent as usize).collect();
-        match little_endian(tensor) {
-            Ok(bytes) => Ok((name, Written { dtype: theirs, shape, bytes })),
+        let written = as_written(tensor).and_then(|copy| {
+            let written = Written { dtype: theirs, shape, tensor, copy };
+            written.bytes()?;
+            Ok(written)
+        });
+        match written {
+            Ok(written) => Ok((name, written)),
             Err(error) => Err(Error::Tensor { name, error }),
         }
     };
     tensors.into_iter().map(one).collect()
 }
 
-/// The bytes of a tensor in C order, packed, numbers little-endian.
-fn little_endian(tensor: &Tensor) -> crate::Result<Cow<'_, [u8]>> {
-    let borrowed = TensorRef::from(tensor);
-    let changed = if tensor.dtype().is_subbyte() && tensor.is_subbyte_padded() {
-        tensor.to_packed()?
+/// A copy of a tensor that is not yet as the format wants it.
+fn as_written(tensor: &Tensor) -> crate::Result<Option<Tensor>> {
+    if tensor.dtype().is_subbyte() && tensor.is_subbyte_padded() {
+        tensor.to_packed().map(Some)
     } else if cfg!(target_endian = "big") && !tensor.dtype().is_subbyte() {
-        borrowed.to_byte_swapped()?
-    } else if !borrowed.is_c_contiguous() {
-        borrowed.to_copy()?
+        TensorRef::from(tensor).to_byte_swapped().map(Some)
+    } else if !tensor.is_c_contiguous() {
+        tensor.to_copy().map(Some)
     } else {
-        return borrowed.as_bytes().map(Cow::Borrowed);
-    };
-    Ok(Cow::Owned(TensorRef::from(&changed).as_bytes()?.to_vec()))
+        Ok(None)
+    }
 }

@@ -1,0 +1,238 @@
+//! Safetensors files in and out, against the crate of that name.
+#![cfg(feature = "safetensors")]
+
+mod common;
+
+use std::collections::BTreeMap;
+
+use common::{Counted, Producer};
+use dlbridge::safetensors::{Error, Metadata, load, load_metadata, save, to_bytes};
+use dlbridge::{Access, DataType, Tensor, TensorRef, Unaligned};
+use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+
+/// Every dtype of the format, as it names itself, with ours.
+const DTYPES: &[(Dtype, &str)] = &[
+    (Dtype::BOOL, "bool"),
+    (Dtype::F4, "float4_e2m1fn"),
+    (Dtype::F6_E2M3, "float6_e2m3fn"),
+    (Dtype::F6_E3M2, "float6_e3m2fn"),
+    (Dtype::U8, "uint8"),
+    (Dtype::I8, "int8"),
+    (Dtype::F8_E5M2, "float8_e5m2"),
+    (Dtype::F8_E4M3, "float8_e4m3fn"),
+    (Dtype::F8_E8M0, "float8_e8m0fnu"),
+    (Dtype::F8_E4M3FNUZ, "float8_e4m3fnuz"),
+    (Dtype::F8_E5M2FNUZ, "float8_e5m2fnuz"),
+    (Dtype::I16, "int16"),
+    (Dtype::U16, "uint16"),
+    (Dtype::F16, "float16"),
+    (Dtype::BF16, "bfloat16"),
+    (Dtype::I32, "int32"),
+    (Dtype::U32, "uint32"),
+    (Dtype::F32, "float32"),
+    (Dtype::C64, "complex64"),
+    (Dtype::F64, "float64"),
+    (Dtype::I64, "int64"),
+    (Dtype::U64, "uint64"),
+];
+
+fn none() -> Metadata {
+    Metadata::new()
+}
+
+fn bytes(tensor: &Tensor) -> &[u8] {
+    TensorRef::from(tensor).as_bytes().unwrap()
+}
+
+#[test]
+fn files_of_the_format_are_tensors_over_their_bytes() {
+    let data: Vec<u8> = (0..64).map(|n| n % 2).collect();
+    let tensors = DTYPES.iter().map(|&(dtype, name)| {
+        let len = 8 * dtype.bitsize() / 8;
+        (name, TensorView::new(dtype, vec![2, 4], &data[..len]).unwrap())
+    });
+    let file = safetensors::serialize(tensors, None).unwrap();
+    let memory = file.as_ptr().addr()..file.as_ptr().addr() + file.len();
+    let tensors = load(file).unwrap();
+    assert_eq!(tensors.len(), DTYPES.len());
+    for (name, tensor) in &tensors {
+        assert_eq!(tensor.dtype(), name.parse::<DataType>().unwrap());
+        assert_eq!((tensor.shape(), tensor.strides()), (&[2, 4][..], &[4, 1][..]));
+        assert_eq!(tensor.access(), Access::ReadOnly);
+        if cfg!(target_endian = "little") {
+            assert!(memory.contains(&tensor.data().addr()), "{name} was copied");
+        }
+        if cfg!(target_endian = "little") || tensor.dtype().itemsize() == 1 {
+            assert_eq!(bytes(tensor), &data[..tensor.nbytes() as usize], "{name}");
+        }
+    }
+}
+
+#[test]
+fn numbers_are_little_endian_in_the_file() {
+    let data: Vec<u8> = [1.5_f32, -2.0].iter().flat_map(|n| n.to_le_bytes()).collect();
+    let view = TensorView::new(Dtype::F32, vec![2], &data).unwrap();
+    let file = safetensors::serialize([("x", view)], None).unwrap();
+    let tensors = load(file).unwrap();
+    let numbers = tensors["x"].view::<Unaligned<f32>>().unwrap();
+    assert!(numbers.iter().map(|x| x.get()).eq([1.5, -2.0]));
+    let again = to_bytes([("x", &tensors["x"])], &none()).unwrap();
+    assert_eq!(SafeTensors::deserialize(&again).unwrap().tensor("x").unwrap().data(), data);
+}
+
+#[test]
+fn every_dtype_is_written_as_the_format_names_it() {
+    for &(dtype, name) in DTYPES {
+        let ours: DataType = name.parse().unwrap();
+        let owner: Vec<u8> = (0..ours.element_bits() as u8).map(|n| n % 2).collect();
+        let tensor = Tensor::from_bytes(owner, ours, [4, 2], 0).unwrap();
+        let file = to_bytes([(name, &tensor)], &none()).unwrap();
+        let read = SafeTensors::deserialize(&file).unwrap();
+        let view = read.tensor(name).unwrap();
+        assert_eq!((view.dtype(), view.shape()), (dtype, &[4, 2][..]));
+        let back = load(file.clone()).unwrap();
+        assert_eq!(bytes(&back[name]), bytes(&tensor), "{name}");
+    }
+}
+
+#[test]
+fn what_is_strided_or_padded_is_written_in_order_and_packed() {
+    let columns = Tensor::from([[1_u8, 2], [3, 4]]).transpose();
+    let padded = Tensor::from_bytes(vec![0x21, 0x43], DataType::FLOAT4_E2M1FN, [4], 0).unwrap();
+    let padded = padded.to_unpacked().unwrap();
+    let file = to_bytes([("columns", &columns), ("padded", &padded)], &none()).unwrap();
+    let tensors = load(file).unwrap();
+    assert_eq!(bytes(&tensors["columns"]), [1, 3, 2, 4]);
+    assert_eq!(bytes(&tensors["padded"]), [0x21, 0x43]);
+}
+
+#[test]
+fn what_cannot_be_written_is_refused_by_name() {
+    let refused = |tensor: &Tensor| to_bytes([("t", tensor)], &none()).unwrap_err().to_string();
+    assert_eq!(
+        refused(&Tensor::from(vec![0_i128])),
+        "tensor \"t\": safetensors has no dtype int128; view or convert the elements first"
+    );
+    let cuda = Producer::new(vec![0_u8], &[1]).device(2, 0).import().unwrap();
+    assert_eq!(
+        refused(&cuda),
+        "tensor \"t\": the data is on cuda:0, where the CPU cannot read it; copy it to the CPU first"
+    );
+}
+
+#[test]
+fn the_owner_lives_as_long_as_the_last_tensor_and_comes_back_out_of_it() {
+    let tensor = Tensor::from(vec![1_u8, 2]);
+    let file = to_bytes([("a", &tensor), ("b", &tensor)], &none()).unwrap();
+    let (owner, dropped) = Counted::new(file.clone());
+    let mut tensors = load(owner).unwrap();
+    let a = tensors.remove("a").unwrap();
+    drop(tensors);
+    assert_eq!((bytes(&a), dropped.get()), (&[1, 2][..], 0));
+    let owner = a.try_into_owner::<Counted<Vec<u8>>>().unwrap();
+    assert_eq!((&owner.owner, dropped.get()), (&file, 0));
+    drop(owner);
+    let (owner, dropped) = Counted::new(file[1..].to_vec());
+    assert!(load(owner).is_err());
+    assert_eq!(dropped.get(), 1);
+}
+
+#[test]
+fn the_text_of_a_file_is_kept() {
+    let text = Metadata::from([("format".into(), "pt".into()), ("by".into(), "us".into())]);
+    let tensor = Tensor::from(vec![1_u8]);
+    let file = to_bytes([("x", &tensor)], &text).unwrap();
+    assert_eq!(load_metadata(&file).unwrap(), text);
+    assert_eq!(load(file).unwrap().len(), 1);
+    let silent = to_bytes([("x", &tensor)], &none()).unwrap();
+    assert_eq!(load_metadata(&silent).unwrap(), none());
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "Miri has no files to rename")]
+fn a_saved_file_is_the_bytes() {
+    let path = std::env::temp_dir().join(format!("dlbridge-{}-saved", std::process::id()));
+    let tensor = Tensor::from([[1.0_f32, 2.0], [3.0, 4.0]]);
+    save([("x", &tensor)], &none(), &path).unwrap();
+    let saved = std::fs::read(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(saved, to_bytes([("x", &tensor)], &none()).unwrap());
+    let nowhere = save([("x", &tensor)], &none(), path.join("no/such/directory"));
+    assert!(matches!(nowhere.unwrap_err(), Error::Format(_)));
+}
+
+#[test]
+fn an_empty_file_and_empty_tensors_are_files_too() {
+    let no_tensors: [(&str, &Tensor); 0] = [];
+    assert!(load(to_bytes(no_tensors, &none()).unwrap()).unwrap().is_empty());
+    let (empty, scalar) =
+        (Tensor::from(Vec::<f32>::new()), Tensor::from_parts(vec![7_u8], []).unwrap());
+    let tensors =
+        load(to_bytes([("empty", &empty), ("scalar", &scalar)], &none()).unwrap()).unwrap();
+    assert_eq!(tensors["empty"].shape(), [0]);
+    assert_eq!((tensors["scalar"].ndim(), bytes(&tensors["scalar"])), (0, &[7][..]));
+}
+
+/// A file with this header and so many bytes of data.
+fn with_header(header: &str, data: usize) -> Vec<u8> {
+    let len = (header.len() as u64).to_le_bytes();
+    [&len[..], header.as_bytes(), &vec![0; data]].concat()
+}
+
+#[test]
+fn hostile_files_are_refused() {
+    let entry = |shape: &str, offsets: &str| {
+        format!(r#"{{"x":{{"dtype":"F32","shape":{shape},"data_offsets":{offsets}}}}}"#)
+    };
+    let good = with_header(&entry("[2]", "[0,8]"), 8);
+    assert_eq!(load(good.clone()).unwrap()["x"].shape(), [2]);
+    for len in 0..good.len() {
+        assert!(load(good[..len].to_vec()).is_err(), "cut at {len}");
+    }
+    for lie in [0, 1, 7, u64::MAX, u64::MAX - 7, 1 << 32, good.len() as u64] {
+        let mut file = good.clone();
+        file[..8].copy_from_slice(&lie.to_le_bytes());
+        assert!(load(file).is_err(), "a header of {lie} bytes");
+    }
+    let headers = [
+        entry("[2]", "[0,7]"),
+        entry("[2]", "[8,0]"),
+        entry("[2]", "[4,12]"),
+        entry("[2]", "[0,18446744073709551615]"),
+        entry("[3]", "[0,8]"),
+        entry("[-1]", "[0,8]"),
+        entry("[18446744073709551615,2]", "[0,8]"),
+        entry("[4611686018427387904,4,2]", "[0,8]"),
+        r#"{"x":{"dtype":"F31","shape":[2],"data_offsets":[0,8]}}"#.into(),
+        r#"{"x":{"dtype":"F32","shape":[2]}}"#.into(),
+        r#"["x"]"#.into(),
+        "{".into(),
+    ];
+    for header in headers {
+        let refused = load(with_header(&header, 8));
+        assert!(matches!(refused, Err(Error::Format(_))), "{header}: {refused:?}");
+    }
+    let overlapping = concat!(
+        r#"{"x":{"dtype":"U8","shape":[8],"data_offsets":[0,8]},"#,
+        r#""y":{"dtype":"U8","shape":[8],"data_offsets":[0,8]}}"#
+    );
+    assert!(load(with_header(overlapping, 8)).is_err());
+    // More dimensions than a tensor has.
+    let deep = format!("[{}1]", "1,".repeat(2000));
+    let refused = load(with_header(&entry(&deep, "[0,4]"), 4)).unwrap_err();
+    assert_eq!(refused.to_string(), "tensor \"x\": ndim is 2001; it must be 0 to 1024");
+}
+
+#[test]
+fn thousands_of_tensors_share_one_file() {
+    let count = if cfg!(miri) { 20 } else { 5000 };
+    let tensor = Tensor::from(vec![1_u8, 2, 3]);
+    let names: Vec<String> = (0..count).map(|n| format!("layer.{n}.weight")).collect();
+    let file = to_bytes(names.iter().map(|name| (name, &tensor)), &none()).unwrap();
+    let (owner, dropped) = Counted::new(file);
+    let tensors: BTreeMap<String, Tensor> = load(owner).unwrap();
+    assert_eq!(tensors.len(), count);
+    assert!(tensors.values().all(|tensor| bytes(tensor) == [1, 2, 3]));
+    drop(tensors);
+    assert_eq!(dropped.get(), 1);
+}
