@@ -7,12 +7,16 @@
 //! | `python` | the virtual environment, what is installed in it, the project's wheels |
 //! | `pins` | the version of everything that is installed |
 //! | `process` | running commands |
+//! | `c_examples` | the examples that are C programs |
+//! | `sanitizers` | Miri, sanitizers, fuzzing: what needs the nightly toolchain |
 //! | `unsafe_table` | where the unsafe code is, as the documentation has it |
 
+mod c_examples;
 mod demo;
 mod pins;
 mod process;
 mod python;
+mod sanitizers;
 mod steps;
 mod test;
 mod unsafe_table;
@@ -31,12 +35,12 @@ cargo xtask demo [--with NAMES] [--out DIR]
     --out DIR     where the pictures go; `out` if not given
 
 cargo xtask test [--quick]
-    Runs everything: formatting, lints, documentation, Rust tests, Miri, and the Python tests
-    against the real frameworks.
-    --quick       leaves out Miri and all frameworks but numpy
+    Runs everything: formatting, lints, documentation, Rust tests, C examples, Miri, sanitizers,
+    fuzzing, and the Python tests against the real frameworks.
+    --quick       leaves out Miri, sanitizers, fuzzing, and all frameworks but numpy
 
-Environment: PYTHON names the Python (3.11 or later) that .venv is made with. With CI=true, Miri
-must run.";
+Environment: PYTHON names the Python (3.11 or later) that .venv is made with. With CI=true, what
+is missing for a step is installed, and a failure if it cannot be.";
 
 /// What the command line asks for.
 #[derive(Debug, PartialEq)]

@@ -30,3 +30,6 @@ pub(crate) const TEST_TOOLS: &[&str] = &["pytest==9.2.0", "mypy==2.4.1"];
 
 /// Holds `dlpack.h` 1.3. It is unpacked, not installed.
 pub(crate) const DLPACK_HEADER: &str = "apache-tvm-ffi==0.1.15.post2";
+
+/// Builds and runs the fuzz targets.
+pub(crate) const CARGO_FUZZ: &str = "cargo-fuzz@0.13.1";

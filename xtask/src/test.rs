@@ -6,22 +6,25 @@ use std::{env, fs};
 
 use crate::python::Venv;
 use crate::steps::{Finished, Steps};
-use crate::{Result, Workplace, pins, process, unsafe_table};
+use crate::{Result, Workplace, c_examples, pins, process, sanitizers, unsafe_table};
 
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Options {
-    /// Without Miri, and with no framework but numpy.
+    /// Without Miri, sanitizers and fuzzing, and with no framework but numpy.
     pub(crate) quick: bool,
 }
 
 /// The crates that need no Python, `dlbridge` aside.
-const RUST_ONLY: &[&str] = &["dlbridge-sys", "xtask"];
+const RUST_ONLY: &[&str] = &["dlbridge-sys", "c_consumer", "c_producer", "xtask"];
 
 /// The adapters that are crates of their own, since their libraries take long to build.
 const ADAPTERS: &[&str] = &["dlbridge-nalgebra", "dlbridge-faer"];
 
-/// Those whose library Miri can run.
-const ADAPTERS_UNDER_MIRI: &[&str] = &["dlbridge-nalgebra", "dlbridge-faer"];
+/// Cargo's words for every other member of the workspace: those that use PyO3.
+fn with_pyo3() -> impl Iterator<Item = &'static str> {
+    let others = RUST_ONLY.iter().chain(ADAPTERS).chain(&["dlbridge"]);
+    ["--workspace"].into_iter().chain(others.flat_map(|package| ["--exclude", package]))
+}
 
 /// A target that has `core` and `alloc` but no `std`: what links `std` unseen does not build for it.
 const BARE_TARGET: &str = "x86_64-unknown-none";
@@ -36,7 +39,7 @@ pub(crate) fn run(workplace: &Workplace, options: &Options) -> bool {
     }
     if options.quick {
         let left_out: Vec<_> = pins::FRAMEWORKS.iter().map(|f| f.name).collect();
-        println!("\nLeft out by --quick: Miri, {}", left_out.join(", "));
+        println!("\nLeft out by --quick: Miri, sanitizers, fuzzing, {}", left_out.join(", "));
     }
     steps.summary()
 }
@@ -51,8 +54,11 @@ fn all(steps: &mut Steps, workplace: &Workplace, options: &Options) -> Option<()
     steps.try_run("the oldest Rust", || oldest_rust(workplace, &venv));
     steps.run("no_std", || without_std(workplace));
     rust_tests(steps, workplace, &venv);
+    if let Some(include) = steps.run("dlpack.h", || venv.dlpack_include()) {
+        c_examples::run(steps, workplace, &examples(workplace, "main.c"), &include);
+    }
     if !options.quick {
-        steps.try_run("Miri", || miri(workplace));
+        sanitizers::run(steps, workplace);
     }
 
     steps.run("Python requirements", || venv.install(&requirements(options)))?;
@@ -90,12 +96,6 @@ fn lint(steps: &mut Steps, workplace: &Workplace) {
         clippy(&format!("dlbridge, only {feature}"), "dlbridge", &only);
     }
     clippy("dlbridge, all features", "dlbridge", &["--all-features"]);
-}
-
-/// Every member of the workspace that none of the lists above names: it uses PyO3.
-fn with_pyo3() -> Vec<&'static str> {
-    let others = RUST_ONLY.iter().chain(ADAPTERS).copied().chain(["dlbridge"]);
-    ["--workspace"].into_iter().chain(others.flat_map(|package| ["--exclude", package])).collect()
 }
 
 /// The names in the `[features]` of a manifest, `default` aside.
@@ -225,32 +225,8 @@ fn rust_tests(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) {
     }
 }
 
-/// The core and the CPU adapters under Miri.
-fn miri(workplace: &Workplace) -> Result<Finished> {
-    let has_miri = || process::succeeds(&mut workplace.cargo(&["+nightly", "miri", "--version"]));
-    let add = ["component", "add", "--toolchain", "nightly", "miri", "rust-src"];
-    if !has_miri() && in_ci() {
-        process::run(workplace.command("rustup").args(add))?;
-    } else if !has_miri() {
-        return Ok(Finished::Notice(format!(
-            "Miri is not installed, so the core was not checked for undefined behaviour; \
-             `rustup {}` adds it",
-            add.join(" ")
-        )));
-    }
-    let test = |arguments: &[&str]| {
-        let mut test = workplace.cargo(&["+nightly", "miri", "test", "--lib", "--tests"]);
-        process::run(test.args(arguments).env("MIRIFLAGS", "-Zmiri-strict-provenance"))
-    };
-    test(&["--package", "dlbridge", "--all-features"])?;
-    let adapters: Vec<_> =
-        ADAPTERS_UNDER_MIRI.iter().flat_map(|name| ["--package", name]).collect();
-    test(&adapters)?;
-    Ok(Finished::Passed)
-}
-
 /// Whether what cannot be tried is a failure.
-fn in_ci() -> bool {
+pub(crate) fn in_ci() -> bool {
     env::var("CI").is_ok_and(|ci| !matches!(ci.as_str(), "" | "0" | "false"))
 }
 
@@ -269,7 +245,7 @@ fn examples(workplace: &Workplace, having: &str) -> Vec<String> {
 }
 
 /// What a directory holds, in a fixed order; nothing if there is no such directory.
-fn names(directory: &Path) -> Vec<String> {
+pub(crate) fn names(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).into_iter().flatten();
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let mut names: Vec<_> = names.collect();
@@ -372,7 +348,7 @@ mod tests {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
         let crates = names(&root.join("crates"));
         assert!(ADAPTERS.iter().all(|name| crates.iter().any(|c| c == name)), "{crates:?}");
-        let excluded = with_pyo3();
+        let excluded: Vec<_> = with_pyo3().collect();
         for name in &crates {
             let manifest = root.join("crates").join(name).join("Cargo.toml");
             let manifest = fs::read_to_string(manifest).unwrap();

@@ -94,6 +94,17 @@ fn four_floats_may_be_lent_as_eight_billion() {
 }
 
 #[test]
+fn one_boolean_may_be_lent_as_any_number_and_is_looked_at_once() {
+    let lent = |value: u8| {
+        let bool = Producer::new(vec![value], &[i64::MAX >> 1, 1]).strides(&[0, 5]);
+        bool.with(|p| p.tensor.dtype = DataType::BOOL.into()).import().unwrap()
+    };
+    assert!(lent(1).view::<bool>().unwrap()[[1 << 40, 0]]);
+    let refused = Error::InvalidElement { dtype: DataType::BOOL };
+    assert_eq!(lent(2).view::<bool>().unwrap_err(), refused);
+}
+
+#[test]
 fn dims_may_stand_at_any_address() {
     let odd = |producer: &mut Producer, dims: &[i64]| {
         let bytes: Vec<u8> = dims.iter().flat_map(|dim| dim.to_ne_bytes()).collect();

@@ -78,6 +78,14 @@ impl<'a> Dims<'a> {
         self.shape().iter().copied().zip(self.strides().iter().copied())
     }
 
+    /// The same elements, those that are repeated along an axis once.
+    pub(crate) fn distinct(&self) -> Dims<'static> {
+        Dims::new(self.axes().map(|(extent, stride)| match stride {
+            0 => (extent.min(1), 0),
+            _ => (extent, stride),
+        }))
+    }
+
     /// The same elements in the same order with fewer axes: those of extent 1 are left out, and
     /// neighbours that together step evenly become one.
     pub(crate) fn coalesced(&self) -> Dims<'static> {

@@ -98,10 +98,11 @@ impl<'a, T: Element> TensorView<'a, T> {
         Ok(view)
     }
 
-    /// The bytes of each element, which need not be valid yet.
+    /// The bytes of each element, which need not be valid yet. What is repeated comes once: a few
+    /// bytes may be lent as any number of elements.
     fn bytes(&self) -> impl Iterator<Item = &'a [u8]> {
         let first = self.first;
-        Offsets::new(&self.dims).map(move |offset| {
+        Offsets::new(&self.dims.distinct()).map(move |offset| {
             // SAFETY: View, but for the validity of the bits, which bytes do not need; an `Element`
             // has no padding.
             unsafe { slice::from_raw_parts(first.offset(offset).cast().as_ptr(), size_of::<T>()) }

@@ -1,0 +1,44 @@
+//! Files that claim to be of the safetensors format: what is loaded lies within the file, and is
+//! loaded again from what is written of it.
+#![no_main]
+
+use dlbridge::{Tensor, TensorRef, safetensors};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| {
+    let Some((&kind, data)) = data.split_first() else { return };
+    if kind % 4 == 0 {
+        run(data.to_vec());
+    } else if let Some((&zeros, header)) = data.split_first() {
+        // A header of the length that it says, and some data.
+        let len = (header.len() as u64).to_le_bytes();
+        run([&len[..], header, &vec![1; usize::from(zeros)]].concat());
+    }
+});
+
+fn run(file: Vec<u8>) {
+    let memory = file.as_ptr_range();
+    let memory = memory.start.addr()..memory.end.addr();
+    let text = safetensors::load_metadata(&file);
+    let Ok(tensors) = safetensors::load(file) else { return };
+    let text = text.expect("the same header");
+    for tensor in tensors.values() {
+        let bytes = TensorRef::from(tensor).as_bytes().unwrap();
+        assert!(bytes.iter().all(|&byte| usize::from(byte) < 256));
+        if !bytes.is_empty() {
+            assert!(memory.contains(&bytes.as_ptr().addr()));
+            assert!(bytes.as_ptr().addr() + bytes.len() <= memory.end);
+        }
+        assert!(tensor.is_read_only());
+    }
+    let again = safetensors::to_bytes(&tensors, &text).expect("what was loaded can be written");
+    let again = safetensors::load(again).expect("what was written can be loaded");
+    assert_eq!(tensors.len(), again.len());
+    for (name, tensor) in &tensors {
+        let same = |other: &Tensor| {
+            (other.dtype(), other.shape()) == (tensor.dtype(), tensor.shape())
+                && TensorRef::from(other).as_bytes() == TensorRef::from(tensor).as_bytes()
+        };
+        assert!(same(&again[name]), "{name}");
+    }
+}

@@ -1,0 +1,165 @@
+//! The Rust tests of the core where mistakes show themselves: Miri, the sanitizers, a compiler that
+//! compares error codes, fuzzing. All of it needs the nightly toolchain.
+
+use std::process::Command;
+
+use crate::steps::{Finished, Steps};
+use crate::test::in_ci;
+use crate::{Result, Workplace, pins, process};
+
+/// The target that this machine runs natively and that has sanitizers.
+const HOST: &str = "x86_64-unknown-linux-gnu";
+
+/// A machine with the other byte order, for Miri.
+const BIG_ENDIAN: &str = "s390x-unknown-linux-gnu";
+
+/// The tests in which the byte order matters.
+const BYTE_ORDER_TESTS: &[&str] =
+    &["import", "elements", "subbyte", "unaligned", "safetensors", "views"];
+
+/// The adapters in crates of their own whose library Miri can run.
+const ADAPTERS: &[&str] = &["dlbridge-nalgebra", "dlbridge-faer"];
+
+/// How long a fuzz target looks for something new, in seconds.
+const FUZZ_SECONDS: &str = "20";
+
+pub(crate) fn run(steps: &mut Steps, workplace: &Workplace) {
+    steps.try_run("Miri", || with(workplace, &["miri", "rust-src"], miri));
+    steps.try_run("Miri, adapters", || with(workplace, &["miri", "rust-src"], miri_adapters));
+    steps.try_run("Miri, big-endian", || with(workplace, &["miri", "rust-src"], miri_big_endian));
+    steps.try_run("AddressSanitizer", || with(workplace, &[], address_sanitizer));
+    steps.try_run("ThreadSanitizer", || with(workplace, &["rust-src"], thread_sanitizer));
+    steps.try_run("what must not compile", || with(workplace, &[], compile_fail));
+    steps.try_run("minimal versions", || with(workplace, &[], minimal_versions));
+    for target in fuzz_targets(workplace) {
+        steps.try_run(&format!("fuzzing: {target}"), || {
+            with(workplace, &[], |workplace| fuzz(workplace, &target))
+        });
+    }
+}
+
+/// Runs a step if the nightly toolchain has what it needs; in CI it is made to have it.
+fn with(
+    workplace: &Workplace,
+    components: &[&str],
+    step: impl Fn(&Workplace) -> Result<()>,
+) -> Result<Finished> {
+    let installed = || {
+        let mut list = workplace.command("rustup");
+        list.args(["component", "list", "--toolchain", "nightly", "--installed"]);
+        process::answer(&mut list)
+    };
+    let missing = || {
+        let Some(installed) = installed() else { return true };
+        components.iter().any(|wanted| !installed.lines().any(|line| line.starts_with(wanted)))
+    };
+    if missing() && in_ci() {
+        let mut add = workplace.command("rustup");
+        add.args(["component", "add", "--toolchain", "nightly"]);
+        if components.is_empty() {
+            return Err("there is no nightly toolchain".into());
+        }
+        process::run(add.args(components))?;
+    } else if missing() {
+        let components = components.join(" ");
+        return Ok(Finished::Notice(format!(
+            "the nightly toolchain lacks something; `rustup toolchain install nightly` and \
+             `rustup component add --toolchain nightly {components}` add it"
+        )));
+    }
+    step(workplace)?;
+    Ok(Finished::Passed)
+}
+
+/// The tests of the core under a nightly `cargo`, in a directory of their own.
+fn nightly(workplace: &Workplace, directory: &str, arguments: &[&str]) -> Command {
+    let mut cargo = workplace.cargo(&["+nightly"]);
+    cargo.args(arguments).args(["--package", "dlbridge", "--all-features"]);
+    cargo.arg("--target-dir").arg(workplace.target.join(directory));
+    cargo
+}
+
+/// The core and its CPU adapters, with pointers that must keep where they come from.
+fn miri(workplace: &Workplace) -> Result<()> {
+    let mut test = nightly(workplace, "miri", &["miri", "test", "--lib", "--tests"]);
+    process::run(test.env("MIRIFLAGS", "-Zmiri-strict-provenance"))
+}
+
+fn miri_adapters(workplace: &Workplace) -> Result<()> {
+    let mut test = workplace.cargo(&["+nightly", "miri", "test", "--lib", "--tests"]);
+    test.args(ADAPTERS.iter().flat_map(|name| ["--package", name]));
+    test.arg("--target-dir").arg(workplace.target.join("miri"));
+    process::run(test.env("MIRIFLAGS", "-Zmiri-strict-provenance"))
+}
+
+fn miri_big_endian(workplace: &Workplace) -> Result<()> {
+    let mut test = nightly(workplace, "miri", &["miri", "test", "--target", BIG_ENDIAN]);
+    for name in BYTE_ORDER_TESTS {
+        test.args(["--test", name]);
+    }
+    process::run(test.env("MIRIFLAGS", "-Zmiri-strict-provenance"))
+}
+
+fn address_sanitizer(workplace: &Workplace) -> Result<()> {
+    let arguments = ["test", "--lib", "--tests", "--target", HOST];
+    let mut test = nightly(workplace, "asan", &arguments);
+    test.env("RUSTFLAGS", "-Zsanitizer=address").env("ASAN_OPTIONS", "detect_leaks=1");
+    process::run(&mut test)
+}
+
+/// The standard library is built anew: it must be watched, too.
+fn thread_sanitizer(workplace: &Workplace) -> Result<()> {
+    let arguments = ["test", "-Zbuild-std", "--target", HOST];
+    let mut test = nightly(workplace, "tsan", &arguments);
+    test.args(["--test", "threads", "--test", "export", "--test", "owners", "--test", "bytes"]);
+    process::run(test.env("RUSTFLAGS", "-Zsanitizer=thread"))
+}
+
+/// Only this compiler compares the error codes.
+fn compile_fail(workplace: &Workplace) -> Result<()> {
+    let mut test = nightly(workplace, "nightly", &["test", "--doc"]);
+    process::run(test.args(["--", "must_not_compile"]))
+}
+
+/// The oldest versions of its dependencies that the core says it works with.
+fn minimal_versions(workplace: &Workplace) -> Result<()> {
+    let copy = workplace.target.join("minimal");
+    let _ = std::fs::remove_dir_all(&copy);
+    let failed = |e: std::io::Error| format!("{}: {e}", copy.display());
+    std::fs::create_dir_all(&copy).map_err(failed)?;
+    let mut archive = workplace.command("git");
+    let tar = copy.join("source.tar");
+    process::run(archive.args(["archive", "--format=tar", "HEAD", "-o"]).arg(&tar))?;
+    process::run(workplace.command("tar").arg("-xf").arg(&tar).arg("-C").arg(&copy))?;
+    let manifest = copy.join("Cargo.toml");
+    let cargo = |arguments: &[&str]| {
+        let mut cargo = workplace.cargo(arguments);
+        process::run(cargo.arg("--manifest-path").arg(&manifest))
+    };
+    cargo(&["+nightly", "update", "-Zdirect-minimal-versions"])?;
+    cargo(&["+nightly", "check", "--package", "dlbridge", "--all-features"])
+}
+
+/// The names of the fuzz targets.
+fn fuzz_targets(workplace: &Workplace) -> Vec<String> {
+    let directory = workplace.root.join("fuzz/fuzz_targets");
+    let files = crate::test::names(&directory);
+    files.iter().filter_map(|name| name.strip_suffix(".rs")).map(str::to_owned).collect()
+}
+
+/// The committed corpus first, then something new.
+fn fuzz(workplace: &Workplace, target: &str) -> Result<()> {
+    let root = workplace.target.join("tools");
+    let tool = root.join("bin").join("cargo-fuzz");
+    if !tool.is_file() {
+        let mut install = workplace.cargo(&["install", "--locked", "--quiet", pins::CARGO_FUZZ]);
+        process::run(install.arg("--root").arg(&root))?;
+    }
+    let found = workplace.target.join("fuzz-found").join(target);
+    std::fs::create_dir_all(&found).map_err(|e| format!("{}: {e}", found.display()))?;
+    let mut fuzz = workplace.command(tool);
+    fuzz.env("RUSTUP_TOOLCHAIN", "nightly").args(["run", target]).arg(&found);
+    fuzz.arg(workplace.root.join("fuzz/corpus").join(target));
+    fuzz.args(["--", &format!("-max_total_time={FUZZ_SECONDS}")]);
+    process::run(fuzz.env("CARGO_TARGET_DIR", workplace.target.join("fuzz")))
+}
