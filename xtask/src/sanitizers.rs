@@ -17,11 +17,15 @@ const BIG_ENDIAN: &str = "s390x-unknown-linux-gnu";
 const BYTE_ORDER_TESTS: &[&str] =
     &["import", "elements", "subbyte", "unaligned", "safetensors", "views"];
 
+/// The adapters in crates of their own whose library Miri can run.
+const ADAPTERS: &[&str] = &["dlbridge-nalgebra", "dlbridge-faer"];
+
 /// How long a fuzz target looks for something new, in seconds.
 const FUZZ_SECONDS: &str = "20";
 
 pub(crate) fn run(steps: &mut Steps, workplace: &Workplace) {
     steps.try_run("Miri", || with(workplace, &["miri", "rust-src"], miri));
+    steps.try_run("Miri, adapters", || with(workplace, &["miri", "rust-src"], miri_adapters));
     steps.try_run("Miri, big-endian", || with(workplace, &["miri", "rust-src"], miri_big_endian));
     steps.try_run("AddressSanitizer", || with(workplace, &[], address_sanitizer));
     steps.try_run("ThreadSanitizer", || with(workplace, &["rust-src"], thread_sanitizer));
@@ -78,6 +82,13 @@ fn nightly(workplace: &Workplace, directory: &str, arguments: &[&str]) -> Comman
 /// The core and its CPU adapters, with pointers that must keep where they come from.
 fn miri(workplace: &Workplace) -> Result<()> {
     let mut test = nightly(workplace, "miri", &["miri", "test", "--lib", "--tests"]);
+    process::run(test.env("MIRIFLAGS", "-Zmiri-strict-provenance"))
+}
+
+fn miri_adapters(workplace: &Workplace) -> Result<()> {
+    let mut test = workplace.cargo(&["+nightly", "miri", "test", "--lib", "--tests"]);
+    test.args(ADAPTERS.iter().flat_map(|name| ["--package", name]));
+    test.arg("--target-dir").arg(workplace.target.join("miri"));
     process::run(test.env("MIRIFLAGS", "-Zmiri-strict-provenance"))
 }
 

@@ -17,9 +17,12 @@ pub(crate) struct Options {
 /// The crates that need no Python, `dlbridge` aside.
 const RUST_ONLY: &[&str] = &["dlbridge-sys", "c_consumer", "c_producer", "xtask"];
 
+/// The adapters that are crates of their own, since their libraries take long to build.
+const ADAPTERS: &[&str] = &["dlbridge-nalgebra", "dlbridge-faer"];
+
 /// Cargo's words for every other member of the workspace: those that use PyO3.
 fn with_pyo3() -> impl Iterator<Item = &'static str> {
-    let others = RUST_ONLY.iter().chain(&["dlbridge"]);
+    let others = RUST_ONLY.iter().chain(ADAPTERS).chain(&["dlbridge"]);
     ["--workspace"].into_iter().chain(others.flat_map(|package| ["--exclude", package]))
 }
 
@@ -83,7 +86,7 @@ fn lint(steps: &mut Steps, workplace: &Workplace) {
         let arguments = [&head, features, &["--", "-D", "warnings"]].concat();
         steps.run(&format!("clippy: {name}"), || process::run(&mut workplace.cargo(&arguments)));
     };
-    for package in RUST_ONLY {
+    for package in RUST_ONLY.iter().chain(ADAPTERS) {
         clippy(package, package, &[]);
     }
     clippy("dlbridge", "dlbridge", &[]);
@@ -118,29 +121,60 @@ fn lint_and_document_with_python(steps: &mut Steps, venv: &Venv<'_>) {
     });
 }
 
-/// Whether everything compiles with the Rust that the workspace declares as its oldest.
+/// Whether everything compiles with the Rust that it declares as its oldest: the workspace, and each
+/// crate that declares one of its own.
 fn oldest_rust(workplace: &Workplace, venv: &Venv<'_>) -> Result<Finished> {
-    let manifest = fs::read_to_string(workplace.root.join("Cargo.toml")).unwrap_or_default();
-    let declared = manifest.lines().find_map(|line| line.strip_prefix("rust-version = "));
-    let oldest = declared.map(|version| version.trim_matches('"')).ok_or("no rust-version")?;
-    let toolchain = format!("+{oldest}");
+    let oldest = declared_rust(&workplace.root.join("Cargo.toml")).ok_or("no rust-version")?;
+    let crates = workplace.root.join("crates");
+    let own: Vec<(String, String)> = names(&crates)
+        .into_iter()
+        .filter_map(|name| {
+            let declared = declared_rust(&crates.join(&name).join("Cargo.toml"))?;
+            Some((name, declared))
+        })
+        .collect();
+    let mut workspace = vec!["--workspace"];
+    workspace.extend(own.iter().flat_map(|(name, _)| ["--exclude", name]));
+    let mut missing = Vec::new();
+    missing.extend(check_with(workplace, venv, &oldest, &workspace)?);
+    for (name, declared) in &own {
+        missing.extend(check_with(workplace, venv, declared, &["--package", name])?);
+    }
+    if missing.is_empty() { Ok(Finished::Passed) } else { Ok(Finished::Notice(missing.join("; "))) }
+}
+
+/// The `rust-version` that stands in a manifest.
+fn declared_rust(manifest: &Path) -> Option<String> {
+    let manifest = fs::read_to_string(manifest).ok()?;
+    let declared = manifest.lines().find_map(|line| line.strip_prefix("rust-version = "))?;
+    Some(declared.trim_matches('"').to_owned())
+}
+
+/// Compiles some packages with a Rust. What was left out, where that one is not to be had.
+fn check_with(
+    workplace: &Workplace,
+    venv: &Venv<'_>,
+    rust: &str,
+    packages: &[&str],
+) -> Result<Option<String>> {
+    let toolchain = format!("+{rust}");
     let has_it = || process::succeeds(&mut workplace.cargo(&[&toolchain, "--version"]));
-    let add = ["toolchain", "install", oldest, "--profile", "minimal", "--no-self-update"];
+    let add = ["toolchain", "install", rust, "--profile", "minimal", "--no-self-update"];
     if !has_it() && in_ci() {
         // Where it cannot be had, the notice below says so.
         let _ = process::run(workplace.command("rustup").args(add));
     }
     if !has_it() {
-        return Ok(Finished::Notice(format!(
-            "Rust {oldest} is not installed, so nothing was compiled with it; `rustup {}` adds it",
+        return Ok(Some(format!(
+            "Rust {rust} is not installed, so nothing was compiled with it; `rustup {}` adds it",
             add.join(" ")
         )));
     }
     // In a directory of its own: two compilers in one would rebuild everything at each turn.
-    let target = workplace.target.join("oldest");
-    let mut check = venv.cargo(&[&toolchain, "check", "--workspace", "--all-features"]);
-    process::run(check.arg("--target-dir").arg(target))?;
-    Ok(Finished::Passed)
+    let target = workplace.target.join("oldest").join(rust);
+    let mut check = venv.cargo(&[&toolchain, "check", "--all-features"]);
+    process::run(check.args(packages).arg("--target-dir").arg(target))?;
+    Ok(None)
 }
 
 fn without_std(workplace: &Workplace) -> Result<()> {
@@ -186,6 +220,9 @@ fn rust_tests(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) {
     steps.run("Rust tests: programs beside the extensions", || {
         process::run(venv.cargo(&["test", "--bins"]).args(with_pyo3()))
     });
+    for package in ADAPTERS {
+        steps.run(&format!("Rust tests: {package}"), || test(&[package]));
+    }
 }
 
 /// Whether what cannot be tried is a failure.
@@ -295,6 +332,29 @@ mod tests {
             assert!(features.iter().any(|f| f == name), "{features:?}");
         }
         assert!(features.iter().all(|f| f != "default" && !f.contains(['#', ' '])), "{features:?}");
+    }
+
+    #[test]
+    fn versions_of_rust() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let declared = |path: &str| declared_rust(&root.join(path));
+        assert_eq!(declared("Cargo.toml").as_deref(), Some(env!("CARGO_PKG_RUST_VERSION")));
+        assert_eq!(declared("crates/dlbridge-nalgebra/Cargo.toml").as_deref(), Some("1.89"));
+        assert_eq!(declared("crates/dlbridge/Cargo.toml"), None, "the workspace's");
+    }
+
+    #[test]
+    fn every_crate_is_in_one_list() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let crates = names(&root.join("crates"));
+        assert!(ADAPTERS.iter().all(|name| crates.iter().any(|c| c == name)), "{crates:?}");
+        let excluded: Vec<_> = with_pyo3().collect();
+        for name in &crates {
+            let manifest = root.join("crates").join(name).join("Cargo.toml");
+            let manifest = fs::read_to_string(manifest).unwrap();
+            let uses_pyo3 = manifest.lines().any(|line| line.starts_with("pyo3"));
+            assert_eq!(excluded.contains(&name.as_str()), !uses_pyo3, "{name}");
+        }
     }
 
     #[test]

@@ -173,6 +173,8 @@ pub enum Error {
     Overlapping,
     /// The elements are not adjacent in C order.
     NotContiguous,
+    /// The elements are not adjacent in Fortran order, and the library asked for takes no other.
+    NotFortranContiguous,
     /// There is no such axis.
     InvalidAxis {
         /// The axis asked for.
@@ -327,6 +329,11 @@ impl fmt::Display for Error {
             Self::NotContiguous => {
                 write!(f, "the elements are not adjacent in C order; copy the tensor first")
             }
+            Self::NotFortranContiguous => write!(
+                f,
+                "the elements are not adjacent in Fortran order; take the transpose if they are in C \
+                 order, or copy the tensor"
+            ),
             Self::InvalidAxis { axis, ndim } => {
                 write!(f, "there is no axis {axis} in {ndim} dimensions; count axes from 0")
             }

@@ -224,6 +224,13 @@ fn cases() -> Vec<(Error, Error, &'static str)> {
             "the elements are not adjacent in C order; copy the tensor first",
         ),
         (
+            // For crates over libraries that want this order; they test when they say it.
+            Error::NotFortranContiguous,
+            Error::NotFortranContiguous,
+            "the elements are not adjacent in Fortran order; take the transpose if they are in C \
+             order, or copy the tensor",
+        ),
+        (
             Arc::new(Tensor::from(&[0_u8][..])).lend_legacy().unwrap_err(),
             Error::LegacyReadOnly,
             "read-only data cannot be lent in a legacy managed tensor, which has no flag to say so; \

@@ -1,0 +1,97 @@
+//! Matrices that own their elements, into tensors.
+
+use dlbridge::{Access, Element, RawParts, Tensor, TensorRef};
+use faer::{Col, Mat};
+
+use crate::sealed::Sealed;
+
+/// Matrices and columns as tensors.
+///
+/// A [`Mat`] has two dimensions, rows and columns, and the strides of the matrix: 1, and at least
+/// the number of rows. A [`Col`] has one dimension.
+pub trait MatrixExt: Sealed + Sized {
+    /// The matrix as a tensor, which owns it. [`Access::Exclusive`].
+    ///
+    /// The elements stay where they are. The matrix comes back whole through
+    /// [`Tensor::try_into_owner`].
+    ///
+    /// Elements that [`Element::CHECK`] has to look at, such as `bool`, do not compile: a consumer
+    /// could leave bytes in the matrix that are no values of the type.
+    ///
+    /// ```compile_fail,E0080
+    /// use dlbridge_faer::MatrixExt;
+    ///
+    /// let tensor = faer::Mat::from_fn(2, 2, |i, j| i == j).into_tensor();
+    /// ```
+    /// ```
+    /// use dlbridge_faer::MatrixExt;
+    /// use faer::{Col, Mat};
+    ///
+    /// let tensor = Mat::<f64>::identity(4, 2).into_tensor();
+    /// assert_eq!((tensor.shape(), tensor.strides()[0]), (&[4, 2][..], 1));
+    /// assert_eq!(tensor.try_into_owner::<Mat<f64>>().unwrap(), Mat::<f64>::identity(4, 2));
+    ///
+    /// assert_eq!(Col::<f32>::zeros(5).into_tensor().shape(), [5]);
+    /// ```
+    fn into_tensor(self) -> Tensor;
+
+    /// The matrix as a tensor that borrows it, read-only.
+    ///
+    /// ```
+    /// use dlbridge_faer::MatrixExt;
+    ///
+    /// let matrix = faer::mat![[1.0, 2.0], [3.0, 4.0_f32]];
+    /// let tensor = matrix.as_tensor_ref();
+    /// assert_eq!(tensor.view::<f32>()?[[1, 0]], 3.0);
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    fn as_tensor_ref(&self) -> TensorRef<'_>;
+}
+
+impl<T> Sealed for Mat<T> {}
+impl<T> Sealed for Col<T> {}
+
+impl<T: Element> MatrixExt for Mat<T> {
+    fn into_tensor(mut self) -> Tensor {
+        const { refuse_checked::<T>() };
+        let parts = RawParts::of_elements(self.as_ptr_mut(), Access::Exclusive);
+        let (shape, strides) = ([self.nrows(), self.ncols()], [1, self.col_stride()]);
+        // SAFETY: the contract of `Tensor::from_raw_parts`: the matrix owns these elements, on the
+        // heap, where they stay when it moves; nobody else has them. It can be sent to another
+        // thread because `T: Send`. Any bytes that a consumer may write are values of `T`.
+        let tensor = unsafe { Tensor::from_raw_parts(self, parts, &shape, Some(&strides)) };
+        tensor.expect(FITS)
+    }
+
+    fn as_tensor_ref(&self) -> TensorRef<'_> {
+        let parts = RawParts::of_elements(self.as_ptr().cast_mut(), Access::ReadOnly);
+        let (shape, strides) = ([self.nrows(), self.ncols()], [1, self.col_stride()]);
+        // SAFETY: the contract of `TensorRef::from_raw_parts`: the elements are the matrix's, which
+        // is borrowed for as long as the tensor.
+        unsafe { TensorRef::from_raw_parts(&parts, &shape, Some(&strides)) }.expect(FITS)
+    }
+}
+
+impl<T: Element> MatrixExt for Col<T> {
+    fn into_tensor(mut self) -> Tensor {
+        const { refuse_checked::<T>() };
+        let parts = RawParts::of_elements(self.as_ptr_mut(), Access::Exclusive);
+        let shape = [self.nrows()];
+        // SAFETY: as for a matrix; the elements of a column are adjacent.
+        let tensor = unsafe { Tensor::from_raw_parts(self, parts, &shape, Some(&[1])) };
+        tensor.expect(FITS)
+    }
+
+    fn as_tensor_ref(&self) -> TensorRef<'_> {
+        let parts = RawParts::of_elements(self.as_ptr().cast_mut(), Access::ReadOnly);
+        // SAFETY: as for a matrix; the elements of a column are adjacent.
+        unsafe { TensorRef::from_raw_parts(&parts, &[self.nrows()], Some(&[1])) }.expect(FITS)
+    }
+}
+
+const FITS: &str = "the extents of a matrix fit an isize";
+
+/// Fails to compile for elements some bytes of which are no value.
+const fn refuse_checked<T: Element>() {
+    assert!(T::CHECK.is_none(), "not every bit pattern is an element: make a matrix of bytes");
+}

@@ -1,0 +1,173 @@
+//! Matrices that own their elements: into tensors, and back.
+
+use dlbridge::{Element, Tensor, TensorRef};
+use nalgebra::{ArrayStorage, Const, Dim, Matrix, RawStorage, Scalar, U1, VecStorage};
+
+use crate::sealed::Sealed;
+
+/// Matrices and vectors that own their elements, as tensors.
+///
+/// A type with one column, such as [`DVector`](nalgebra::DVector), has one dimension, every other
+/// has two: rows, then columns, in Fortran order.
+pub trait MatrixExt: Sealed + Sized {
+    /// The matrix as a tensor, which owns it. [`Access::Exclusive`](dlbridge::Access::Exclusive).
+    ///
+    /// Elements on the heap stay where they are, those of a static matrix move there. The owner
+    /// is what a matrix keeps them in: `Vec<T>`, or `Box<[[T; R]; C]>`.
+    ///
+    /// # Panics
+    /// For a matrix without elements one of whose extents is more than `isize::MAX`.
+    ///
+    /// ```
+    /// use dlbridge_nalgebra::MatrixExt;
+    /// use nalgebra::{DVector, dmatrix};
+    ///
+    /// let tensor = dmatrix![1, 2, 3; 4, 5, 6].into_tensor();
+    /// assert_eq!((tensor.shape(), tensor.strides()), (&[2, 3][..], &[1, 2][..]));
+    /// assert_eq!(tensor.try_into_owner::<Vec<i32>>().unwrap(), [1, 4, 2, 5, 3, 6]);
+    ///
+    /// assert_eq!(DVector::<f32>::zeros(5).into_tensor().shape(), [5]);
+    /// ```
+    fn into_tensor(self) -> Tensor;
+
+    /// The matrix over the elements that the tensor owns, without a copy; gives the tensor back if
+    /// there is none.
+    ///
+    /// The tensor may have been made of a matrix, or of a vector or nested array: its owner must be
+    /// what the matrix keeps its elements in, and the tensor must show all of it, in the shape of
+    /// the matrix and in Fortran order. What [`Tensor::try_into_owner`] refuses is refused.
+    ///
+    /// ```
+    /// use dlbridge::Tensor;
+    /// use dlbridge_nalgebra::MatrixExt;
+    /// use nalgebra::{DMatrix, Matrix2, dmatrix, matrix};
+    ///
+    /// let tensor = Tensor::from_parts(vec![1, 2, 3, 4, 5, 6], [3, 2])?;
+    /// let tensor = DMatrix::<i32>::try_from_tensor(tensor).unwrap_err(); // it is in C order
+    /// let matrix = DMatrix::<i32>::try_from_tensor(tensor.transpose()).unwrap();
+    /// assert_eq!(matrix, dmatrix![1, 3, 5; 2, 4, 6]);
+    ///
+    /// let tensor = matrix![1.0, 2.0; 3.0, 4.0].into_tensor();
+    /// assert_eq!(Matrix2::<f64>::try_from_tensor(tensor).unwrap().trace(), 5.0);
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    fn try_from_tensor(tensor: Tensor) -> Result<Self, Tensor>;
+
+    /// The matrix as a tensor that borrows it, read-only.
+    ///
+    /// # Panics
+    /// As [`into_tensor`](MatrixExt::into_tensor).
+    ///
+    /// ```
+    /// use dlbridge_nalgebra::MatrixExt;
+    ///
+    /// let matrix = nalgebra::dmatrix![1, 2; 3, 4];
+    /// let tensor = matrix.as_tensor_ref();
+    /// assert_eq!(tensor.strides(), [1, 2]);
+    /// assert_eq!(tensor.data().addr(), matrix.as_ptr().addr());
+    /// ```
+    fn as_tensor_ref(&self) -> TensorRef<'_>;
+}
+
+impl<T, R: Dim, C: Dim> Sealed for Matrix<T, R, C, VecStorage<T, R, C>> {}
+
+impl<T, R: Dim, C: Dim> MatrixExt for Matrix<T, R, C, VecStorage<T, R, C>>
+where
+    T: Element + Scalar,
+    VecStorage<T, R, C>: RawStorage<T, R, C>,
+{
+    fn into_tensor(self) -> Tensor {
+        let (rows, columns) = self.shape();
+        of_columns::<T, C>(self.data.into(), rows, columns, 0)
+    }
+
+    fn try_from_tensor(tensor: Tensor) -> Result<Self, Tensor> {
+        let (rows, columns) = match *tensor.shape() {
+            [rows] if C::is::<U1>() => (rows as usize, 1),
+            [rows, columns] if !C::is::<U1>() => (rows as usize, columns as usize),
+            _ => return Err(tensor),
+        };
+        let fits = R::try_to_usize().is_none_or(|fixed| fixed == rows)
+            && C::try_to_usize().is_none_or(|fixed| fixed == columns);
+        if !fits || !tensor.is_f_contiguous() || tensor.dtype() != T::DTYPE {
+            return Err(tensor);
+        }
+        let (len, address) = (tensor.len(), tensor.data().addr());
+        let read_only = tensor.is_read_only();
+        let elements = tensor.try_into_owner::<Vec<T>>()?;
+        if elements.len() != len {
+            // The tensor showed a part of the vector; the same part of it again.
+            let bytes = if len == 0 { 0 } else { address - elements.as_ptr().addr() };
+            let part = of_columns::<T, C>(elements, rows, columns, bytes / size_of::<T>());
+            return Err(if read_only { part.into_read_only() } else { part });
+        }
+        let storage = VecStorage::new(R::from_usize(rows), C::from_usize(columns), elements);
+        Ok(Self::from_data(storage))
+    }
+
+    fn as_tensor_ref(&self) -> TensorRef<'_> {
+        borrowed::<T, C>(self.data.as_vec(), self.shape())
+    }
+}
+
+impl<T, const R: usize, const C: usize> Sealed
+    for Matrix<T, Const<R>, Const<C>, ArrayStorage<T, R, C>>
+{
+}
+
+impl<T, const R: usize, const C: usize> MatrixExt
+    for Matrix<T, Const<R>, Const<C>, ArrayStorage<T, R, C>>
+where
+    T: Element + Scalar,
+{
+    fn into_tensor(self) -> Tensor {
+        let columns = Tensor::from(self.data.0);
+        if C == 1 { columns.reshape([R]).expect(SAME) } else { columns.transpose() }
+    }
+
+    fn try_from_tensor(tensor: Tensor) -> Result<Self, Tensor> {
+        let fits = match *tensor.shape() {
+            [rows] => C == 1 && rows as usize == R,
+            [rows, columns] => C != 1 && rows as usize == R && columns as usize == C,
+            _ => false,
+        };
+        if !fits || !tensor.is_f_contiguous() {
+            return Err(tensor);
+        }
+        // As many elements as the owner has, and adjacent: all of them.
+        let columns = tensor.try_into_owner::<Box<[[T; R]; C]>>()?;
+        Ok(Self::from_array_storage(ArrayStorage(*columns)))
+    }
+
+    fn as_tensor_ref(&self) -> TensorRef<'_> {
+        borrowed::<T, Const<C>>(self.as_slice(), (R, C))
+    }
+}
+
+const FITS: &str = "the extents of a matrix fit an isize";
+const SAME: &str = "the elements are the same";
+
+/// A tensor of adjacent columns, of one dimension if there is never more than one.
+fn of_columns<T: Element, C: Dim>(
+    elements: Vec<T>,
+    rows: usize,
+    columns: usize,
+    offset: usize,
+) -> Tensor {
+    if C::is::<U1>() {
+        Tensor::from_parts_strided(elements, [rows], [1], offset).expect(FITS)
+    } else {
+        let strides = [1, rows as isize];
+        Tensor::from_parts_strided(elements, [rows, columns], strides, offset).expect(FITS)
+    }
+}
+
+/// As [`of_columns`], borrowed.
+fn borrowed<T: Element, C: Dim>(elements: &[T], (rows, columns): (usize, usize)) -> TensorRef<'_> {
+    let elements = TensorRef::from(elements);
+    if C::is::<U1>() {
+        elements
+    } else {
+        elements.reshape([columns, rows]).expect(FITS).transpose()
+    }
+}

@@ -1,0 +1,90 @@
+//! What is allocated, and that all of it is freed once on every path. An allocator of its own counts
+//! what this thread does.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use dlbridge::Tensor;
+use dlbridge_nalgebra::MatrixExt;
+use nalgebra::{DMatrix, DVector, Matrix2};
+
+thread_local! {
+    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+    static LIVE: Cell<isize> = const { Cell::new(0) };
+}
+
+/// The system's allocator, with a count per thread.
+struct Counting;
+
+// SAFETY: forwards to the system's allocator. Counters that need no initialisation and no drop
+// allocate nothing themselves.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        LIVE.set(LIVE.get() + 1);
+        // SAFETY: the same contract.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        LIVE.set(LIVE.get() - 1);
+        // SAFETY: the same contract.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// How many allocations `f` makes. None is left when it is done.
+fn allocations(f: impl FnOnce()) -> usize {
+    let (before, live) = (ALLOCATIONS.get(), LIVE.get());
+    f();
+    assert_eq!(LIVE.get(), live, "each allocation is freed once");
+    ALLOCATIONS.get() - before
+}
+
+#[test]
+fn a_tensor_takes_one_allocation_and_the_way_back_none() {
+    let matrix = || DMatrix::<f64>::zeros(2, 3);
+    let back = |tensor| drop(DMatrix::<f64>::try_from_tensor(tensor).unwrap());
+    assert_eq!(allocations(|| drop(matrix())), 1);
+    assert_eq!(allocations(|| drop(matrix().into_tensor())), 2);
+    assert_eq!(allocations(|| back(matrix().into_tensor())), 2);
+    assert_eq!(allocations(|| drop(matrix().into_tensor().try_into_owner::<Vec<f64>>())), 2);
+    assert_eq!(allocations(|| drop(matrix().as_tensor_ref())), 1);
+    let through_c = || {
+        let managed = matrix().into_tensor().into_raw();
+        // SAFETY: just given out, and ours to give.
+        back(unsafe { Tensor::from_raw(managed) }.unwrap());
+    };
+    assert_eq!(allocations(through_c), 2);
+}
+
+#[test]
+fn a_consumer_frees_the_matrix() {
+    allocations(|| {
+        let managed = DVector::<f64>::zeros(3).into_tensor().into_raw();
+        // SAFETY: a managed tensor, whose consumer calls the deleter once.
+        unsafe { (*managed).deleter.unwrap()(managed) };
+    });
+}
+
+#[test]
+fn refusals_free_nothing_twice() {
+    allocations(|| {
+        let tensor = DMatrix::<f64>::zeros(2, 3).into_tensor();
+        let tensor = DMatrix::<f32>::try_from_tensor(tensor).unwrap_err();
+        let tensor = DVector::<f64>::try_from_tensor(tensor).unwrap_err();
+        drop(Matrix2::<f64>::try_from_tensor(tensor).unwrap_err());
+    });
+    allocations(|| {
+        let part = Tensor::from_parts_strided(vec![0.0; 9], [2, 2], [1, 2], 3).unwrap();
+        drop(DMatrix::<f64>::try_from_tensor(part).unwrap_err());
+    });
+    allocations(|| {
+        let tensor = Matrix2::<f64>::zeros().into_tensor();
+        let tensor = DMatrix::<f64>::try_from_tensor(tensor).unwrap_err();
+        assert!(Matrix2::<f64>::try_from_tensor(tensor).is_ok());
+    });
+}
