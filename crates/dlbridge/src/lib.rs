@@ -124,6 +124,6 @@ pub use adapters::safetensors;
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-#[cfg(all(doctest, feature = "ndarray"))]
+#[cfg(all(doctest, feature = "ndarray", feature = "image", feature = "safetensors"))]
 #[doc = include_str!("../../../README.md")]
 struct ProjectReadme;

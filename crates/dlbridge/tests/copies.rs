@@ -62,6 +62,9 @@ fn exact<T: Element + From<usize>>((shape, strides, offset): Layout<'_>) -> (Vec
 fn copies_are_the_model<T: Element + From<usize> + PartialEq + Debug>() {
     for &layout in LAYOUTS {
         let (elements, at) = exact::<T>(layout);
+        if cfg!(miri) && at.len() > 100 {
+            continue;
+        }
         let expected: Vec<T> = at.iter().map(|&at| elements[at]).collect();
         let offset = if at.is_empty() { 0 } else { layout.2 };
         let tensor = Tensor::from_parts_strided(elements, layout.0, layout.1, offset).unwrap();

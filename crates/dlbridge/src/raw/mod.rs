@@ -11,8 +11,9 @@
 //! - **Layout.** Extents are not negative; element count and byte extent fit an `isize`; address
 //!   arithmetic within the byte extent does not wrap around the address space.
 //! - **Data.** If the tensor has elements and its device is host-accessible, `t.byte_offset` is 0
-//!   and every byte of the byte extent around `t.data` lies in one allocation, is initialised, and
-//!   stays valid for reads until the owner is dropped, and for writes too unless `READ_ONLY` is set.
+//!   and the byte extent around `t.data` lies in one allocation; every byte of every element is
+//!   initialised and stays valid for reads until the owner is dropped, and for writes too unless
+//!   `READ_ONLY` is set. What lies between elements may be anything, and is not touched.
 //!   A tensor without elements has NULL `data`.
 //! - **Calm.** Nobody writes the data while a view borrowed from the tensor is alive. For memory
 //!   that Rust owns and lends to nobody the types guarantee it; for foreign memory it is the contract
@@ -23,6 +24,9 @@
 //!   it by `&mut` is alone.
 //! - **Dtype.** The dtype passed [`DataType::check`](crate::DataType::check).
 //! - **Send.** The owner may be dropped on any thread.
+//!
+//! `view.rs` adds **View** for typed views, `tensor_ref/mod.rs` **Ref** for borrowed tensors of any
+//! dtype, and `layout/part.rs` **Part** for parts of a layout.
 
 mod aligned;
 mod block;
