@@ -85,12 +85,17 @@ static double sum(const DLTensor *t) {
 
 /* --- What this program does with it ------------------------------------------------------------ */
 
+static void show_dims(const char *name, const int64_t *dims, int32_t ndim) {
+  printf("%s (", name);
+  for (int32_t axis = 0; axis < ndim; axis++) printf("%s%" PRId64, axis ? ", " : "", dims[axis]);
+  printf(") ");
+}
+
 static void show(const char *name, const DLTensor *t) {
-  printf("%-12s shape (", name);
-  for (int32_t axis = 0; axis < t->ndim; axis++) printf(" %" PRId64, t->shape[axis]);
-  printf(" ) strides (");
-  for (int32_t axis = 0; axis < t->ndim; axis++) printf(" %" PRId64, t->strides[axis]);
-  printf(" ) sum %.2f\n", sum(t));
+  printf("%-14s", name);
+  show_dims("shape", t->shape, t->ndim);
+  show_dims("strides", t->strides, t->ndim);
+  printf("sum %.2f\n", sum(t));
 }
 
 static void *release_on_thread(void *managed) {

@@ -50,15 +50,15 @@ typedef struct {
 
 /* Called by the consumer, once, on whatever thread it lets go. So it must not rely on thread-local
  * state, and takes a lock where it touches what other threads use. */
-static void delete(loan *lent) {
+static void free_loan(loan *lent) {
   lent->receipt->deleted_by = pthread_self();
   atomic_fetch_add(&lent->receipt->deleted, 1);
   free(lent->memory);
   free(lent);
 }
 
-static void delete_versioned(DLManagedTensorVersioned *self) { delete(self->manager_ctx); }
-static void delete_legacy(DLManagedTensor *self) { delete(self->manager_ctx); }
+static void delete_versioned(DLManagedTensorVersioned *self) { free_loan(self->manager_ctx); }
+static void delete_legacy(DLManagedTensor *self) { free_loan(self->manager_ctx); }
 
 /* --- The tensors of this program --------------------------------------------------------------- */
 

@@ -4,10 +4,12 @@
 //! | --- | --- |
 //! | `demo` | from a fresh clone to the image pipeline and the interop table |
 //! | `test` | everything that has to hold, as one list of `steps` |
+//! | `c_examples` | the steps for the examples in C |
 //! | `python` | the virtual environment, what is installed in it, the project's wheels |
 //! | `pins` | the version of everything that is installed |
 //! | `process` | running commands |
 
+mod c_examples;
 mod demo;
 mod pins;
 mod process;

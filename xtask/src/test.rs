@@ -6,7 +6,7 @@ use std::{env, fs};
 
 use crate::python::Venv;
 use crate::steps::{Finished, Steps};
-use crate::{Result, Workplace, pins, process};
+use crate::{Result, Workplace, c_examples, pins, process};
 
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Options {
@@ -15,11 +15,17 @@ pub(crate) struct Options {
 }
 
 /// The crates that need no Python, `dlbridge` aside.
-const RUST_ONLY: &[&str] = &["dlbridge-sys", "xtask"];
+const RUST_ONLY: &[&str] = &["dlbridge-sys", "c_consumer", "c_producer", "xtask"];
 
 /// Every other member of the workspace uses PyO3.
-const WITH_PYO3: &[&str] =
-    &["--workspace", "--exclude", "dlbridge", "--exclude", "dlbridge-sys", "--exclude", "xtask"];
+const WITH_PYO3: &[&str] = &[
+    "--workspace",
+    "--exclude=dlbridge",
+    "--exclude=dlbridge-sys",
+    "--exclude=c_consumer",
+    "--exclude=c_producer",
+    "--exclude=xtask",
+];
 
 /// A target that has `core` and `alloc` but no `std`: what links `std` unseen does not build for it.
 const BARE_TARGET: &str = "x86_64-unknown-none";
@@ -48,6 +54,9 @@ fn all(steps: &mut Steps, workplace: &Workplace, options: &Options) -> Option<()
     steps.try_run("the oldest Rust", || oldest_rust(workplace, &venv));
     steps.run("no_std", || without_std(workplace));
     rust_tests(steps, workplace, &venv);
+    for example in examples(workplace, c_examples::MAIN) {
+        c_examples::test(steps, workplace, &venv, &example);
+    }
     if !options.quick {
         steps.try_run("Miri", || miri(workplace));
     }
@@ -170,6 +179,7 @@ fn rust_tests(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) {
         process::run(all.args(["--", "--include-ignored"]))?;
         test(&["dlbridge-sys", "--doc"])
     });
+    steps.run("Rust tests: c_producer", || test(&["c_producer"]));
     steps.run("Rust tests: dlbridge", || test(&["dlbridge"]));
     steps.run("Rust tests: dlbridge, no features", || test(&["dlbridge", "--no-default-features"]));
     steps.run("Rust tests: dlbridge, all features", || test(&["dlbridge", "--all-features"]));
