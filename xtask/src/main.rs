@@ -31,12 +31,12 @@ cargo xtask demo [--with NAMES] [--out DIR]
     --out DIR     where the pictures go; `out` if not given
 
 cargo xtask test [--quick]
-    Runs everything: formatting, lints, documentation, Rust tests, Miri, and the Python tests
-    against the real frameworks.
+    Runs everything: formatting, lints, documentation, Rust tests, the examples in C, Miri, and
+    the Python tests against the real frameworks.
     --quick       leaves out Miri and all frameworks but numpy
 
-Environment: PYTHON names the Python (3.11 or later) that .venv is made with. With CI=true, Miri
-must run.";
+Environment: PYTHON names the Python (3.11 or later) that .venv is made with, CC the C
+compiler. With CI=true, Miri must run.";
 
 /// What the command line asks for.
 #[derive(Debug, PartialEq)]

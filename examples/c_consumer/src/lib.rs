@@ -1,7 +1,7 @@
 //! A camera that lends its pictures to C. The functions are described in `camera.h`.
 //!
 //! No function takes a raw pointer: `Option<&mut MaybeUninit<T>>` is C's `T *`, NULL and
-//! uninitialised memory included. So there is no unsafe code but the promise of [`Frame`].
+//! uninitialised memory included. So there is no unsafe code but the promise of `Frame`.
 
 use std::ffi::{CStr, c_char};
 use std::mem::MaybeUninit;
