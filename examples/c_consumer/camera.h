@@ -28,11 +28,11 @@ const char *camera_message(camera_status status);
  * It is the caller's alone (DLPACK_FLAG_BITMASK_IS_COPIED) and may be written. */
 camera_status camera_frame(uint32_t height, uint32_t width, DLManagedTensorVersioned **out);
 
-/* The same picture, last row first, in the same order in memory: the stride of the rows is negative. */
+/* The same picture with the last row first. Its memory is the same; the row stride is negative. */
 camera_status camera_frame_upside_down(uint32_t height, uint32_t width,
                                        DLManagedTensorVersioned **out);
 
-/* The same picture, lent twice. It is read-only, and is freed when both deleters have been called. */
+/* The same picture, lent twice. It is read-only, and freed when both deleters have been called. */
 camera_status camera_frame_for_two(uint32_t height, uint32_t width,
                                    DLManagedTensorVersioned *(*out)[2]);
 

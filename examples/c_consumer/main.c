@@ -20,7 +20,7 @@
 static const DLDataType UINT8 = {kDLUInt, 8, 1};
 static const DLDataType FLOAT32 = {kDLFloat, 32, 1};
 
-/* --- What any consumer needs ------------------------------------------------------------------- */
+/* --- What any consumer needs ------------------------------------------------------------- */
 
 /* Calls the deleter. There may be none, where the producer has nothing to free. */
 static void release(DLManagedTensorVersioned *managed) {
@@ -83,7 +83,7 @@ static double sum(const DLTensor *t) {
   return total;
 }
 
-/* --- What this program does with it ------------------------------------------------------------ */
+/* --- What this program does with it ------------------------------------------------------ */
 
 static void show_dims(const char *name, const int64_t *dims, int32_t ndim) {
   printf("%s (", name);

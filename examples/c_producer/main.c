@@ -1,4 +1,4 @@
-/* Produces tensors that Rust consumes: allocates, describes, lends, and counts the deleter's calls. */
+/* Produces tensors that Rust consumes, and counts the calls of their deleters. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -27,7 +27,7 @@
 /* Every tensor here lies in memory that holds the numbers 0 to 5. */
 #define NUMBERS 6
 
-/* --- What any producer needs ------------------------------------------------------------------- */
+/* --- What any producer needs ------------------------------------------------------------- */
 
 /* What became of a tensor. The program reads it afterwards, so it is not part of what is freed. */
 typedef struct {
@@ -60,7 +60,7 @@ static void free_loan(loan *lent) {
 static void delete_versioned(DLManagedTensorVersioned *self) { free_loan(self->manager_ctx); }
 static void delete_legacy(DLManagedTensor *self) { free_loan(self->manager_ctx); }
 
-/* --- The tensors of this program --------------------------------------------------------------- */
+/* --- The tensors of this program --------------------------------------------------------- */
 
 typedef struct {
   const char *name;
@@ -160,7 +160,7 @@ static DLManagedTensor *lend_legacy(const example *e, receipt *receipt) {
   return &lent->managed.legacy;
 }
 
-/* --- What this program does with them ---------------------------------------------------------- */
+/* --- What this program does with them ---------------------------------------------------- */
 
 /* What holds however a call ends: one call of the deleter. Here, also on which thread. */
 static void check_deleted_here(receipt *receipt) {
@@ -194,7 +194,7 @@ static void refused(const example *e) {
   printf("%-24s refused: %s\n", e->name, message.text);
 }
 
-/* Of another major version, a consumer knows the first fields only: the others hold rubbish here. */
+/* Of another major version, a consumer knows the first fields only; the others hold rubbish. */
 static void another_version(void) {
   receipt receipt = {0};
   DLManagedTensorVersioned *managed = lend(&ACCEPTED[0], &receipt);
