@@ -1,114 +1,242 @@
-/* A C program that uses tensors made in Rust, and frees them. */
-
-#include <dlpack/dlpack.h>
+/* Consumes tensors that Rust produces: looks at what came, walks it, writes it, gives it back. */
+#include <inttypes.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-/* src/lib.rs */
-int32_t freed(void);
-DLManagedTensorVersioned *make_rows(void);
-DLManagedTensor *make_rows_legacy(void);
-DLManagedTensorVersioned *make_columns_reversed(void);
-DLManagedTensorVersioned *make_constants(void);
-void lend_twice(DLManagedTensorVersioned *out[2]);
-float run_kernel(void (*kernel)(DLTensor *));
+#include "camera.h"
 
-#define CHECK(condition)                                                              \
-  do {                                                                                \
-    if (!(condition)) {                                                               \
-      fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #condition);   \
-      exit(1);                                                                        \
-    }                                                                                 \
+#define CHECK(condition)                                                         \
+  do {                                                                           \
+    if (!(condition)) {                                                          \
+      fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);    \
+      exit(EXIT_FAILURE);                                                        \
+    }                                                                            \
   } while (0)
 
-/* The element of a float32 tensor at an index. Strides count elements and may be negative; the byte
- * offset counts from data. */
-static float *at(const DLTensor *t, const int64_t *index) {
-  int64_t offset = 0;
-  for (int32_t axis = 0; axis < t->ndim; ++axis) offset += index[axis] * t->strides[axis];
-  return (float *)((char *)t->data + t->byte_offset) + offset;
+#define MAX_NDIM 8
+
+static const DLDataType UINT8 = {kDLUInt, 8, 1};
+static const DLDataType FLOAT32 = {kDLFloat, 32, 1};
+
+/* --- What any consumer needs ------------------------------------------------------------- */
+
+/* Calls the deleter. There may be none, where the producer has nothing to free. */
+static void release(DLManagedTensorVersioned *managed) {
+  if (managed->deleter) managed->deleter(managed);
 }
 
-/* What a consumer looks at before it touches any element. */
-static void check_floats(const DLTensor *t, int32_t ndim) {
-  CHECK(t->device.device_type == kDLCPU);
-  CHECK(t->dtype.code == kDLFloat && t->dtype.bits == 32 && t->dtype.lanes == 1);
-  CHECK(t->ndim == ndim && t->strides != NULL);
+static void release_legacy(DLManagedTensor *managed) {
+  if (managed->deleter) managed->deleter(managed);
 }
 
-static float sum(const DLTensor *t) {
-  float total = 0;
-  for (int64_t i = 0; i < t->shape[0]; ++i)
-    for (int64_t j = 0; j < t->shape[1]; ++j) total += *at(t, (int64_t[]){i, j});
+/* Whether this program can work on the tensor: of a dtype, on the CPU. */
+static bool usable(const DLTensor *t, DLDataType dtype) {
+  return t->device.device_type == kDLCPU && t->ndim <= MAX_NDIM && t->dtype.code == dtype.code &&
+         t->dtype.bits == dtype.bits && t->dtype.lanes == dtype.lanes;
+}
+
+/* The same for a managed tensor. The version comes first: on another major one, the deleter may be
+ * called and nothing else be looked at. */
+static bool usable_managed(const DLManagedTensorVersioned *managed, DLDataType dtype) {
+  return managed->version.major == DLPACK_MAJOR_VERSION && usable(&managed->dl_tensor, dtype);
+}
+
+static bool writable(const DLManagedTensorVersioned *managed) {
+  return !(managed->flags & DLPACK_FLAG_BITMASK_READ_ONLY);
+}
+
+/* The address of the element at an index. Strides count elements, and may be negative. */
+static void *at(const DLTensor *t, const int64_t *index) {
+  int64_t element = 0;
+  for (int32_t axis = 0; axis < t->ndim; axis++) element += index[axis] * t->strides[axis];
+  return (char *)t->data + t->byte_offset + element * (t->dtype.bits * t->dtype.lanes / 8);
+}
+
+/* The first index, if the tensor has elements. */
+static bool first(const DLTensor *t, int64_t *index) {
+  bool some = true;
+  for (int32_t axis = 0; axis < t->ndim; axis++) {
+    index[axis] = 0;
+    some = some && t->shape[axis] > 0;
+  }
+  return some;
+}
+
+/* The next index, the last axis fastest; false after the last one. */
+static bool next(const DLTensor *t, int64_t *index) {
+  for (int32_t axis = t->ndim - 1; axis >= 0; axis--) {
+    if (++index[axis] < t->shape[axis]) return true;
+    index[axis] = 0;
+  }
+  return false;
+}
+
+static double sum(const DLTensor *t) {
+  double total = 0;
+  int64_t index[MAX_NDIM];
+  for (bool more = first(t, index); more; more = next(t, index)) {
+    const void *element = at(t, index);
+    total += t->dtype.code == kDLFloat ? *(const float *)element : *(const uint8_t *)element;
+  }
   return total;
 }
 
-static void *free_elsewhere(void *managed) {
-  DLManagedTensorVersioned *m = managed;
-  m->deleter(m);
+/* --- What this program does with it ------------------------------------------------------ */
+
+static void show_dims(const char *name, const int64_t *dims, int32_t ndim) {
+  printf("%s (", name);
+  for (int32_t axis = 0; axis < ndim; axis++) printf("%s%" PRId64, axis ? ", " : "", dims[axis]);
+  printf(") ");
+}
+
+static void show(const char *name, const DLTensor *t) {
+  printf("%-14s", name);
+  show_dims("shape", t->shape, t->ndim);
+  show_dims("strides", t->strides, t->ndim);
+  printf("sum %.2f\n", sum(t));
+}
+
+static void *release_on_thread(void *managed) {
+  release(managed);
   return NULL;
 }
 
-static void add_ten(DLTensor *t) {
-  for (int64_t i = 0; i < t->shape[0]; ++i)
-    for (int64_t j = 0; j < t->shape[1]; ++j) *at(t, (int64_t[]){i, j}) += 10;
+/* Releases on another thread, as a consumer with a thread pool would. */
+static void release_elsewhere(DLManagedTensorVersioned *managed) {
+  pthread_t thread;
+  CHECK(pthread_create(&thread, NULL, release_on_thread, managed) == 0);
+  CHECK(pthread_join(thread, NULL) == 0);
+}
+
+/* A picture of our own: written in place, released on another thread. */
+static void frame(void) {
+  DLManagedTensorVersioned *managed = NULL;
+  CHECK(camera_frame(2, 4, &managed) == CAMERA_OK);
+  CHECK(usable_managed(managed, UINT8) && writable(managed));
+  CHECK(managed->flags & DLPACK_FLAG_BITMASK_IS_COPIED);
+  const DLTensor *t = &managed->dl_tensor;
+  show("frame", t);
+  CHECK(t->ndim == 3 && t->shape[0] == 2 && t->shape[1] == 4 && t->shape[2] == 3);
+  CHECK(sum(t) == 23 * 24 / 2);
+
+  int64_t index[MAX_NDIM];
+  for (bool more = first(t, index); more; more = next(t, index)) *(uint8_t *)at(t, index) += 10;
+  show("brighter", t);
+  CHECK(sum(t) == 23 * 24 / 2 + 24 * 10);
+
+  CHECK(camera_frames_alive() == 1);
+  release_elsewhere(managed);
+  CHECK(camera_frames_alive() == 0);
+}
+
+/* A kernel of ours, which takes a DLTensor as C libraries do. */
+static void brighten(DLTensor *t) {
+  int64_t index[MAX_NDIM];
+  for (bool more = first(t, index); more; more = next(t, index)) *(uint8_t *)at(t, index) += 10;
+}
+
+/* Rust lends it a picture for the length of the call. */
+static void frame_filtered(void) {
+  DLManagedTensorVersioned *managed = NULL;
+  CHECK(camera_frame_filtered(2, 4, brighten, &managed) == CAMERA_OK);
+  CHECK(usable_managed(managed, UINT8));
+  show("filtered", &managed->dl_tensor);
+  CHECK(sum(&managed->dl_tensor) == 23 * 24 / 2 + 24 * 10);
+  release(managed);
+  CHECK(camera_frames_alive() == 0);
+}
+
+/* A negative stride: `data` is the last row in memory, and index zero. */
+static void frame_upside_down(void) {
+  DLManagedTensorVersioned *managed = NULL;
+  CHECK(camera_frame_upside_down(2, 4, &managed) == CAMERA_OK);
+  CHECK(usable_managed(managed, UINT8));
+  const DLTensor *t = &managed->dl_tensor;
+  show("upside down", t);
+  CHECK(t->strides[0] == -12 && sum(t) == 23 * 24 / 2);
+  CHECK(*(uint8_t *)at(t, (int64_t[]){0, 0, 0}) == 12);
+  CHECK(*(uint8_t *)at(t, (int64_t[]){1, 3, 2}) == 11);
+  release(managed);
+  CHECK(camera_frames_alive() == 0);
+}
+
+/* No elements: `data` is NULL, and must not be touched. */
+static void frame_without_rows(void) {
+  DLManagedTensorVersioned *managed = NULL;
+  CHECK(camera_frame(0, 4, &managed) == CAMERA_OK);
+  CHECK(usable_managed(managed, UINT8));
+  show("no rows", &managed->dl_tensor);
+  CHECK(managed->dl_tensor.data == NULL && sum(&managed->dl_tensor) == 0);
+  release(managed);
+  CHECK(camera_frames_alive() == 0);
+}
+
+/* One picture, two consumers: it lives as long as the longer of the two. */
+static void frame_for_two(void) {
+  DLManagedTensorVersioned *both[2];
+  CHECK(camera_frame_for_two(2, 4, &both) == CAMERA_OK);
+  CHECK(both[0]->dl_tensor.data == both[1]->dl_tensor.data);
+  CHECK(!writable(both[0]) && !writable(both[1]));
+  CHECK(camera_frames_alive() == 1);
+  release_elsewhere(both[0]);
+  CHECK(camera_frames_alive() == 1);
+  CHECK(usable_managed(both[1], UINT8));
+  show("second of two", &both[1]->dl_tensor);
+  CHECK(sum(&both[1]->dl_tensor) == 23 * 24 / 2);
+  release(both[1]);
+  CHECK(camera_frames_alive() == 0);
+}
+
+/* A constant of the Rust library. Writing it would end the program: it is in read-only memory. */
+static void gamma_table(void) {
+  DLManagedTensorVersioned *managed = NULL;
+  CHECK(camera_gamma_table(&managed) == CAMERA_OK);
+  CHECK(usable_managed(managed, FLOAT32) && !writable(managed));
+  const DLTensor *t = &managed->dl_tensor;
+  show("gamma", t);
+  CHECK(*(float *)at(t, (int64_t[]){0}) == 0.0f && *(float *)at(t, (int64_t[]){255}) == 1.0f);
+  release(managed);
+}
+
+/* The struct of before DLPack 1.0: neither version nor flags. */
+static void frame_legacy(void) {
+  DLManagedTensor *managed = NULL;
+  CHECK(camera_frame_legacy(2, 4, &managed) == CAMERA_OK);
+  CHECK(usable(&managed->dl_tensor, UINT8));
+  show("legacy", &managed->dl_tensor);
+  CHECK(sum(&managed->dl_tensor) == 23 * 24 / 2);
+  release_legacy(managed);
+  CHECK(camera_frames_alive() == 0);
+}
+
+/* What cannot be had, and why. */
+static void refusals(void) {
+  DLManagedTensor *legacy = NULL;
+  camera_status status = camera_gamma_table_legacy(&legacy);
+  CHECK(status == CAMERA_READ_ONLY && legacy == NULL);
+  printf("refused: %s\n", camera_message(status));
+
+  DLManagedTensorVersioned *managed = NULL;
+  status = camera_frame(UINT32_MAX, UINT32_MAX, &managed);
+  CHECK(status == CAMERA_NO_MEMORY && managed == NULL);
+  printf("refused: %s\n", camera_message(status));
+
+  status = camera_frame(2, 4, NULL);
+  CHECK(status == CAMERA_NO_OUTPUT);
+  printf("refused: %s\n", camera_message(status));
+  CHECK(camera_frames_alive() == 0);
 }
 
 int main(void) {
-  /* Versioned: the version first, then the flags, then everything else. */
-  DLManagedTensorVersioned *rows = make_rows();
-  CHECK(rows != NULL && rows->version.major == DLPACK_MAJOR_VERSION);
-  CHECK(!(rows->flags & DLPACK_FLAG_BITMASK_READ_ONLY));
-  check_floats(&rows->dl_tensor, 2);
-  CHECK(sum(&rows->dl_tensor) == 15);
-  *at(&rows->dl_tensor, (int64_t[]){1, 2}) = 50;
-  CHECK(sum(&rows->dl_tensor) == 60);
-  rows->deleter(rows);
-  CHECK(freed() == 6);
-
-  /* Legacy: no version, no flags. */
-  DLManagedTensor *legacy = make_rows_legacy();
-  CHECK(legacy != NULL);
-  check_floats(&legacy->dl_tensor, 2);
-  CHECK(sum(&legacy->dl_tensor) == 15);
-  legacy->deleter(legacy);
-  CHECK(freed() == 12);
-
-  /* Strides that are negative and not those of C order. */
-  DLManagedTensorVersioned *columns = make_columns_reversed();
-  check_floats(&columns->dl_tensor, 2);
-  CHECK(columns->dl_tensor.shape[0] == 3 && columns->dl_tensor.shape[1] == 2);
-  const float expected[3][2] = {{2, 5}, {1, 4}, {0, 3}};
-  for (int64_t i = 0; i < 3; ++i)
-    for (int64_t j = 0; j < 2; ++j)
-      CHECK(*at(&columns->dl_tensor, (int64_t[]){i, j}) == expected[i][j]);
-
-  /* The deleter may be called on any thread. */
-  pthread_t thread;
-  CHECK(pthread_create(&thread, NULL, free_elsewhere, columns) == 0);
-  CHECK(pthread_join(thread, NULL) == 0);
-  CHECK(freed() == 18);
-
-  /* What must not be written says so. */
-  DLManagedTensorVersioned *constants = make_constants();
-  CHECK(constants->flags & DLPACK_FLAG_BITMASK_READ_ONLY);
-  check_floats(&constants->dl_tensor, 1);
-  CHECK(*at(&constants->dl_tensor, (int64_t[]){1}) == 3.5f);
-  constants->deleter(constants);
-
-  /* Lent twice: one piece of memory, freed with the last. */
-  DLManagedTensorVersioned *twice[2];
-  lend_twice(twice);
-  CHECK(twice[0]->dl_tensor.data == twice[1]->dl_tensor.data);
-  twice[0]->deleter(twice[0]);
-  CHECK(freed() == 18 && sum(&twice[1]->dl_tensor) == 15);
-  twice[1]->deleter(twice[1]);
-  CHECK(freed() == 24);
-
-  /* And a kernel of ours on memory that Rust keeps. */
-  CHECK(run_kernel(add_ten) == 14);
-
-  puts("ok: every tensor was read, written where that is allowed, and freed once");
-  return 0;
+  frame();
+  frame_filtered();
+  frame_upside_down();
+  frame_without_rows();
+  frame_for_two();
+  gamma_table();
+  frame_legacy();
+  refusals();
+  return EXIT_SUCCESS;
 }

@@ -1,171 +1,278 @@
-/* A C program that makes tensors and gives them to Rust. */
-
-#include <dlpack/dlpack.h>
+/* Produces tensors that Rust consumes, and counts the calls of their deleters. */
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* src/lib.rs */
-int take_and_sum(DLManagedTensorVersioned *m, double *out, char *message, size_t size);
-int take_and_sum_legacy(DLManagedTensor *m, double *out, char *message, size_t size);
-typedef struct Tensor Tensor;
-Tensor *keep(DLManagedTensorVersioned *m);
-int free_on_a_thread(Tensor *tensor);
+#include "stats.h"
 
-#define CHECK(condition)                                                              \
-  do {                                                                                \
-    if (!(condition)) {                                                               \
-      fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #condition);   \
-      exit(1);                                                                        \
-    }                                                                                 \
+#define CHECK(condition)                                                         \
+  do {                                                                           \
+    if (!(condition)) {                                                          \
+      fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);    \
+      exit(EXIT_FAILURE);                                                        \
+    }                                                                            \
   } while (0)
 
-/* What the deleter frees, in one piece with the managed tensor. */
+#define MAX_NDIM 3
+#define LENGTH(array) (sizeof(array) / sizeof(array)[0])
+
+#define INT32 {kDLInt, 32, 1}
+#define FLOAT16 {kDLFloat, 16, 1}
+#define FLOAT32 {kDLFloat, 32, 1}
+#define FLOAT64 {kDLFloat, 64, 1}
+
+/* Every tensor here lies in memory that holds the numbers 0 to 5. */
+#define NUMBERS 6
+
+/* --- What any producer needs ------------------------------------------------------------- */
+
+/* What became of a tensor. The program reads it afterwards, so it is not part of what is freed. */
+typedef struct {
+  atomic_int deleted;
+  pthread_t deleted_by;
+} receipt;
+
+/* All that a lent tensor points at, in one allocation; the elements are in another. `manager_ctx`
+ * leads from the managed tensor to it. */
 typedef struct {
   union {
     DLManagedTensorVersioned versioned;
     DLManagedTensor legacy;
   } managed;
-  int64_t shape[2], strides[2];
-  float *data;
-} Block;
+  int64_t shape[MAX_NDIM];
+  int64_t strides[MAX_NDIM];
+  void *memory;
+  receipt *receipt;
+} loan;
 
-static int deleted;
-static pthread_t deleted_on;
-
-static void delete_block(Block *block) {
-  ++deleted;
-  deleted_on = pthread_self();
-  free(block->data);
-  free(block);
+/* Called by the consumer, once, on whatever thread it lets go. So it must not rely on thread-local
+ * state, and takes a lock where it touches what other threads use. */
+static void free_loan(loan *lent) {
+  lent->receipt->deleted_by = pthread_self();
+  atomic_fetch_add(&lent->receipt->deleted, 1);
+  free(lent->memory);
+  free(lent);
 }
 
-static void delete_versioned(DLManagedTensorVersioned *m) { delete_block(m->manager_ctx); }
-static void delete_legacy(DLManagedTensor *m) { delete_block(m->manager_ctx); }
+static void delete_versioned(DLManagedTensorVersioned *self) { free_loan(self->manager_ctx); }
+static void delete_legacy(DLManagedTensor *self) { free_loan(self->manager_ctx); }
 
-/* Two rows of three: 1 to 6, with strides of C order unless they are left out. */
-static Block *make_block(DLTensor *t) {
-  Block *block = calloc(1, sizeof *block);
-  CHECK(block != NULL);
-  block->data = malloc(6 * sizeof *block->data);
-  CHECK(block->data != NULL);
-  for (int i = 0; i < 6; ++i) block->data[i] = (float)(i + 1);
-  block->shape[0] = 2, block->shape[1] = 3;
-  block->strides[0] = 3, block->strides[1] = 1;
-  *t = (DLTensor){.data = block->data,
-                  .device = {kDLCPU, 0},
-                  .ndim = 2,
-                  .dtype = {kDLFloat, 32, 1},
-                  .shape = block->shape,
-                  .strides = block->strides};
-  return block;
+/* --- The tensors of this program --------------------------------------------------------- */
+
+typedef struct {
+  const char *name;
+  DLDataType dtype;
+  int32_t ndim;
+  int64_t shape[MAX_NDIM];
+  int64_t strides[MAX_NDIM]; /* in elements */
+  int64_t origin;            /* the number at index zero; said by the address `data` */
+  uint64_t byte_offset;      /* or said by this, in bytes from `data` */
+  bool null_shape, null_strides, null_data;
+  DLDeviceType device; /* 0 is the CPU here */
+  double sum;          /* what stats has to find, */
+  stats_status status; /* or how it has to refuse */
+} example;
+
+static const example ACCEPTED[] = {
+    {"matrix", FLOAT32, 2, {2, 3}, {3, 1}, .sum = 15},
+    {"transposed", INT32, 2, {3, 2}, {1, 3}, .sum = 15},
+    {"backwards, every second", FLOAT64, 1, {3}, {-2}, .origin = 5, .sum = 5 + 3 + 1},
+    {"one row, four times", FLOAT32, 2, {4, 3}, {0, 1}, .sum = 4 * (0 + 1 + 2)},
+    {"byte offset", FLOAT32, 1, {4}, {1}, .byte_offset = 8, .sum = 2 + 3 + 4 + 5},
+    /* Up to DLPack 1.1, NULL strides are those of C order. */
+    {"NULL strides", FLOAT32, 2, {2, 3}, .null_strides = true, .sum = 15},
+    {"one number", INT32, 0, .origin = 4, .null_shape = true, .null_strides = true, .sum = 4},
+    {"no elements", FLOAT32, 2, {0, 3}, {3, 1}, .null_data = true, .sum = 0},
+};
+
+static const example REFUSED[] = {
+    {"ndim -1", FLOAT32, -1, {6}, {1}, .status = STATS_INVALID},
+    {"ndim 2147483647", FLOAT32, INT32_MAX, {6}, {1}, .status = STATS_INVALID},
+    {"negative extent", FLOAT32, 1, {-6}, {1}, .status = STATS_INVALID},
+    {"too many elements", FLOAT32, 2, {INT64_MAX, INT64_MAX}, {1, 1}, .status = STATS_INVALID},
+    {"NULL shape", FLOAT32, 1, .null_shape = true, .status = STATS_INVALID},
+    {"NULL data", FLOAT32, 1, {6}, {1}, .null_data = true, .status = STATS_INVALID},
+    {"misaligned", FLOAT32, 1, {2}, {1}, .byte_offset = 1, .status = STATS_INVALID},
+    {"float16", FLOAT16, 1, {6}, {1}, .status = STATS_DTYPE},
+    {"on a GPU", FLOAT32, 1, {6}, {1}, .device = kDLCUDA, .status = STATS_DEVICE},
+};
+
+static void *allocate(size_t bytes) {
+  /* DLPack asks for 256 bytes alignment, and C for a multiple of that. */
+  void *memory = aligned_alloc(256, (bytes + 255) / 256 * 256);
+  CHECK(memory);
+  return memory;
 }
 
-static DLManagedTensorVersioned *make(void) {
+static void *numbers(DLDataType dtype) {
+  void *memory = allocate(NUMBERS * 8);
+  for (int i = 0; i < NUMBERS; i++) {
+    if (dtype.code == kDLInt) ((int32_t *)memory)[i] = i;
+    else if (dtype.bits == 32) ((float *)memory)[i] = (float)i;
+    else if (dtype.bits == 64) ((double *)memory)[i] = i;
+    else ((uint16_t *)memory)[i] = 0; /* C11 has no float16 */
+  }
+  return memory;
+}
+
+/* Allocates, and describes in *t. */
+static loan *prepare(const example *e, receipt *receipt, DLTensor *t) {
+  loan *lent = malloc(sizeof *lent);
+  CHECK(lent);
+  lent->receipt = receipt;
+  lent->memory = e->null_data ? NULL : numbers(e->dtype);
+  memcpy(lent->shape, e->shape, sizeof lent->shape);
+  memcpy(lent->strides, e->strides, sizeof lent->strides);
+  *t = (DLTensor){
+      .data = lent->memory ? (char *)lent->memory + e->origin * (e->dtype.bits / 8) : NULL,
+      .device = {e->device ? e->device : kDLCPU, 0},
+      .ndim = e->ndim,
+      .dtype = e->dtype,
+      .shape = e->null_shape ? NULL : lent->shape,
+      .strides = e->null_strides ? NULL : lent->strides,
+      .byte_offset = e->byte_offset,
+  };
+  return lent;
+}
+
+/* The managed tensor to give away; its deleter, called once, frees everything. */
+static DLManagedTensorVersioned *lend(const example *e, receipt *receipt) {
   DLTensor t;
-  Block *block = make_block(&t);
-  block->managed.versioned =
-      (DLManagedTensorVersioned){.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION},
-                                 .manager_ctx = block,
-                                 .deleter = delete_versioned,
-                                 .dl_tensor = t};
-  return &block->managed.versioned;
+  loan *lent = prepare(e, receipt, &t);
+  lent->managed.versioned = (DLManagedTensorVersioned){
+      .version = {DLPACK_MAJOR_VERSION, e->null_strides ? 1 : DLPACK_MINOR_VERSION},
+      .manager_ctx = lent,
+      .deleter = delete_versioned,
+      .flags = DLPACK_FLAG_BITMASK_READ_ONLY, /* stats only reads; others may not know */
+      .dl_tensor = t,
+  };
+  return &lent->managed.versioned;
 }
 
-static DLManagedTensor *make_legacy(void) {
+static DLManagedTensor *lend_legacy(const example *e, receipt *receipt) {
   DLTensor t;
-  Block *block = make_block(&t);
-  block->managed.legacy =
-      (DLManagedTensor){.dl_tensor = t, .manager_ctx = block, .deleter = delete_legacy};
-  return &block->managed.legacy;
+  loan *lent = prepare(e, receipt, &t);
+  lent->managed.legacy =
+      (DLManagedTensor){.dl_tensor = t, .manager_ctx = lent, .deleter = delete_legacy};
+  return &lent->managed.legacy;
 }
 
-/* Gives a tensor to Rust, which takes it. */
-static double taken(DLManagedTensorVersioned *m) {
-  double sum = 0;
-  char message[200] = "";
-  const int before = deleted, error = take_and_sum(m, &sum, message, sizeof message);
-  if (error) fprintf(stderr, "%s\n", message);
-  CHECK(!error && deleted == before + 1);
-  return sum;
+/* --- What this program does with them ---------------------------------------------------- */
+
+/* What holds however a call ends: one call of the deleter. Here, also on which thread. */
+static void check_deleted_here(receipt *receipt) {
+  CHECK(atomic_load(&receipt->deleted) == 1);
+  CHECK(pthread_equal(receipt->deleted_by, pthread_self()));
 }
 
-/* Gives a tensor to Rust, which refuses it with a text that begins so. It was freed all the same. */
-static void refused(DLManagedTensorVersioned *m, const char *text) {
-  double sum = 0;
-  char message[200] = "";
-  const int before = deleted;
-  CHECK(take_and_sum(m, &sum, message, sizeof message) == 1);
-  if (strncmp(message, text, strlen(text)) != 0) fprintf(stderr, "%s\n", message);
-  CHECK(strncmp(message, text, strlen(text)) == 0);
-  CHECK(deleted == before + 1);
+static void accepted(const example *e) {
+  double sum = -1;
+  stats_message message;
+  receipt versioned = {0}, legacy = {0};
+  CHECK(stats_sum(lend(e, &versioned), &sum, &message) == STATS_OK);
+  check_deleted_here(&versioned);
+  CHECK(sum == e->sum);
+  sum = -1;
+  CHECK(stats_sum_legacy(lend_legacy(e, &legacy), &sum, &message) == STATS_OK);
+  check_deleted_here(&legacy);
+  CHECK(sum == e->sum);
+  printf("%-24s sum %g\n", e->name, sum);
+}
+
+static void refused(const example *e) {
+  double sum = -1;
+  stats_message message, same;
+  receipt versioned = {0}, legacy = {0};
+  CHECK(stats_sum(lend(e, &versioned), &sum, &message) == e->status);
+  check_deleted_here(&versioned);
+  CHECK(stats_sum_legacy(lend_legacy(e, &legacy), &sum, &same) == e->status);
+  check_deleted_here(&legacy);
+  CHECK(sum == -1);
+  printf("%-24s refused: %s\n", e->name, message.text);
+}
+
+/* Of another major version, a consumer knows the first fields only; the others hold rubbish. */
+static void another_version(void) {
+  receipt receipt = {0};
+  DLManagedTensorVersioned *managed = lend(&ACCEPTED[0], &receipt);
+  managed->version = (DLPackVersion){DLPACK_MAJOR_VERSION + 1, 0};
+  memset(&managed->dl_tensor, 0xff, sizeof managed->dl_tensor);
+  double sum;
+  stats_message message;
+  CHECK(stats_sum(managed, &sum, &message) == STATS_VERSION);
+  check_deleted_here(&receipt);
+  printf("%-24s refused: %s\n", "another version", message.text);
+}
+
+/* Memory that lasts as long as the program needs no deleter. */
+static void without_deleter(void) {
+  static float data[] = {1, 2, 3};
+  static int64_t shape[] = {3}, strides[] = {1};
+  static DLManagedTensorVersioned managed = {
+      .version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION},
+      .flags = DLPACK_FLAG_BITMASK_READ_ONLY,
+      .dl_tensor = {data, {kDLCPU, 0}, 1, FLOAT32, shape, strides, 0},
+  };
+  double sum = -1;
+  CHECK(stats_sum(&managed, &sum, NULL) == STATS_OK && sum == 6);
+  printf("%-24s sum %g\n", "no deleter", sum);
+}
+
+/* Rust keeps the tensor, and lets go of it on a thread of its own. */
+static void job(void) {
+  double sum = -1;
+  stats_message message;
+  stats_job *job = NULL;
+  receipt receipt = {0};
+  CHECK(stats_start(lend(&ACCEPTED[0], &receipt), &job, &message) == STATS_OK);
+  CHECK(stats_finish(job, &sum, &message) == STATS_OK);
+  CHECK(sum == 15);
+  CHECK(atomic_load(&receipt.deleted) == 1);
+  CHECK(!pthread_equal(receipt.deleted_by, pthread_self()));
+  printf("%-24s sum %g, deleted on another thread\n", "job", sum);
+}
+
+/* Refused at the start, or only by the thread. */
+static void refused_jobs(void) {
+  double sum = -1;
+  stats_message message;
+  stats_job *job = NULL;
+  receipt at_start = {0}, on_thread = {0};
+  const example bad_ndim = {.dtype = FLOAT32, .ndim = -1}, half = {.dtype = FLOAT16, .ndim = 0};
+  CHECK(stats_start(lend(&bad_ndim, &at_start), &job, &message) == STATS_INVALID && !job);
+  check_deleted_here(&at_start);
+  CHECK(stats_start(lend(&half, &on_thread), &job, &message) == STATS_OK);
+  CHECK(stats_finish(job, &sum, &message) == STATS_DTYPE && sum == -1);
+  CHECK(atomic_load(&on_thread.deleted) == 1);
+}
+
+/* The tensor is deleted also where another argument is wrong. */
+static void missing_arguments(void) {
+  double sum;
+  stats_message message;
+  receipt first = {0}, second = {0}, third = {0};
+  CHECK(stats_sum(NULL, &sum, &message) == STATS_INVALID);
+  CHECK(stats_sum_legacy(NULL, &sum, NULL) == STATS_INVALID);
+  CHECK(stats_finish(NULL, &sum, &message) == STATS_USAGE);
+  CHECK(stats_sum(lend(&ACCEPTED[0], &first), NULL, &message) == STATS_USAGE);
+  check_deleted_here(&first);
+  CHECK(stats_sum_legacy(lend_legacy(&ACCEPTED[0], &second), NULL, NULL) == STATS_USAGE);
+  check_deleted_here(&second);
+  CHECK(stats_start(lend(&ACCEPTED[0], &third), NULL, &message) == STATS_USAGE);
+  check_deleted_here(&third);
+  printf("%-24s refused: %s\n", "nowhere for the job", message.text);
 }
 
 int main(void) {
-  DLManagedTensorVersioned *m = make();
-  CHECK(taken(m) == 21);
-
-  /* NULL strides mean C order. DLPack 1.2 forbids them, and older producers have them. */
-  m = make();
-  m->dl_tensor.strides = NULL;
-  CHECK(taken(m) == 21);
-
-  /* The second row, the last number first: a byte offset and a negative stride. */
-  m = make();
-  m->dl_tensor.ndim = 1;
-  m->dl_tensor.shape[0] = 3;
-  m->dl_tensor.strides[0] = -1;
-  m->dl_tensor.byte_offset = 5 * sizeof(float);
-  CHECK(taken(m) == 15);
-
-  /* No elements, and so no data. */
-  m = make();
-  m->dl_tensor.shape[1] = 0;
-  m->dl_tensor.data = NULL;
-  CHECK(taken(m) == 0);
-
-  /* A scalar has neither shape nor strides. */
-  m = make();
-  m->dl_tensor.ndim = 0;
-  m->dl_tensor.shape = m->dl_tensor.strides = NULL;
-  CHECK(taken(m) == 1);
-
-  double sum = 0;
-  const int before = deleted;
-  CHECK(take_and_sum_legacy(make_legacy(), &sum, NULL, 0) == 0);
-  CHECK(sum == 21 && deleted == before + 1);
-
-  /* What breaks the specification is refused, says why, and is freed. */
-  m = make();
-  m->version.major = 2;
-  refused(m, "the managed tensor is of DLPack version 2.");
-  m = make();
-  m->dl_tensor.ndim = -1;
-  refused(m, "ndim is -1; it must be 0 to ");
-  m = make();
-  m->dl_tensor.shape[0] = -2;
-  refused(m, "the extent of axis 0 is -2;");
-  m = make();
-  m->dl_tensor.data = NULL;
-  refused(m, "the data of a tensor with elements is NULL;");
-  m = make();
-  m->dl_tensor.dtype.bits = 64;
-  m->dl_tensor.shape[1] = 1;
-  m->dl_tensor.strides[0] = 1;
-  refused(m, "expected dtype float32, found float64;");
-
-  char message[20] = "";
-  CHECK(take_and_sum(NULL, &sum, message, sizeof message) == 1);
-  CHECK(strcmp(message, "the managed tensor ") == 0); /* cut to the buffer */
-
-  /* Kept by Rust, and freed on a thread that is not this one. */
-  Tensor *kept = keep(make());
-  const int kept_before = deleted;
-  CHECK(kept != NULL);
-  CHECK(free_on_a_thread(kept) == 0);
-  CHECK(deleted == kept_before + 1 && !pthread_equal(deleted_on, pthread_self()));
-
-  puts("ok: every tensor was taken or refused, and freed once");
-  return 0;
+  for (size_t i = 0; i < LENGTH(ACCEPTED); i++) accepted(&ACCEPTED[i]);
+  for (size_t i = 0; i < LENGTH(REFUSED); i++) refused(&REFUSED[i]);
+  another_version();
+  without_deleter();
+  job();
+  refused_jobs();
+  missing_arguments();
+  return EXIT_SUCCESS;
 }

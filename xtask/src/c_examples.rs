@@ -1,59 +1,156 @@
-//! The examples in C: linked with a Rust static library, run where mistakes with memory are seen.
+//! The examples in C: as their README has them, under AddressSanitizer, and under valgrind.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
 
+use crate::python::Venv;
 use crate::steps::{Finished, Steps};
 use crate::{Result, Workplace, process};
 
-/// What a Rust static library needs of the system.
+/// What marks an example as one in C. Its directory has the name of its package, a static library.
+pub(crate) const MAIN: &str = "main.c";
+
+const WARNINGS: &[&str] = &["-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic"];
+
+/// What the README tells C programmers to link beside the library.
 const SYSTEM_LIBRARIES: &[&str] = &["-lpthread", "-ldl", "-lm"];
 
-/// Builds and runs each example that is a C program.
-pub(crate) fn run(steps: &mut Steps, workplace: &Workplace, names: &[String], include: &Path) {
-    for name in names {
-        let example = Example { workplace, name, include };
-        steps.run(&format!("{name}: AddressSanitizer"), || example.with_address_sanitizer());
-        steps.try_run(&format!("{name}: valgrind"), || example.with_valgrind());
-    }
+/// Memory errors and undefined behaviour; leaks too, on Linux.
+const SANITIZE: &[&str] = &["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
+
+const VALGRIND: &[&str] = &[
+    "--quiet",
+    "--error-exitcode=1",
+    "--leak-check=full",
+    "--errors-for-leak-kinds=definite,indirect,possible",
+];
+
+/// The steps for one example, `examples/name`.
+pub(crate) fn test(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>, example: &str) {
+    let example = CExample { workplace, venv, directory: example };
+    let name = example.directory;
+    steps.run(name, || example.as_in_the_readme());
+    steps.try_run(&format!("{name}: AddressSanitizer"), || example.under_address_sanitizer());
+    steps.try_run(&format!("{name}: valgrind"), || example.under_valgrind());
 }
 
-struct Example<'a> {
+struct CExample<'a> {
     workplace: &'a Workplace,
-    /// The path from the root.
-    name: &'a str,
-    include: &'a Path,
+    venv: &'a Venv<'a>,
+    /// From the root.
+    directory: &'a str,
 }
 
-impl Example<'_> {
-    fn with_address_sanitizer(&self) -> Result<()> {
-        let flags = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
-        let program = self.build("asan", &flags)?;
-        let mut run = self.workplace.command(program);
-        process::run(run.env("ASAN_OPTIONS", "detect_leaks=1"))
+impl CExample<'_> {
+    /// The commands of the README, in the root, with the pinned header.
+    fn as_in_the_readme(&self) -> Result<()> {
+        let readme = self.workplace.root.join(self.directory).join("README.md");
+        let readme = fs::read_to_string(&readme).map_err(|e| format!("{readme:?}: {e}"))?;
+        let commands = commands(&readme);
+        if commands.is_empty() {
+            return Err(format!("the README of {} has no commands", self.directory));
+        }
+        for command in commands {
+            let mut shell = self.workplace.command("sh");
+            shell.args(["-c", command]).env("DLPACK_INCLUDE", self.venv.dlpack_include()?);
+            // The README means the directory that Cargo takes by default.
+            process::run(shell.env("CARGO_TARGET_DIR", "target"))?;
+        }
+        Ok(())
     }
 
-    fn with_valgrind(&self) -> Result<Finished> {
-        if !process::succeeds(self.workplace.command("valgrind").arg("--version")) {
-            return Ok(Finished::Notice("valgrind is not installed".into()));
+    fn under_address_sanitizer(&self) -> Result<Finished> {
+        if !has_sanitizers(self.workplace)? {
+            return Ok(Finished::Notice(
+                "the C compiler has no AddressSanitizer; gcc has it with the package libasan"
+                    .into(),
+            ));
         }
-        let program = self.build("plain", &[])?;
-        let mut valgrind = self.workplace.command("valgrind");
-        valgrind.args(["--quiet", "--error-exitcode=1", "--leak-check=full"]);
-        valgrind.args(["--errors-for-leak-kinds=definite,indirect,possible", "--"]);
-        process::run(valgrind.arg(program))?;
+        let mut program = self.workplace.command(self.compile("asan", SANITIZE)?);
+        if cfg!(target_os = "linux") {
+            program.env("ASAN_OPTIONS", "detect_leaks=1");
+        }
+        process::run(&mut program)?;
         Ok(Finished::Passed)
     }
 
-    /// Compiles and links the program; returns where it is.
-    fn build(&self, variant: &str, flags: &[&str]) -> Result<std::path::PathBuf> {
-        let package = self.name.rsplit('/').next().unwrap_or_default();
-        process::run(&mut self.workplace.cargo(&["build", "--package", package]))?;
+    fn under_valgrind(&self) -> Result<Finished> {
+        let program = self.compile("plain", &["-g"])?;
+        if !process::succeeds(self.workplace.command("valgrind").arg("--version")) {
+            return Ok(Finished::Notice(
+                "valgrind is not installed, so what the Rust side does with memory was not checked"
+                    .into(),
+            ));
+        }
+        process::run(self.workplace.command("valgrind").args(VALGRIND).arg(program))?;
+        Ok(Finished::Passed)
+    }
+
+    /// Builds the library and the program, with all warnings and more options.
+    fn compile(&self, kind: &str, options: &[&str]) -> Result<PathBuf> {
+        let package = Path::new(self.directory).file_name().unwrap_or_default();
+        let package = package.to_string_lossy();
+        process::run(&mut self.workplace.cargo(&["build", "--package", &package]))?;
         let library = self.workplace.target.join("debug").join(format!("lib{package}.a"));
-        let program = self.workplace.target.join(format!("{package}-{variant}"));
-        let mut cc = self.workplace.command(std::env::var_os("CC").unwrap_or("cc".into()));
-        cc.args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic", "-g"]).args(flags);
-        cc.arg("-I").arg(self.include).arg(format!("{}/main.c", self.name));
-        process::run(cc.arg(library).args(SYSTEM_LIBRARIES).arg("-o").arg(&program))?;
+        let program = build_directory(self.workplace)?.join(format!("{package}.{kind}"));
+        let mut compile = c_compiler(self.workplace);
+        compile.args(WARNINGS).args(options).arg("-I").arg(self.venv.dlpack_include()?);
+        compile.arg(format!("{}/{MAIN}", self.directory)).arg(library).args(SYSTEM_LIBRARIES);
+        process::run(compile.arg("-o").arg(&program))?;
         Ok(program)
+    }
+}
+
+/// `CC`, which may hold arguments, or `cc`.
+fn c_compiler(workplace: &Workplace) -> Command {
+    let given = env::var("CC").unwrap_or_default();
+    let mut words = given.split_whitespace();
+    let mut compiler = workplace.command(words.next().unwrap_or("cc"));
+    compiler.args(words);
+    compiler
+}
+
+/// Whether programs can be linked with the sanitizers, whose libraries may not be installed. Fails
+/// without a compiler.
+fn has_sanitizers(workplace: &Workplace) -> Result<bool> {
+    let source = build_directory(workplace)?.join("empty.c");
+    fs::write(&source, "int main(void) { return 0; }\n").map_err(|e| format!("{source:?}: {e}"))?;
+    let links = |options: &[&str]| {
+        let mut compile = c_compiler(workplace);
+        compile.args(options).arg(&source).arg("-o").arg(source.with_extension("program"));
+        process::succeeds(&mut compile)
+    };
+    if links(SANITIZE) {
+        return Ok(true);
+    }
+    if links(&[]) {
+        return Ok(false);
+    }
+    Err("there is no C compiler; install gcc or clang, or set CC".into())
+}
+
+fn build_directory(workplace: &Workplace) -> Result<PathBuf> {
+    let directory = workplace.target.join("c_examples");
+    fs::create_dir_all(&directory).map_err(|e| format!("{directory:?}: {e}"))?;
+    Ok(directory)
+}
+
+/// The lines that begin with `$` in the `console` blocks of a README.
+fn commands(readme: &str) -> Vec<&str> {
+    let blocks = readme.split("```console\n").skip(1);
+    let lines = blocks.flat_map(|block| block.lines().take_while(|line| *line != "```"));
+    lines.filter_map(|line| line.strip_prefix("$ ")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_of_a_readme() {
+        let readme = "Text\n```sh\nno\n```\n```console\n$ one 1\noutput\n$ two\n```\n$ text\n\
+                      ```console\n$ three\n```\n";
+        assert_eq!(commands(readme), ["one 1", "two", "three"]);
     }
 }

@@ -39,8 +39,8 @@ cargo xtask test [--quick]
     fuzzing, and the Python tests against the real frameworks.
     --quick       leaves out Miri, sanitizers, fuzzing, and all frameworks but numpy
 
-Environment: PYTHON names the Python (3.11 or later) that .venv is made with. With CI=true, what
-is missing for a step is installed, and a failure if it cannot be.";
+Environment: PYTHON names the Python (3.11 or later) that .venv is made with, CC the C
+compiler. With CI=true, what is missing for a step is installed, and a failure if it cannot be.";
 
 /// What the command line asks for.
 #[derive(Debug, PartialEq)]

@@ -54,8 +54,8 @@ fn all(steps: &mut Steps, workplace: &Workplace, options: &Options) -> Option<()
     steps.try_run("the oldest Rust", || oldest_rust(workplace, &venv));
     steps.run("no_std", || without_std(workplace));
     rust_tests(steps, workplace, &venv);
-    if let Some(include) = steps.run("dlpack.h", || venv.dlpack_include()) {
-        c_examples::run(steps, workplace, &examples(workplace, "main.c"), &include);
+    for example in examples(workplace, c_examples::MAIN) {
+        c_examples::test(steps, workplace, &venv, &example);
     }
     if !options.quick {
         sanitizers::run(steps, workplace);
@@ -210,6 +210,7 @@ fn rust_tests(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) {
         process::run(all.args(["--", "--include-ignored"]))?;
         test(&["dlbridge-sys", "--doc"])
     });
+    steps.run("Rust tests: c_producer", || test(&["c_producer"]));
     steps.run("Rust tests: dlbridge", || test(&["dlbridge"]));
     steps.run("Rust tests: dlbridge, no features", || test(&["dlbridge", "--no-default-features"]));
     steps.run("Rust tests: dlbridge, all features", || test(&["dlbridge", "--all-features"]));

@@ -1,98 +1,216 @@
-//! Tensors made in Rust, for the C program in `main.c`.
+//! A camera that lends its pictures to C. The functions are described in `camera.h`.
 //!
-//! A function that makes a tensor returns a managed tensor, which the caller frees by its deleter.
-//! Nothing here can panic, so nothing can cross into C; what could fail would return NULL.
+//! No function takes a raw pointer: `Option<&mut MaybeUninit<T>>` is C's `T *`, NULL and
+//! uninitialised memory included. So there is no unsafe code but the promise of `Frame` and the call of
+//! a function of C's.
 
-use std::ptr;
+use std::ffi::{CStr, c_char};
+use std::mem::MaybeUninit;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use dlbridge::sys::{DLManagedTensor, DLManagedTensorVersioned, DLTensor};
-use dlbridge::{Access, Owner, Tensor, TensorRefMut};
+use dlbridge::{Access, Error, Owner, Tensor, TensorRefMut};
 
-/// How many numbers were freed, so that the C program can see that its deleters did it.
-static FREED: AtomicI32 = AtomicI32::new(0);
+/// `camera_status`.
+#[derive(Clone, Copy)]
+#[repr(i32)]
+pub enum Status {
+    /// `CAMERA_OK`
+    Ok = 0,
+    /// `CAMERA_NO_OUTPUT`
+    NoOutput = 1,
+    /// `CAMERA_NO_MEMORY`
+    NoMemory = 2,
+    /// `CAMERA_READ_ONLY`
+    ReadOnly = 3,
+    /// `CAMERA_BROKEN`
+    Broken = 4,
+}
 
-/// A vector that counts when it goes.
-struct Numbers(Vec<f32>);
-
-impl Drop for Numbers {
-    fn drop(&mut self) {
-        FREED.fetch_add(self.0.len() as i32, Ordering::SeqCst);
+impl From<Error> for Status {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::TooLarge | Error::OutOfMemory { .. } => Self::NoMemory,
+            Error::LegacyReadOnly => Self::ReadOnly,
+            _ => Self::Broken,
+        }
     }
 }
 
-// SAFETY: forwards to the vector, whose memory stays where it is and is its alone.
-unsafe impl Owner for Numbers {
-    type Item = f32;
+/// Where a function puts its result: `T *` in C.
+type Out<'a, T> = Option<&'a mut MaybeUninit<T>>;
+
+/// Puts what `make` returns where C wants it. A panic ends here: it must not unwind into C.
+fn answer<T>(out: Out<'_, T>, make: impl FnOnce() -> Result<T, Status>) -> Status {
+    let Some(out) = out else { return Status::NoOutput };
+    match catch_unwind(AssertUnwindSafe(make)) {
+        Ok(Ok(made)) => {
+            out.write(made);
+            Status::Ok
+        }
+        Ok(Err(status)) => status,
+        Err(_) => Status::Broken,
+    }
+}
+
+/// The frames that have not been dropped.
+static ALIVE: AtomicI64 = AtomicI64::new(0);
+
+/// The bytes of a picture. Any type of one's own can own a tensor's memory.
+struct Frame(Vec<u8>);
+
+// SAFETY: forwards to the vector, which keeps the promises of `Owner`.
+unsafe impl Owner for Frame {
+    type Item = u8;
     const ACCESS: Access = Access::Exclusive;
 
-    fn items(&mut self) -> *mut [f32] {
+    fn items(&mut self) -> *mut [u8] {
         self.0.items()
     }
 }
 
-/// 0, 1, 2, 3, 4, 5 in two rows of three.
-fn six() -> Option<Tensor> {
-    Tensor::from_parts(Numbers((0..6_u8).map(f32::from).collect()), [2, 3]).ok()
-}
-
-/// How many numbers were freed so far.
-#[unsafe(no_mangle)]
-pub extern "C" fn freed() -> i32 {
-    FREED.load(Ordering::SeqCst)
-}
-
-/// Two rows of three float32: 0 to 5.
-#[unsafe(no_mangle)]
-pub extern "C" fn make_rows() -> *mut DLManagedTensorVersioned {
-    six().map_or(ptr::null_mut(), Tensor::into_raw)
-}
-
-/// The same in a managed tensor of the legacy ABI.
-#[unsafe(no_mangle)]
-pub extern "C" fn make_rows_legacy() -> *mut DLManagedTensor {
-    six().and_then(|tensor| tensor.into_raw_legacy().ok()).unwrap_or(ptr::null_mut())
-}
-
-/// Three rows of two, the same memory read by columns, from the last to the first.
-#[unsafe(no_mangle)]
-pub extern "C" fn make_columns_reversed() -> *mut DLManagedTensorVersioned {
-    let reversed = six().and_then(|tensor| tensor.transpose().flip(0).ok());
-    reversed.map_or(ptr::null_mut(), Tensor::into_raw)
-}
-
-/// Three float32 that must not be written.
-#[unsafe(no_mangle)]
-pub extern "C" fn make_constants() -> *mut DLManagedTensorVersioned {
-    static CONSTANTS: [f32; 3] = [2.5, 3.5, 4.5];
-    Tensor::from(&CONSTANTS).into_raw()
-}
-
-/// One tensor lent twice, to be freed twice, in any order; the numbers go with the second.
-///
-/// # Safety
-/// `out` has room for two pointers.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn lend_twice(out: *mut *mut DLManagedTensorVersioned) {
-    let tensor = six().map(Arc::new);
-    for nth in 0..2 {
-        let lent = tensor.as_ref().map_or(ptr::null_mut(), Tensor::lend);
-        // SAFETY: by contract.
-        unsafe { out.add(nth).write(lent) };
+impl Frame {
+    fn new(height: u32, width: u32) -> Result<Self, Status> {
+        let size = [height as usize, width as usize, 3];
+        let size = size.into_iter().try_fold(1_usize, usize::checked_mul);
+        let size = size.ok_or(Status::NoMemory)?;
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(size).map_err(|_| Status::NoMemory)?;
+        bytes.extend((0..=u8::MAX).cycle().take(size));
+        ALIVE.fetch_add(1, Ordering::Relaxed);
+        Ok(Self(bytes))
     }
 }
 
-/// Lets a C kernel work on an array of Rust's for the length of the call, and returns what the last
-/// of its four numbers is then.
+impl Drop for Frame {
+    fn drop(&mut self) {
+        ALIVE.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn frame(height: u32, width: u32) -> Result<Tensor, Status> {
+    let shape = [height as usize, width as usize, 3];
+    Ok(Tensor::from_parts(Frame::new(height, width)?, shape)?)
+}
+
+fn frame_upside_down(height: u32, width: u32) -> Result<Tensor, Status> {
+    let frame = Frame::new(height, width)?;
+    let row = 3 * width as usize;
+    let shape = [height as usize, width as usize, 3];
+    let last_row = (height as usize).saturating_sub(1) * row;
+    Ok(Tensor::from_parts_strided(frame, shape, [-(row as isize), 3, 1], last_row)?)
+}
+
+/// Linear light, for a gamma of 2.
+static GAMMA: [f32; 256] = {
+    let mut table = [0.0; 256];
+    let mut value = 0;
+    while value < 256 {
+        let v = value as f32 / 255.0;
+        table[value] = v * v;
+        value += 1;
+    }
+    table
+};
+
+/// `camera_message`
+#[unsafe(no_mangle)]
+pub extern "C" fn camera_message(status: i32) -> *const c_char {
+    const MESSAGES: [&CStr; 5] = [
+        c"no error",
+        c"out is NULL; pass the address of a pointer",
+        c"no memory for the picture; ask for a smaller one",
+        c"read-only data cannot be lent in the legacy struct; ask for the versioned one",
+        c"the camera has a defect; see standard error",
+    ];
+    let message = usize::try_from(status).ok().and_then(|status| MESSAGES.get(status));
+    message.unwrap_or(&c"not a camera_status").as_ptr()
+}
+
+/// `camera_frame`
+#[unsafe(no_mangle)]
+pub extern "C" fn camera_frame(
+    height: u32,
+    width: u32,
+    out: Out<'_, *mut DLManagedTensorVersioned>,
+) -> Status {
+    answer(out, || Ok(frame(height, width)?.into_raw()))
+}
+
+/// `camera_frame_upside_down`
+#[unsafe(no_mangle)]
+pub extern "C" fn camera_frame_upside_down(
+    height: u32,
+    width: u32,
+    out: Out<'_, *mut DLManagedTensorVersioned>,
+) -> Status {
+    answer(out, || Ok(frame_upside_down(height, width)?.into_raw()))
+}
+
+/// `camera_frame_for_two`
+#[unsafe(no_mangle)]
+pub extern "C" fn camera_frame_for_two(
+    height: u32,
+    width: u32,
+    out: Out<'_, [*mut DLManagedTensorVersioned; 2]>,
+) -> Status {
+    answer(out, || {
+        // Read-only: neither of the two knows what the other does.
+        let frame = Arc::new(frame(height, width)?.into_read_only());
+        Ok([frame.lend(), frame.lend()])
+    })
+}
+
+/// `camera_frame_filtered`
 ///
 /// # Safety
-/// The kernel reads and writes the elements of the tensor it is given, and keeps no pointer.
+/// The filter writes elements of the tensor alone, and keeps no pointer to it.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn run_kernel(kernel: unsafe extern "C" fn(*mut DLTensor)) -> f32 {
-    let mut numbers = [[1.0_f32, 2.0], [3.0, 4.0]];
-    let mut borrowed = TensorRefMut::from(&mut numbers);
-    // SAFETY: valid for the length of the call, which by contract writes elements only.
-    unsafe { kernel(&mut borrowed.dl_tensor()) };
-    numbers[1][1]
+pub unsafe extern "C" fn camera_frame_filtered(
+    height: u32,
+    width: u32,
+    filter: Option<unsafe extern "C" fn(*mut DLTensor)>,
+    out: Out<'_, *mut DLManagedTensorVersioned>,
+) -> Status {
+    answer(out, || {
+        let mut frame = frame(height, width)?;
+        let mut borrowed = TensorRefMut::try_from(&mut frame)?;
+        if let Some(filter) = filter {
+            // SAFETY: the description is valid for the length of the call; by contract the filter
+            // writes elements alone.
+            unsafe { filter(&mut borrowed.dl_tensor()) };
+        }
+        Ok(frame.into_raw())
+    })
+}
+
+/// `camera_gamma_table`
+#[unsafe(no_mangle)]
+pub extern "C" fn camera_gamma_table(out: Out<'_, *mut DLManagedTensorVersioned>) -> Status {
+    answer(out, || Ok(Tensor::from(&GAMMA).into_raw()))
+}
+
+/// `camera_frame_legacy`
+#[unsafe(no_mangle)]
+pub extern "C" fn camera_frame_legacy(
+    height: u32,
+    width: u32,
+    out: Out<'_, *mut DLManagedTensor>,
+) -> Status {
+    // The tensor that comes back with an error is dropped.
+    answer(out, || frame(height, width)?.into_raw_legacy().map_err(|(_, error)| error.into()))
+}
+
+/// `camera_gamma_table_legacy`
+#[unsafe(no_mangle)]
+pub extern "C" fn camera_gamma_table_legacy(out: Out<'_, *mut DLManagedTensor>) -> Status {
+    answer(out, || Tensor::from(&GAMMA).into_raw_legacy().map_err(|(_, error)| error.into()))
+}
+
+/// `camera_frames_alive`
+#[unsafe(no_mangle)]
+pub extern "C" fn camera_frames_alive() -> i64 {
+    ALIVE.load(Ordering::Relaxed)
 }

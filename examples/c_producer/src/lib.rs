@@ -1,100 +1,99 @@
-//! What the C program in `main.c` does with its tensors: Rust takes them over, reads them, frees
-//! them.
-//!
-//! A function that takes a managed tensor owns it from then on, whatever it returns: on an error too
-//! the deleter has run. Errors are text in the caller's buffer.
+//! Sums of tensors that C lends. The functions are described in `stats.h`.
 
-use std::ffi::{c_char, c_int};
-use std::ptr;
-use std::thread;
+mod status;
+
+use std::thread::{self, JoinHandle};
 
 use dlbridge::sys::{DLManagedTensor, DLManagedTensorVersioned};
-use dlbridge::{Result, Tensor};
+use dlbridge::{DataType, Element, Tensor};
 
-/// Adds up a float32 tensor of any shape and strides.
-fn sum(tensor: &Tensor) -> Result<f64> {
-    Ok(tensor.view::<f32>()?.iter().copied().map(f64::from).sum())
-}
+use status::{Failure, Message, Out, Status, answer, place};
 
-/// Writes a result into the caller's memory: 0 and the number, or 1 and the text.
-///
-/// # Safety
-/// `out` is valid for a write, `message` for `size` bytes, if that is not 0.
-unsafe fn answer(result: Result<f64>, out: *mut f64, message: *mut c_char, size: usize) -> c_int {
-    match result {
-        Ok(number) => {
-            // SAFETY: by contract.
-            unsafe { out.write(number) };
-            0
-        }
-        Err(error) => {
-            let text = error.to_string();
-            if let Some(room) = size.checked_sub(1) {
-                let len = text.len().min(room);
-                // SAFETY: by contract, with room for the terminating zero.
-                unsafe {
-                    ptr::copy_nonoverlapping(text.as_ptr().cast(), message, len);
-                    message.add(len).write(0);
-                }
-            }
-            1
-        }
+/// `stats_job`: opaque to C.
+pub struct Job(JoinHandle<Result<f64, Failure>>);
+
+fn sum(tensor: &Tensor) -> Result<f64, Failure> {
+    fn sum<T: Element + Copy + Into<f64>>(tensor: &Tensor) -> Result<f64, Failure> {
+        // Any strides. Fails for data on another device, or at an address that no `T` can have.
+        Ok(tensor.view::<T>()?.iter().fold(0.0, |sum, &element| sum + element.into()))
+    }
+    match tensor.dtype() {
+        DataType::INT32 => sum::<i32>(tensor),
+        DataType::FLOAT32 => sum::<f32>(tensor),
+        DataType::FLOAT64 => sum::<f64>(tensor),
+        dtype => Err(Failure::DataType(dtype)),
     }
 }
 
-/// Takes a tensor over, adds up its float32 elements, and frees it.
+/// `stats_sum`
 ///
 /// # Safety
-/// `managed` is NULL or the caller's to give, and keeps the specification. `out` is valid for a
-/// write, `message` for `size` bytes.
+/// The contract of [`Tensor::from_raw`], for the tensor.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn take_and_sum(
-    managed: *mut DLManagedTensorVersioned,
-    out: *mut f64,
-    message: *mut c_char,
-    size: usize,
-) -> c_int {
-    // SAFETY: by contract; nobody writes the data meanwhile.
-    let result = unsafe { Tensor::from_raw(managed) }.and_then(|tensor| sum(&tensor));
-    // SAFETY: by contract.
-    unsafe { answer(result, out, message, size) }
+pub unsafe extern "C" fn stats_sum(
+    tensor: *mut DLManagedTensorVersioned,
+    out: Out<'_, f64>,
+    message: Out<'_, Message>,
+) -> Status {
+    answer(message, || {
+        // SAFETY: by contract. Comes first, because the tensor is ours whatever else is wrong: from
+        // here on its deleter runs when it is dropped.
+        let tensor = unsafe { Tensor::from_raw(tensor) }?;
+        place(out, "sum")?.write(sum(&tensor)?);
+        Ok(())
+    })
 }
 
-/// The same for a managed tensor of the legacy ABI.
+/// `stats_sum_legacy`
 ///
 /// # Safety
-/// Those of [`take_and_sum`].
+/// The contract of [`Tensor::from_raw_legacy`], for the tensor.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn take_and_sum_legacy(
-    managed: *mut DLManagedTensor,
-    out: *mut f64,
-    message: *mut c_char,
-    size: usize,
-) -> c_int {
-    // SAFETY: by contract; nobody writes the data meanwhile.
-    let result = unsafe { Tensor::from_raw_legacy(managed) }.and_then(|tensor| sum(&tensor));
-    // SAFETY: by contract.
-    unsafe { answer(result, out, message, size) }
+pub unsafe extern "C" fn stats_sum_legacy(
+    tensor: *mut DLManagedTensor,
+    out: Out<'_, f64>,
+    message: Out<'_, Message>,
+) -> Status {
+    answer(message, || {
+        // SAFETY: by contract.
+        let tensor = unsafe { Tensor::from_raw_legacy(tensor) }?;
+        place(out, "sum")?.write(sum(&tensor)?);
+        Ok(())
+    })
 }
 
-/// Takes a tensor over to keep it; NULL if it cannot be. [`free_on_a_thread`] frees it.
+/// `stats_start`
 ///
 /// # Safety
-/// `managed` is NULL or the caller's to give, and keeps the specification.
+/// The contract of [`Tensor::from_raw`], for the tensor.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn keep(managed: *mut DLManagedTensorVersioned) -> *mut Tensor {
-    // SAFETY: by contract.
-    let tensor = unsafe { Tensor::from_raw(managed) };
-    tensor.map_or(ptr::null_mut(), |tensor| Box::into_raw(Box::new(tensor)))
+pub unsafe extern "C" fn stats_start(
+    tensor: *mut DLManagedTensorVersioned,
+    out: Out<'_, Box<Job>>,
+    message: Out<'_, Message>,
+) -> Status {
+    answer(message, || {
+        // SAFETY: by contract.
+        let tensor = unsafe { Tensor::from_raw(tensor) }?;
+        let out = place(out, "job")?;
+        // The thread owns the tensor, and drops it at its end: there the deleter runs.
+        let thread = thread::Builder::new().spawn(move || sum(&tensor))?;
+        out.write(Box::new(Job(thread)));
+        Ok(())
+    })
 }
 
-/// Frees a kept tensor on a thread of Rust's, and waits for it. Returns 0 if that was done.
-///
-/// # Safety
-/// `tensor` came out of [`keep`], is not NULL, and is freed once.
+/// `stats_finish`
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn free_on_a_thread(tensor: *mut Tensor) -> c_int {
-    // SAFETY: by contract `keep` made it of a box.
-    let tensor = unsafe { Box::from_raw(tensor) };
-    c_int::from(thread::spawn(move || drop(tensor)).join().is_err())
+pub extern "C" fn stats_finish(
+    job: Option<Box<Job>>,
+    out: Out<'_, f64>,
+    message: Out<'_, Message>,
+) -> Status {
+    answer(message, || {
+        let job = job.ok_or(Failure::Null("job"))?;
+        let sum = job.0.join().map_err(|_| Failure::Panic)??;
+        place(out, "sum")?.write(sum);
+        Ok(())
+    })
 }
