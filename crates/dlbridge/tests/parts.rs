@@ -297,7 +297,10 @@ fn as_many_axes_as_there_may_be() {
     let mut tensor = Tensor::from_parts(vec![value(0)], [1; MAX_NDIM]).unwrap();
     let full = Error::InvalidNdim { ndim: MAX_NDIM as i64 + 1 };
     assert_eq!(TensorRef::from(&tensor).insert_axis(0).unwrap_err(), full);
-    tensor = tensor.transpose().permute((0..MAX_NDIM).rev().collect::<Vec<_>>()).unwrap();
+    if !cfg!(miri) {
+        // Which takes quadratic time.
+        tensor = tensor.permute((0..MAX_NDIM).rev().collect::<Vec<_>>()).unwrap();
+    }
     tensor = tensor.index_axis(MAX_NDIM - 1, 0).unwrap().insert_axis(0).unwrap();
     assert_eq!((tensor.ndim(), tensor.len()), (MAX_NDIM, 1));
     let scalar = TensorRef::from(&tensor).reshape([]).unwrap();

@@ -50,8 +50,7 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// Axes in any order, with gaps or without, backwards or forwards; repeated too where elements
-    /// may overlap. Where no step is taken, strides are anything.
+    /// A shape of at most so many elements.
     pub(crate) fn random(rng: &mut Rng, elements: usize, overlap: bool) -> Self {
         let ndim = rng.below(7);
         let mut shape = vec![1; ndim];
@@ -62,6 +61,16 @@ impl Layout {
             let largest = (0..ndim).max_by_key(|&axis| shape[axis]).unwrap();
             shape[largest] -= 1;
         }
+        if ndim > 0 && rng.one_in(12) {
+            shape[rng.below(ndim)] = 0;
+        }
+        Self::of_shape(rng, shape, overlap)
+    }
+
+    /// Axes in any order, with gaps or without, backwards or forwards; repeated too where elements
+    /// may overlap. Where no step is taken, strides are anything.
+    pub(crate) fn of_shape(rng: &mut Rng, shape: Vec<usize>, overlap: bool) -> Self {
+        let ndim = shape.len();
         let spread = rng.below(3);
         let (mut strides, mut step) = (vec![0; ndim], 1);
         for axis in rng.order(ndim) {
@@ -70,10 +79,7 @@ impl Layout {
             if overlap && rng.one_in(6) {
                 strides[axis] = 0;
             }
-            step *= shape[axis] as isize;
-        }
-        if ndim > 0 && rng.one_in(12) {
-            shape[rng.below(ndim)] = 0;
+            step *= shape[axis].max(1) as isize;
         }
         let empty = shape.contains(&0);
         let (mut lowest, mut highest) = (0, 0);
@@ -148,8 +154,14 @@ impl Op {
 
     /// A shape that a shape can be broadcast to.
     pub(crate) fn broadcast(rng: &mut Rng, shape: &[usize]) -> Self {
-        let mut wide: Vec<usize> = (0..rng.below(3)).map(|_| rng.below(4)).collect();
-        wide.extend(shape.iter().map(|&e| if e == 1 { rng.below(4) } else { e }));
+        let mut repeats = 1;
+        let mut repeated = |rng: &mut Rng| {
+            let times = if repeats < 20 { rng.below(4) } else { 1 };
+            repeats *= times.max(1);
+            times
+        };
+        let mut wide: Vec<usize> = (0..rng.below(3)).map(|_| repeated(rng)).collect();
+        wide.extend(shape.iter().map(|&e| if e == 1 { repeated(rng) } else { e }));
         Self::BroadcastTo(wide)
     }
 }
