@@ -79,6 +79,9 @@ pub use raw::{
 pub use tensor::Tensor;
 
 #[cfg(doctest)]
+mod must_not_compile;
+
+#[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
 
