@@ -7,13 +7,16 @@ use std::sync::Arc;
 use common::{
     Count, Counted, Producer, delete, delete_the_legacy, dims, take, take_legacy, through_both,
 };
-use dlbridge::{Access, DataType, Element, Error, Owner, Tensor, TensorRef};
+use dlbridge::{Access, DataType, Element, Error, Owner, Result, Tensor, TensorRef};
 
 /// A tensor of 24 numbers that count, and the count of its owner's drops.
 fn counted() -> (Tensor, Count) {
     let (owner, dropped) = Counted::new((0..24).collect::<Vec<u32>>());
     (Tensor::from_parts(owner, [2, 3, 4]).unwrap(), dropped)
 }
+
+/// What makes a part of a tensor.
+type TakePart = fn(Tensor) -> Result<Tensor>;
 
 /// Columns of the second half: [4, 3] with the numbers 12 to 23.
 fn columns(tensor: Tensor) -> Tensor {
@@ -214,7 +217,7 @@ fn what_lies_outside_of_a_part_is_checked_before_it_cannot_be_seen() {
         (tensor, dropped)
     };
     let error = Error::InvalidElement { dtype: DataType::BOOL };
-    let smaller: [fn(Tensor) -> dlbridge::Result<Tensor>; 5] = [
+    let smaller: [TakePart; 5] = [
         |tensor| tensor.slice(0, 1..),
         |tensor| tensor.slice(1, 2..2),
         |tensor| tensor.index_axis(1, 0),
@@ -270,7 +273,7 @@ fn parts_on_devices_move_the_offset_or_the_address() {
             (handle, 64) => (handle, 64_u64.checked_add_signed(bytes).unwrap()),
             (address, _) => (address.checked_add_signed(bytes as isize).unwrap(), 0),
         };
-        let parts: [(fn(Tensor) -> dlbridge::Result<Tensor>, i64); 6] = [
+        let parts: [(TakePart, i64); 6] = [
             (|t| Ok(t.transpose()), 0),
             (|t| t.slice(0, 2..), -16),
             (|t| t.slice(1, 3..), 6),
@@ -300,7 +303,7 @@ fn packed_parts_begin_with_a_byte() {
             || Producer::new(vec![0_u8; 8 * bits], &[8, 8]).with(|p| p.tensor.dtype = dtype.into());
         let tensor = make().import().unwrap();
         let (packed, home) = (TensorRef::from(&tensor), tensor.data().addr());
-        let check = |part: dlbridge::Result<TensorRef<'_>>, at: usize| match at % whole {
+        let check = |part: Result<TensorRef<'_>>, at: usize| match at % whole {
             0 => assert_eq!(part.unwrap().data().addr(), home + at * bits / 8),
             _ => assert_eq!(part.unwrap_err(), Error::SubbytePacked { dtype }),
         };

@@ -25,8 +25,8 @@ unsafe fn addresses(tensor: *const DLTensor) -> Vec<*mut f32> {
     let shape: Vec<usize> = shape.iter().map(|&extent| extent as usize).collect();
     let strides: Vec<isize> = strides.iter().map(|&stride| stride as isize).collect();
     let first = tensor.data.wrapping_byte_add(tensor.byte_offset as usize).cast::<f32>();
-    let element = |position: usize| first.wrapping_offset(position as isize);
-    positions(&shape, &strides, 0).into_iter().map(element).collect()
+    // Backwards is a step of almost the whole address space forwards.
+    positions(&shape, &strides, 0).into_iter().map(|steps| first.wrapping_add(steps)).collect()
 }
 
 /// Sums the elements.

@@ -178,7 +178,7 @@ fn reshaped(rng: &mut Rng, shape: &[usize]) -> Vec<usize> {
             }
             1 if axis < shape.len() => {
                 let divisors: Vec<usize> =
-                    (1..=shape[axis]).filter(|d| shape[axis] % d == 0).collect();
+                    (1..=shape[axis]).filter(|d| shape[axis].is_multiple_of(*d)).collect();
                 if let Some(&inner) = divisors.get(rng.below(divisors.len().max(1))) {
                     shape[axis] /= inner;
                     shape.insert(axis + 1, inner);
