@@ -26,7 +26,7 @@ impl<const N: usize> Bytes<N> {
     }
 }
 
-const CASES: usize = if cfg!(miri) { 6 } else { 200 };
+const CASES: usize = if cfg!(miri) { 3 } else { 200 };
 const ELEMENTS: usize = if cfg!(miri) { 16 } else { 300 };
 
 /// Copies elements of each size.

@@ -162,7 +162,14 @@ fn parts_of_what_was_lent_have_dims_of_their_own() {
     let source = Arc::new(tensor);
     let part = columns(source.share());
     assert_eq!((source.shape(), part.shape()), (&[2, 3, 4][..], &[4, 3][..]));
-    let scalar = part.index_axis(0, 3).unwrap().index_axis(0, 1).unwrap();
+    // They end with the part, so what is lent of it has its own again.
+    let part = Arc::new(part);
+    let lent = take(part.lend()).unwrap();
+    assert_ne!(lent.shape().as_ptr(), part.shape().as_ptr());
+    assert_eq!((lent.shape(), lent.strides()), (part.shape(), part.strides()));
+    drop(part);
+    assert_eq!(elements(&lent), COLUMNS);
+    let scalar = lent.index_axis(0, 3).unwrap().index_axis(0, 1).unwrap();
     assert_eq!((scalar.shape(), elements(&scalar)), (&[][..], vec![19]));
     // Lent on, of no dimensions; and again of some.
     let scalar = Arc::new(scalar);
