@@ -1,162 +1,293 @@
-//! What must not compile. The error codes are compared where the compiler can (nightly).
+//! What the compiler must refuse, each as small as it gets and with the error it must give (which
+//! nightly compares: `cargo +nightly test -p dlbridge --doc must_not_compile`).
 //!
-//! An owner of one thread:
+//! # Owners
+//!
+//! What may not cross threads is no owner:
 //! ```compile_fail,E0277
-//! let shared: std::rc::Rc<[f32]> = [1.0].into();
-//! let tensor = dlbridge::Tensor::from_parts(shared, [1]);
+//! let _ = dlbridge::Tensor::from_parts(std::rc::Rc::<[f32]>::from([1.0]), [1]);
 //! ```
-//! Elements of one thread:
 //! ```compile_fail,E0277
-//! let tensor = dlbridge::Tensor::from(vec![std::rc::Rc::new(1.0)]);
+//! let _ = dlbridge::Tensor::from_parts(vec![std::rc::Rc::new(1.0_f32)], [1]);
 //! ```
-//! A borrowed owner:
+//! ```compile_fail,E0277
+//! let parts = dlbridge::RawParts::new(std::ptr::null_mut(), dlbridge::DataType::UINT8);
+//! // SAFETY: no elements.
+//! let _ = unsafe { dlbridge::Tensor::from_raw_parts(std::rc::Rc::new(1), parts, &[0], None::<&[i64]>) };
+//! ```
+//! ```compile_fail,E0277
+//! struct Mine(*mut f32);
+//! // SAFETY: never run.
+//! unsafe impl dlbridge::Owner for Mine {
+//!     type Item = f32;
+//!     const ACCESS: dlbridge::Access = dlbridge::Access::ReadOnly;
+//!     fn items(&mut self) -> *mut [f32] {
+//!         std::ptr::slice_from_raw_parts_mut(self.0, 1)
+//!     }
+//! }
+//! ```
+//! Nor is what is borrowed:
 //! ```compile_fail,E0597
 //! let values = vec![1.0_f32];
-//! let tensor = dlbridge::Tensor::from(values.as_slice());
+//! let _ = dlbridge::Tensor::from(values.as_slice());
 //! ```
-//! An owner that somebody else may write:
 //! ```compile_fail,E0277
-//! let values: &'static mut [f32] = vec![1.0].leak();
-//! let tensor = dlbridge::Tensor::from_parts(values, [1]);
+//! let mut values = [1.0_f32];
+//! let _ = dlbridge::Tensor::from_parts(&mut values[..], [1]);
 //! ```
-//! Elements with no dtype:
+//! Not every type is an element:
 //! ```compile_fail,E0277
-//! let tensor = dlbridge::Tensor::from(vec!['a']);
+//! let _ = dlbridge::Tensor::from(vec!['a']);
 //! ```
-//! A view, a slice, an element, a part, an iterator or a borrowed tensor that outlives the tensor:
+//! ```compile_fail,E0277
+//! let _ = dlbridge::TensorRef::from(&[std::cell::Cell::new(1.0_f32)]);
+//! ```
+//! ```compile_fail,E0277
+//! let _ = dlbridge::Tensor::from(vec![1_u32]).view::<std::num::NonZeroU32>();
+//! ```
+//! nor has every one the size of its dtype:
+//! ```compile_fail,E0080
+//! #[derive(Clone, Copy)]
+//! struct Wide(#[expect(dead_code)] u64);
+//! // SAFETY: none, which the compiler sees.
+//! unsafe impl dlbridge::Element for Wide {
+//!     const DTYPE: dlbridge::DataType = dlbridge::DataType::UINT32;
+//! }
+//! let _ = dlbridge::TensorRef::from(&[Wide(1)]);
+//! ```
+//!
+//! # What outlives its tensor
+//!
 //! ```compile_fail,E0505
-//! let tensor = dlbridge::Tensor::from(vec![1]);
-//! let view = tensor.view::<i32>().unwrap();
+//! let tensor = dlbridge::Tensor::from([1_u8]);
+//! let view = tensor.view::<u8>().unwrap();
 //! drop(tensor);
 //! view.len();
 //! ```
 //! ```compile_fail,E0505
-//! let tensor = dlbridge::Tensor::from(vec![1]);
-//! let slice = tensor.view::<i32>().unwrap().as_slice();
+//! let tensor = dlbridge::Tensor::from([1_u8]);
+//! let slice = tensor.view::<u8>().unwrap().as_slice();
 //! drop(tensor);
 //! slice.unwrap();
 //! ```
 //! ```compile_fail,E0505
-//! let tensor = dlbridge::Tensor::from(vec![1]);
-//! let element = tensor.view::<i32>().unwrap().get(&[0]);
+//! let tensor = dlbridge::Tensor::from([1_u8]);
+//! let mut elements = tensor.view::<u8>().unwrap().iter();
+//! drop(tensor);
+//! elements.next();
+//! ```
+//! ```compile_fail,E0505
+//! let tensor = dlbridge::Tensor::from([1_u8]);
+//! let element = tensor.view::<u8>().unwrap().get(&[0]);
 //! drop(tensor);
 //! element.unwrap();
 //! ```
 //! ```compile_fail,E0505
-//! let tensor = dlbridge::Tensor::from(vec![1]);
-//! let part = tensor.view::<i32>().unwrap().slice(0, ..).unwrap();
+//! let tensor = dlbridge::Tensor::from([1_u8]);
+//! let part = tensor.view::<u8>().unwrap().slice(0, ..).unwrap();
 //! drop(tensor);
 //! part.len();
 //! ```
 //! ```compile_fail,E0505
-//! let tensor = dlbridge::Tensor::from(vec![1]);
-//! let iter = tensor.view::<i32>().unwrap().into_iter();
+//! let tensor = dlbridge::Tensor::from([1_u8]);
+//! let contiguous = tensor.view::<u8>().unwrap().to_contiguous();
 //! drop(tensor);
-//! iter.count();
+//! contiguous.len();
 //! ```
 //! ```compile_fail,E0505
-//! let tensor = dlbridge::Tensor::from(vec![1]);
-//! let borrowed = dlbridge::TensorRef::from(&tensor).transpose();
-//! drop(tensor);
-//! borrowed.len();
-//! ```
-//! ```compile_fail,E0505
-//! let tensor = dlbridge::Tensor::from(vec![1]);
-//! let elements = tensor.view::<i32>().unwrap().to_contiguous();
-//! drop(tensor);
-//! elements.len();
-//! ```
-//! ```compile_fail,E0505
-//! let tensor = dlbridge::Tensor::from_bytes(vec![1], "uint4".parse().unwrap(), [2], 0).unwrap();
-//! let view = tensor.view_subbyte().unwrap();
+//! let tensor = dlbridge::Tensor::from([1_u8]);
+//! let view = dlbridge::TensorRef::from(&tensor).transpose().view::<u8>().unwrap();
 //! drop(tensor);
 //! view.len();
 //! ```
-//! A borrowed tensor that outlives the slice it is made of:
 //! ```compile_fail,E0505
-//! let values = vec![1];
-//! let borrowed = dlbridge::TensorRef::from(&values);
-//! drop(values);
-//! borrowed.len();
+//! let tensor = dlbridge::Tensor::from([1_u8]);
+//! let shape = tensor.shape();
+//! let part = tensor.slice(0, ..);
+//! shape.len();
 //! ```
-//! Two mutable views; a mutable one beside a shared one; one of a tensor that is not mutable:
+//! ```compile_fail,E0505
+//! let mut tensor = dlbridge::Tensor::from([1_u8]);
+//! let slice = tensor.view_mut::<u8>().unwrap().into_mut_slice();
+//! drop(tensor);
+//! slice.unwrap();
+//! ```
+//! ```compile_fail,E0505
+//! let mut tensor = dlbridge::Tensor::from([1_u8]);
+//! let halves = tensor.view_mut::<u8>().unwrap().split_at(0, 0).unwrap();
+//! drop(tensor);
+//! halves.0.len();
+//! ```
+//! ```compile_fail,E0505
+//! let values = vec![1_u8];
+//! let tensor = dlbridge::TensorRef::from(&values);
+//! drop(values);
+//! tensor.len();
+//! ```
+//! ```compile_fail,E0505
+//! let values = vec![1_u8];
+//! let view = dlbridge::TensorRef::from(&values).view::<u8>().unwrap();
+//! drop(values);
+//! view.len();
+//! ```
+//! ```compile_fail,E0515
+//! fn leak() -> dlbridge::TensorRef<'static> {
+//!     let values = [1_u8];
+//!     dlbridge::TensorRef::from(&values)
+//! }
+//! ```
+//! ```compile_fail,E0515
+//! fn shape() -> &'static [i64] {
+//!     dlbridge::TensorRef::from(&[1_u8]).shape()
+//! }
+//! ```
+//!
+//! # Two that write, or one that writes while another reads
+//!
 //! ```compile_fail,E0499
-//! let mut tensor = dlbridge::Tensor::from(vec![1]);
-//! let one = tensor.view_mut::<i32>().unwrap();
-//! let two = tensor.view_mut::<i32>().unwrap();
+//! let mut tensor = dlbridge::Tensor::from([1_u8]);
+//! let one = tensor.view_mut::<u8>().unwrap();
+//! let two = tensor.view_mut::<u8>().unwrap();
 //! one.len();
 //! ```
 //! ```compile_fail,E0502
-//! let mut tensor = dlbridge::Tensor::from(vec![1]);
-//! let shared = tensor.view::<i32>().unwrap();
-//! let exclusive = tensor.view_mut::<i32>().unwrap();
+//! let mut tensor = dlbridge::Tensor::from([1_u8]);
+//! let shared = tensor.view::<u8>().unwrap();
+//! let mutable = tensor.view_mut::<u8>().unwrap();
 //! shared.len();
 //! ```
-//! ```compile_fail,E0596
-//! let tensor = dlbridge::Tensor::from(vec![1]);
-//! let view = tensor.view_mut::<i32>().unwrap();
-//! ```
-//! ```compile_fail,E0596
-//! let tensor = std::sync::Arc::new(dlbridge::Tensor::from(vec![1]));
-//! let view = tensor.view_mut::<i32>().unwrap();
-//! ```
-//! A mutable view that was consumed, by a part or by a borrowed tensor:
-//! ```compile_fail,E0382
-//! let mut tensor = dlbridge::Tensor::from(vec![1]);
-//! let view = tensor.view_mut::<i32>().unwrap();
-//! let part = view.transpose();
-//! view.len();
-//! ```
-//! ```compile_fail,E0382
-//! let mut tensor = dlbridge::Tensor::from(vec![1]);
-//! let view = tensor.view_mut::<i32>().unwrap();
-//! let borrowed = dlbridge::TensorRefMut::from(view);
-//! view.len();
-//! ```
-//! An element that is read while it can be written:
 //! ```compile_fail,E0502
-//! let mut tensor = dlbridge::Tensor::from(vec![1]);
-//! let mut view = tensor.view_mut::<i32>().unwrap();
-//! let element = view.get(&[0]);
-//! view.as_mut_slice();
-//! element.unwrap();
+//! let mut tensor = dlbridge::Tensor::from([1_u8]);
+//! let mutable = dlbridge::TensorRefMut::try_from(&mut tensor).unwrap();
+//! let shared = dlbridge::TensorRef::from(&tensor);
+//! mutable.shape();
 //! ```
 //! ```compile_fail,E0502
-//! let mut values = [1];
-//! let mut tensor = dlbridge::TensorRefMut::from(&mut values);
-//! let shared = tensor.as_tensor_ref();
-//! tensor.dl_tensor();
+//! let mut values = [1_u8];
+//! let mut mutable = dlbridge::TensorRefMut::from(&mut values);
+//! let shared = mutable.as_tensor_ref();
+//! mutable.as_tensor_ref_mut();
 //! shared.len();
 //! ```
-//! Two mutable elements at a time, or an element that outlives its view:
+//! ```compile_fail,E0505
+//! let mut values = [1_u8];
+//! let mutable = dlbridge::TensorRefMut::from(&mut values);
+//! let shared = mutable.as_tensor_ref().view::<u8>().unwrap();
+//! mutable.swap_bytes();
+//! shared.len();
+//! ```
+//! ```compile_fail,E0505
+//! let mut values = [1_u8, 2];
+//! let mutable = dlbridge::TensorRefMut::from(&mut values);
+//! let shared = mutable.as_tensor_ref();
+//! mutable.copy_from(&shared);
+//! ```
+//! ```compile_fail,E0506
+//! let mut values = [1_u8];
+//! let mutable = dlbridge::TensorRefMut::from(&mut values);
+//! values[0] = 2;
+//! mutable.shape();
+//! ```
 //! ```compile_fail,E0499
-//! let mut tensor = dlbridge::Tensor::from(vec![1, 2]);
-//! let mut view = tensor.view_mut::<i32>().unwrap();
-//! let (one, two) = (view.get_mut(&[0]), view.get_mut(&[0]));
-//! one.unwrap();
+//! let mut tensor = dlbridge::Tensor::from([1_u8]);
+//! let mut view = tensor.view_mut::<u8>().unwrap();
+//! let one = view.as_view_mut();
+//! let two = view.as_view_mut();
+//! one.len();
 //! ```
-//! A mutable element out of a shared view:
-//! ```compile_fail,E0594
-//! let tensor = dlbridge::Tensor::from(vec![1]);
-//! let view = tensor.view::<i32>().unwrap();
-//! view[[0]] = 2;
+//! ```compile_fail,E0502
+//! let mut tensor = dlbridge::Tensor::from([1_u8]);
+//! let mut view = tensor.view_mut::<u8>().unwrap();
+//! let shared = view.as_view();
+//! view.as_mut_slice();
+//! shared.len();
 //! ```
-//! Elements with invalid bit patterns where anything may be written to them, or between two looks:
+//! ```compile_fail,E0499
+//! let mut tensor = dlbridge::Tensor::from([1_u8]);
+//! let mut view = tensor.view_mut::<u8>().unwrap();
+//! let mut elements = view.iter_mut();
+//! view.iter_mut();
+//! elements.next();
+//! ```
+//! ```compile_fail,E0382
+//! let mut tensor = dlbridge::Tensor::from([1_u8]);
+//! let view = tensor.view_mut::<u8>().unwrap();
+//! let part = view.slice(0, ..);
+//! view.len();
+//! ```
+//! ```compile_fail,E0599
+//! let mut tensor = dlbridge::Tensor::from([1_u8]);
+//! let view = tensor.view_mut::<u8>().unwrap();
+//! let _ = view.clone();
+//! ```
+//! ```compile_fail,E0599
+//! let mut tensor = dlbridge::Tensor::from([1_u8]);
+//! let _ = tensor.view_mut::<u8>().unwrap().broadcast_to([2, 1]);
+//! ```
+//! ```compile_fail,E0599
+//! let _ = dlbridge::TensorRefMut::from(&mut [1_u8]).broadcast_to([2, 1]);
+//! ```
+//! Nothing mutable comes of a shared tensor:
+//! ```compile_fail,E0596
+//! let tensor = dlbridge::Tensor::from([1_u8]);
+//! let _ = tensor.view_mut::<u8>();
+//! ```
+//! ```compile_fail,E0596
+//! let tensor = std::sync::Arc::new(dlbridge::Tensor::from([1_u8]));
+//! let _ = tensor.view_mut::<u8>();
+//! ```
+//! ```compile_fail,E0277
+//! let tensor = dlbridge::Tensor::from([1_u8]);
+//! let _ = dlbridge::TensorRefMut::try_from(&tensor);
+//! ```
+//! ```compile_fail,E0277
+//! let _ = dlbridge::TensorRefMut::from(&[1_u8]);
+//! ```
+//!
+//! # Bits that are no value of their type
+//!
 //! ```compile_fail,E0080
-//! let mut flags = [true];
-//! let tensor = dlbridge::TensorRefMut::from(&mut flags);
+//! let _ = dlbridge::TensorRefMut::from(&mut [true]);
 //! ```
 //! ```compile_fail,E0080
-//! let mut tensor = dlbridge::Tensor::from(vec![true]);
-//! let tensor = dlbridge::TensorRefMut::from(tensor.view_mut::<bool>().unwrap());
+//! let _ = dlbridge::TensorRefMut::from(&mut vec![[dlbridge::Unaligned::from(true)]]);
 //! ```
 //! ```compile_fail,E0080
-//! let slice = dlbridge::TensorSlice::<bool>::try_from(dlbridge::Tensor::from(vec![true]));
+//! let mut tensor = dlbridge::Tensor::from([true]);
+//! let _ = dlbridge::TensorRefMut::from(tensor.view_mut::<bool>().unwrap());
 //! ```
 //! ```compile_fail,E0080
-//! let swapped = dlbridge::Unaligned::from(true).get_byte_swapped();
+//! let _ = dlbridge::TensorSlice::<bool>::try_from(dlbridge::Tensor::from([true]));
 //! ```
-//! A tensor from C without `unsafe`:
-//! ```compile_fail,E0133
-//! let tensor = dlbridge::Tensor::from_raw(std::ptr::null_mut());
+//! ```compile_fail,E0080
+//! let _ = dlbridge::TensorSliceMut::<bool>::try_from(dlbridge::Tensor::from([true]));
 //! ```
+//! ```compile_fail,E0080
+//! let _ = dlbridge::Unaligned::from(true).get_byte_swapped();
+//! ```
+
+/// The same for views of ndarray.
+///
+/// ```compile_fail,E0505
+/// let tensor = dlbridge::Tensor::from([1_u8]);
+/// let array = ndarray::ArrayView1::try_from(tensor.view::<u8>().unwrap()).unwrap();
+/// drop(tensor);
+/// array.len();
+/// ```
+/// ```compile_fail,E0499
+/// let mut tensor = dlbridge::Tensor::from([1_u8]);
+/// let one = ndarray::ArrayViewMut1::try_from(tensor.view_mut::<u8>().unwrap()).unwrap();
+/// let two = ndarray::ArrayViewMut1::try_from(tensor.view_mut::<u8>().unwrap()).unwrap();
+/// one.len();
+/// ```
+/// ```compile_fail,E0505
+/// let array = ndarray::arr1(&[1_u8]);
+/// let tensor = dlbridge::TensorRef::from(&array);
+/// drop(array);
+/// tensor.len();
+/// ```
+/// ```compile_fail,E0277
+/// let _ = dlbridge::Tensor::from(ndarray::arr1(&[1_u8]).view());
+/// ```
+#[cfg(feature = "ndarray")]
+struct Ndarray;

@@ -30,7 +30,8 @@ macro_rules! parts {
             /// # Errors
             /// [`Error::InvalidAxis`](crate::Error::InvalidAxis); [`Error::InvalidRange`](crate::Error::InvalidRange)
             /// if the range is not within the extent; [`Error::SubbytePacked`](crate::Error::SubbytePacked) if the
-            /// part would begin within a byte.
+            /// part would begin within a byte; and of a [`Tensor`], whose owner can be taken out whole later,
+            /// [`Error::InvalidElement`](crate::Error::InvalidElement) if an element is no value of its type.
             ///
             #[doc = example!($make, "assert_eq!(view.slice(1, 1..)?.shape(), [2, 2]);")]
             pub fn slice($($receiver)+, axis: usize, range: impl RangeBounds<usize>) -> Result<Self> {
@@ -40,7 +41,8 @@ macro_rules! parts {
             /// Every `step`th index of an axis, from the first.
             ///
             /// # Errors
-            /// [`Error::InvalidAxis`](crate::Error::InvalidAxis).
+            /// [`Error::InvalidAxis`](crate::Error::InvalidAxis); [`Error::InvalidElement`](crate::Error::InvalidElement)
+            /// as of [`slice`](Self::slice).
             ///
             /// # Panics
             /// If the step is 0.

@@ -136,8 +136,8 @@ impl Tensor {
     /// A copy in C order, in memory of our own, aligned to 256 bytes. It is exclusive.
     ///
     /// # Errors
-    /// [`Error::NotHostAccessible`] for data the CPU cannot read; [`Error::NotContiguous`] for
-    /// packed sub-byte elements in another order than C order; [`Error::TooLarge`] and
+    /// [`Error::NotHostAccessible`] for data the CPU cannot read; [`Error::NotSubbyte`] for packed
+    /// elements of more than 64 bits in another order than C order; [`Error::TooLarge`] and
     /// [`Error::OutOfMemory`] if there is no room.
     ///
     /// ```

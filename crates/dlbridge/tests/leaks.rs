@@ -149,6 +149,16 @@ const PATHS: &[(&str, fn())] = &[
         drop((take(first).unwrap(), tensor, take_legacy(second).unwrap()));
     }),
     ("shared", || drop(Arc::new(Arc::new(floats()).share()).share())),
+    ("part", || drop(floats().slice(0, 1..).unwrap())),
+    ("part refused", || assert!(floats().slice(0, 99..).is_err())),
+    ("more axes", || drop(floats().insert_axis(0).unwrap().insert_axis(0).unwrap())),
+    ("more axes and owner out", || {
+        drop(floats().insert_axis(0).unwrap().try_into_owner::<Vec<f32>>().unwrap());
+    }),
+    ("part of what was shared", || {
+        let part = Arc::new(Arc::new(floats()).share().flip(0).unwrap());
+        delete(part.lend());
+    }),
     ("iteration", || {
         let mut tensor = floats();
         tensor.view_mut::<f32>().unwrap().iter_mut().for_each(|x| *x += 1.0);

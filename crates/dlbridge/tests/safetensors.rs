@@ -186,7 +186,7 @@ fn hostile_files_are_refused() {
     };
     let good = with_header(&entry("[2]", "[0,8]"), 8);
     assert_eq!(load(good.clone()).unwrap()["x"].shape(), [2]);
-    for len in 0..good.len() {
+    for len in (0..good.len()).step_by(if cfg!(miri) { 17 } else { 1 }) {
         assert!(load(good[..len].to_vec()).is_err(), "cut at {len}");
     }
     for lie in [0, 1, 7, u64::MAX, u64::MAX - 7, 1 << 32, good.len() as u64] {
@@ -218,14 +218,14 @@ fn hostile_files_are_refused() {
     );
     assert!(load(with_header(overlapping, 8)).is_err());
     // More dimensions than a tensor has.
-    let deep = format!("[{}1]", "1,".repeat(2000));
+    let deep = format!("[{}1]", "1,".repeat(1024));
     let refused = load(with_header(&entry(&deep, "[0,4]"), 4)).unwrap_err();
-    assert_eq!(refused.to_string(), "tensor \"x\": ndim is 2001; it must be 0 to 1024");
+    assert_eq!(refused.to_string(), "tensor \"x\": ndim is 1025; it must be 0 to 1024");
 }
 
 #[test]
 fn thousands_of_tensors_share_one_file() {
-    let count = if cfg!(miri) { 20 } else { 5000 };
+    let count = if cfg!(miri) { 5 } else { 5000 };
     let tensor = Tensor::from(vec![1_u8, 2, 3]);
     let names: Vec<String> = (0..count).map(|n| format!("layer.{n}.weight")).collect();
     let file = to_bytes(names.iter().map(|name| (name, &tensor)), &none()).unwrap();

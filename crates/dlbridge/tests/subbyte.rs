@@ -32,7 +32,10 @@ fn exact(width: usize, elements: usize) -> Vec<u8> {
 fn dtypes() -> impl Iterator<Item = (DataType, usize)> {
     let odd = [1, 2, 3, 4, 5, 6, 7, 9, 12, 31, 63].map(|bits| (bits, 1));
     let lanes = [(4, 3), (6, 2), (1, 5), (20, 3)];
-    odd.into_iter().chain(lanes).map(|(bits, lanes)| {
+    // Miri is slow: one width that fills bytes, one that does not, and lanes.
+    let some =
+        |&(bits, lanes): &(u8, u16)| !cfg!(miri) || matches!((bits, lanes), (4, 1 | 3) | (7, 1));
+    odd.into_iter().chain(lanes).filter(some).map(|(bits, lanes)| {
         let dtype = DataType::new(DataTypeCode::UINT, bits, lanes);
         (dtype, usize::from(bits) * usize::from(lanes))
     })

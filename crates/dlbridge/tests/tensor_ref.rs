@@ -1,222 +1,312 @@
-//! Borrowed tensors of any dtype, and the `DLTensor` that C kernels get of them.
+//! Borrowed tensors: what they are made of, and C kernels that take them.
 
 mod common;
 
-use common::{Producer, dims};
-use dlbridge::sys::{DLTensor, kDLCPU, kDLOpenCL};
+use std::sync::Arc;
+
+use common::model::{Layout, Op, Rng};
+use common::{Nibble, Producer, dims, positions};
+use dlbridge::sys::{DLTensor, kDLCPU};
 use dlbridge::{
-    Access, DataType, Device, DeviceType, Error, RawParts, Tensor, TensorRef, TensorRefMut,
+    Access, DataType, Device, DeviceType, Element, Error, Iter, IterMut, MAX_NDIM, RawParts,
+    Tensor, TensorRef, TensorRefMut, TensorView, TensorViewMut, Unaligned,
 };
 
-/// A C kernel: the sum of a tensor of two dimensions.
-unsafe extern "C" fn sum(t: *const DLTensor) -> f64 {
-    // SAFETY: the tests pass a valid tensor of f64 with two dimensions.
+/// The elements of a description of `f32`, by its strides, as C code reads them.
+///
+/// # Safety
+/// The description is valid.
+unsafe fn addresses(tensor: *const DLTensor) -> Vec<*mut f32> {
+    // SAFETY: by contract.
+    let tensor = unsafe { &*tensor };
+    assert_eq!(tensor.device.device_type, kDLCPU);
+    assert_eq!(DataType::from(tensor.dtype), DataType::FLOAT32);
+    let (shape, strides) = dims(tensor);
+    let shape: Vec<usize> = shape.iter().map(|&extent| extent as usize).collect();
+    let strides: Vec<isize> = strides.iter().map(|&stride| stride as isize).collect();
+    let first = tensor.data.wrapping_byte_add(tensor.byte_offset as usize).cast::<f32>();
+    // Backwards is a step of almost the whole address space forwards.
+    positions(&shape, &strides, 0).into_iter().map(|steps| first.wrapping_add(steps)).collect()
+}
+
+/// Sums the elements.
+unsafe extern "C" fn sum(tensor: *const DLTensor) -> f64 {
+    // SAFETY: the caller passes a valid description.
+    unsafe { addresses(tensor).into_iter().map(|element| f64::from(*element)).sum() }
+}
+
+/// Adds its number in C order to each element.
+unsafe extern "C" fn number(tensor: *mut DLTensor) {
+    // SAFETY: the caller passes a valid description of memory that can be written.
     unsafe {
-        let (shape, strides, data) = ((*t).shape, (*t).strides, (*t).data.cast::<f64>());
-        let mut sum = 0.0;
-        for i in 0..*shape {
-            for j in 0..*shape.add(1) {
-                sum += *data.offset((i * *strides + j * *strides.add(1)) as isize);
-            }
+        for (nth, element) in addresses(tensor).into_iter().enumerate() {
+            *element += nth as f32;
         }
-        sum
     }
 }
 
-/// A C kernel that numbers the elements of a tensor of two dimensions.
-unsafe extern "C" fn number(t: *mut DLTensor) {
-    // SAFETY: the tests pass a valid, writable tensor of i32 with two dimensions.
-    unsafe {
-        let (shape, strides, data) = ((*t).shape, (*t).strides, (*t).data.cast::<i32>());
-        let mut next = 0;
-        for i in 0..*shape {
-            for j in 0..*shape.add(1) {
-                *data.offset((i * *strides + j * *strides.add(1)) as isize) = next;
-                next += 1;
-            }
+#[test]
+fn a_c_kernel_reads_and_writes_by_strides() {
+    let mut rng = Rng::new(11);
+    for _ in 0..if cfg!(miri) { 30 } else { 500 } {
+        let layout = Layout::random(&mut rng, 40, false);
+        if layout.shape.iter().zip(&layout.strides).any(|(&extent, &stride)| {
+            (extent == 1 || layout.shape.contains(&0)) && stride.unsigned_abs() > 1000
+        }) {
+            continue;
         }
+        let (mut tensor, mut model) = (layout.tensor(|at| at as f32), layout.model());
+        let op = Op::Transpose;
+        model = model.apply(&op);
+        let expected: f64 = model.positions.iter().map(|&at| at as f64).sum();
+        let part = TensorRef::from(&tensor).transpose();
+        // SAFETY: `part` outlives the call, which writes nothing.
+        assert_eq!(unsafe { sum(&part.dl_tensor()) }, expected, "{layout:?}");
+        let mut part = TensorRefMut::try_from(&mut tensor).unwrap().transpose();
+        // SAFETY: `part` outlives the call.
+        unsafe { number(&mut part.dl_tensor()) };
+        let mut written: Vec<f32> = (0..layout.len).map(|at| at as f32).collect();
+        for (nth, &at) in model.positions.iter().enumerate() {
+            written[at] += nth as f32;
+        }
+        assert_eq!(tensor.try_into_owner::<Vec<f32>>().unwrap(), written, "{layout:?}");
     }
+    // Nobody but the borrowed tensor has room for so many dims.
+    let mut values = [1.0_f32, 2.0];
+    let mut many = TensorRefMut::from(&mut values).reshape([1, 1, 1, 2, 1, 1, 1]).unwrap();
+    // SAFETY: `many` outlives the call.
+    unsafe { number(&mut many.dl_tensor()) };
+    assert_eq!(values, [1.0, 3.0]);
 }
 
 #[test]
-fn a_kernel_reads_what_is_borrowed() {
-    let values = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]];
-    let owned = Tensor::from(values);
-    let view = owned.view::<f64>().unwrap();
-    let total = |tensor: &TensorRef<'_>| {
-        // SAFETY: valid for the length of the call.
-        unsafe { sum(&tensor.dl_tensor()) }
+fn a_description_is_complete() {
+    let check = |tensor: &TensorRef<'_>| {
+        let c = tensor.dl_tensor();
+        assert_eq!((c.data, c.byte_offset), (tensor.data(), tensor.byte_offset()));
+        assert_eq!((c.ndim as usize, tensor.ndim()), (tensor.shape().len(), tensor.shape().len()));
+        assert_eq!(dims(&c), (tensor.shape().to_vec(), tensor.strides().to_vec()));
+        assert_eq!(
+            (DataType::from(c.dtype), Device::from(c.device)),
+            (tensor.dtype(), tensor.device())
+        );
     };
-    assert_eq!(total(&TensorRef::from(&values)), 21.0);
-    assert_eq!(total(&TensorRef::from(&values[..1])), 6.0);
-    assert_eq!(total(&TensorRef::from(&values.to_vec())), 21.0);
-    assert_eq!(total(&TensorRef::from(&owned)), 21.0);
-    assert_eq!(total(&TensorRef::from(view.clone())), 21.0);
-    assert_eq!(total(&TensorRef::from(view.slice(1, 1..).unwrap())), 16.0);
-    assert_eq!(total(&TensorRef::from(&owned).slice(0, ..1).unwrap().flip(1).unwrap()), 6.0);
+    check(&TensorRef::from(&[[1_u16; 3]; 2]));
+    check(&TensorRef::from(&[0_i8]).index_axis(0, 0).unwrap());
+    check(&TensorRef::from(&Tensor::from(vec![1_u8, 2])));
+    let place = std::ptr::without_provenance_mut(0x1000);
+    let remote = Producer::at(place, DataType::INT16, &[4]).byte_offset(32).device(4, 3);
+    let remote = remote.import().unwrap();
+    let part = TensorRef::from(&remote).slice(0, 1..).unwrap();
+    check(&part);
+    assert_eq!((part.data(), part.byte_offset()), (place, 34));
+    assert_eq!(part.device(), Device::new(DeviceType::OPENCL, 3));
+    let mut values = [1.5_f32];
+    let mut tensor = TensorRefMut::from(&mut values);
+    let c = tensor.dl_tensor();
+    assert_eq!((c.data, dims(&c)), (tensor.as_tensor_ref().data(), (vec![1], vec![1])));
+}
+
+/// Sees that a borrowed tensor is this.
+#[track_caller]
+fn is<T: Element + PartialEq + std::fmt::Debug>(
+    tensor: &TensorRef<'_>,
+    address: *const T,
+    shape: &[i64],
+    strides: &[i64],
+    elements: &[T],
+) {
+    assert_eq!((tensor.shape(), tensor.strides()), (shape, strides));
+    assert_eq!((tensor.dtype(), tensor.device(), tensor.byte_offset()), (T::DTYPE, Device::CPU, 0));
+    assert_eq!((tensor.len(), tensor.is_empty()), (elements.len(), elements.is_empty()));
+    assert_eq!(tensor.nbytes(), size_of_val(elements) as u128);
+    assert_eq!(tensor.view::<T>().unwrap().to_vec(), elements);
+    let address = if elements.is_empty() { 0 } else { address.addr() };
+    assert_eq!(tensor.data().addr(), address);
 }
 
 #[test]
-fn a_kernel_writes_what_is_borrowed_mutably() {
-    let call = |mut tensor: TensorRefMut<'_>| {
-        // SAFETY: valid for the length of the call.
-        unsafe { number(&mut tensor.dl_tensor()) }
-    };
-    let mut values = [[9, 9], [9, 9]];
-    call(TensorRefMut::from(&mut values));
-    assert_eq!(values, [[0, 1], [2, 3]]);
-    call(TensorRefMut::from(&mut values).transpose());
-    assert_eq!(values, [[0, 2], [1, 3]]);
-    call(TensorRefMut::from(&mut values[1..]));
-    assert_eq!(values, [[0, 2], [0, 1]]);
-    let mut vec = vec![9; 6];
-    call(TensorRefMut::from(&mut vec).reshape([3, 2]).unwrap().slice(0, 1..).unwrap());
-    assert_eq!(vec, [9, 9, 0, 1, 2, 3]);
-    let mut tensor = Tensor::from([[9, 9, 9], [9, 9, 9]]);
-    call(TensorRefMut::try_from(&mut tensor).unwrap().step_by(1, 2).unwrap());
-    assert_eq!(tensor.view::<i32>().unwrap().to_vec(), [0, 9, 1, 2, 9, 3]);
-    let view = tensor.view_mut::<i32>().unwrap().flip(1).unwrap();
-    call(TensorRefMut::from(view));
-    assert_eq!(tensor.view::<i32>().unwrap().to_vec(), [2, 1, 0, 5, 4, 3]);
+fn slices_and_arrays_are_tensors_while_they_are_borrowed() {
+    let nested = [[[1, 2], [3, 4], [5, 6_i16]]; 2];
+    let (first, flat) = (nested.as_ptr().cast(), nested.as_flattened().as_flattened());
+    is(&TensorRef::from(&nested), first, &[2, 3, 2], &[6, 2, 1], flat);
+    is(&TensorRef::from(&nested[1..]), first.wrapping_add(6), &[1, 3, 2], &[6, 2, 1], &flat[6..]);
+    let vector = vec![[1.5_f64], [2.5]];
+    is(&TensorRef::from(&vector), vector.as_ptr().cast(), &[2, 1], &[1, 1], &[1.5, 2.5]);
+    let truths = [true, false];
+    is(&TensorRef::from(&truths[..1]), truths.as_ptr(), &[1], &[1], &[true]);
 }
 
 #[test]
-fn the_description_is_complete() {
-    let values = [[[1_u16; 4]; 3]; 2];
-    let tensor = TensorRef::from(&values);
-    let description = tensor.dl_tensor();
-    assert_eq!(description.data.addr(), values.as_ptr().addr());
-    assert_eq!((description.ndim, description.byte_offset), (3, 0));
-    assert_eq!(dims(&description), (vec![2, 3, 4], vec![12, 4, 1]));
-    assert_eq!(DataType::from(description.dtype), DataType::UINT16);
-    assert_eq!(description.device.device_type, kDLCPU);
-    let deep = [[[[[[1_u8; 2]; 1]; 3]; 1]; 2]; 1];
-    let many = TensorRef::from(&deep);
-    assert_eq!(dims(&many.dl_tensor()).0, [1, 2, 1, 3, 1, 2]);
-    let moved = Box::new(many);
-    assert_eq!(dims(&moved.dl_tensor()).1, [12, 6, 6, 2, 2, 1]);
-    let scalar = Tensor::from_parts(vec![1_u8], []).unwrap();
-    assert_eq!(dims(&TensorRef::from(&scalar).dl_tensor()), (vec![], vec![]));
-    let opencl = Producer::at(std::ptr::without_provenance_mut(7), DataType::INT8, &[4]);
-    let opencl = opencl.device(kDLOpenCL.0, 1).byte_offset(9).import().unwrap();
-    let part = TensorRef::from(&opencl).slice(0, 2..).unwrap();
-    let description = part.dl_tensor();
-    assert_eq!((description.data.addr(), description.byte_offset), (7, 11));
-    assert_eq!(description.device.device_id, 1);
+fn what_has_no_elements_has_null_data() {
+    is(&TensorRef::from(&[0_u8; 0]), std::ptr::null(), &[0], &[1], &[0_u8; 0]);
+    let nested = vec![[[0_u8; 2]; 0]; 3];
+    is(&TensorRef::from(&nested), std::ptr::null(), &[3, 0, 2], &[2, 2, 1], &[0_u8; 0]);
+    let tensor = Tensor::from(vec![1_u8, 2]);
+    let part = TensorRef::from(&tensor).slice(0, 2..).unwrap();
+    is(&part, std::ptr::null(), &[0], &[1], &[0_u8; 0]);
+    let view = tensor.view::<u8>().unwrap().slice(0, 1..1).unwrap();
+    is(&TensorRef::from(view), std::ptr::null(), &[0], &[1], &[0_u8; 0]);
 }
 
 #[test]
-fn nothing_has_no_address() {
-    let values: [[f32; 3]; 0] = [];
-    let tensor = TensorRef::from(&values);
-    assert_eq!((tensor.shape(), tensor.strides()), (&[0, 3][..], &[3, 1][..]));
-    assert!(tensor.is_empty() && tensor.data().is_null() && tensor.is_c_contiguous());
-    assert_eq!(tensor.view::<f32>().unwrap().as_slice(), Some(&[][..]));
-    assert_eq!(tensor.as_bytes().unwrap(), [0_u8; 0]);
-    assert!(tensor.to_copy().unwrap().is_empty());
-    let part = TensorRef::from(&[1, 2, 3]).slice(0, 2..2).unwrap();
-    assert!(part.data().is_null() && part.to_copy().unwrap().is_empty());
+#[should_panic(expected = "memory that exists has a size that fits")]
+fn more_empty_arrays_than_an_extent_can_count_panic() {
+    let mut arrays = vec![[0_u8; 0]];
+    // SAFETY: arrays of no elements need no memory, and any number of them is initialised.
+    unsafe { arrays.set_len(usize::MAX) };
+    let _ = TensorRefMut::from(&mut arrays);
 }
 
 #[test]
-fn what_a_borrowed_tensor_tells() {
-    let values = [[1.0_f32; 3]; 2];
-    let tensor = TensorRef::from(&values);
-    assert_eq!((tensor.ndim(), tensor.len(), tensor.nbytes()), (2, 6, 24));
-    assert_eq!((tensor.device(), tensor.byte_offset()), (Device::CPU, 0));
-    assert!(tensor.is_c_contiguous() && !tensor.is_f_contiguous());
-    assert!(tensor.transpose().is_f_contiguous());
-    assert_eq!(
-        format!("{tensor:?}"),
-        "TensorRef { shape: [2, 3], strides: [3, 1], dtype: float32, device: cpu }"
+fn views_and_tensors_are_tensors_without_their_type() {
+    let tensor = Tensor::from_parts_strided(vec![1_u32, 2, 3, 4], [2, 2], [-2, 1], 2).unwrap();
+    let address = tensor.data().cast::<u32>().cast_const();
+    is(&TensorRef::from(&tensor), address, &[2, 2], &[-2, 1], &[3, 4, 1, 2]);
+    let view = tensor.view::<u32>().unwrap().transpose();
+    is(&TensorRef::from(view), address, &[2, 2], &[1, -2], &[3, 1, 4, 2]);
+    let truths = Tensor::from(vec![true, false]);
+    is(
+        &TensorRef::from(truths.view_bool_as_u8().unwrap()),
+        truths.data().cast(),
+        &[2],
+        &[1],
+        &[1_u8, 0],
     );
-    let mut values = [1_u8];
-    let mutable = TensorRefMut::from(&mut values);
-    assert_eq!(
-        (mutable.shape(), mutable.strides(), mutable.dtype()),
-        (&[1][..], &[1][..], DataType::UINT8)
-    );
-    assert!(format!("{mutable:?}").starts_with("TensorRefMut(TensorRef { shape: [1]"));
-    assert_eq!(
-        mutable.as_tensor_ref().view::<i8>().unwrap_err(),
-        Error::DataType { expected: DataType::INT8, found: DataType::UINT8 }
-    );
-}
+    let nibbles = Tensor::from(vec![Nibble(1), Nibble(2)]);
+    assert!(TensorRef::from(nibbles.view::<Nibble>().unwrap()).is_subbyte_padded());
+    assert!(TensorRef::from(&nibbles).is_subbyte_padded());
+    assert!(TensorRef::from(&[Nibble(3)]).is_subbyte_padded());
 
-#[test]
-fn only_what_is_exclusive_is_borrowed_mutably() {
-    let error = |mut tensor: Tensor| TensorRefMut::try_from(&mut tensor).unwrap_err();
-    assert_eq!(error(Tensor::from(&[1][..])), Error::ReadOnly);
-    assert_eq!(error(Producer::new(vec![1], &[1]).import().unwrap()), Error::Shared);
-    let repeated = Tensor::from_parts_strided(vec![1], [2], [0], 0).unwrap();
-    assert_eq!(error(repeated), Error::Overlapping);
-}
-
-#[test]
-fn bytes_are_those_of_the_elements() {
-    let values = [0x0102_0304_u32, 5];
-    let expected: Vec<u8> = values.iter().flat_map(|n| n.to_ne_bytes()).collect();
-    assert_eq!(TensorRef::from(&values).as_bytes().unwrap(), expected);
-    let reversed = TensorRef::from(&values).flip(0).unwrap();
-    assert_eq!(reversed.as_bytes().unwrap_err(), Error::NotContiguous);
-    let cuda = Producer::new(vec![1_u8], &[1]).device(2, 3).import().unwrap();
-    let device = Device::new(DeviceType::CUDA, 3);
-    assert_eq!(TensorRef::from(&cuda).as_bytes().unwrap_err(), Error::NotHostAccessible { device });
-}
-
-#[test]
-fn parts_that_somebody_vouches_for_are_checked() {
-    let values = [1_i16, 2, 3, 4];
-    let parts = RawParts::of_elements(values.as_ptr().cast_mut(), Access::ReadOnly);
-    let make = |parts: &RawParts, shape: &[i64], strides: Option<&[i64]>| {
-        // SAFETY: the layouts that are not refused stay within four numbers, or are never read.
-        unsafe { TensorRef::from_raw_parts(parts, shape, strides) }
-    };
-    let tensor = make(&parts, &[2, 2], Some(&[1, 2])).unwrap();
-    assert_eq!(tensor.view::<i16>().unwrap().to_vec(), [1, 3, 2, 4]);
-    let second = RawParts { byte_offset: 2, ..parts };
-    assert_eq!(make(&second, &[3], None).unwrap().view::<i16>().unwrap().to_vec(), [2, 3, 4]);
-    let error = |parts: &RawParts, shape: &[i64], strides| make(parts, shape, strides).unwrap_err();
-    assert_eq!(error(&parts, &[2], Some(&[])), Error::StridesLength { ndim: 1, strides: 0 });
-    assert_eq!(error(&parts, &[-1], None), Error::NegativeExtent { axis: 0, extent: -1 });
-    assert_eq!(error(&parts, &[i64::MAX, 2], None), Error::TooLarge);
-    assert_eq!(error(&parts, &[2], Some(&[i64::MAX])), Error::TooLarge);
-    let null = RawParts::new(std::ptr::null_mut(), DataType::INT16);
-    let no_data = Error::NullPointer { field: "the data of a tensor with elements" };
-    assert_eq!(error(&null, &[1], None), no_data);
-    assert!(make(&null, &[0], None).is_ok());
-    let many = vec![1; dlbridge::MAX_NDIM + 1];
-    assert_eq!(error(&parts, &many, None), Error::InvalidNdim { ndim: 1025 });
-    let dtype = DataType::INT16.with_lanes(0);
-    let wrong = RawParts { dtype, ..parts };
-    assert_eq!(error(&wrong, &[1], None), Error::InvalidDataType { dtype });
+    let mut tensor = Tensor::from([[1, 2], [3, 4]]);
+    let view = tensor.view_mut::<i32>().unwrap().index_axis(1, 1).unwrap();
+    TensorRefMut::from(view).copy_from(&TensorRef::from(&[20, 40])).unwrap();
+    assert_eq!(tensor.view::<i32>().unwrap().to_vec(), [1, 20, 3, 40]);
 }
 
 #[test]
 #[cfg(feature = "ndarray")]
-fn arrays_of_ndarray_are_borrowed_with_their_strides() {
-    use ndarray::{Array2, s};
+fn arrays_of_ndarray_are_tensors_while_they_are_borrowed() {
+    use ndarray::{CowArray, array, s};
 
-    let array = Array2::from_shape_fn((3, 4), |(i, j)| (10 * i + j) as f64);
-    let total = |tensor: TensorRef<'_>| {
-        // SAFETY: valid for the length of the call.
-        unsafe { sum(&tensor.dl_tensor()) }
+    let array = array![[1_i64, 2, 3], [4, 5, 6]];
+    let first = array.as_ptr();
+    is(&TensorRef::from(&array), first, &[2, 3], &[3, 1], &[1, 2, 3, 4, 5, 6]);
+    let view = array.slice(s![..;-1, ..;2]);
+    is(&TensorRef::from(&view), view.as_ptr(), &[2, 2], &[-3, 2], &[4, 6, 1, 3]);
+    let wide = array.row(1);
+    let wide = wide.broadcast((2, 3)).unwrap();
+    is(&TensorRef::from(&wide), wide.as_ptr(), &[2, 3], &[0, 1], &[4, 5, 6, 4, 5, 6]);
+    let shared = array.to_shared();
+    is(&TensorRef::from(&shared), shared.as_ptr(), &[2, 3], &[3, 1], &[1, 2, 3, 4, 5, 6]);
+    let cow = CowArray::from(array.t());
+    is(&TensorRef::from(&cow), first, &[3, 2], &[1, 3], &[1, 4, 2, 5, 3, 6]);
+    let empty = array.slice(s![.., 3..]);
+    assert_eq!(TensorRef::from(&empty).data(), std::ptr::null_mut());
+}
+
+#[test]
+fn raw_parts_that_are_wrong_are_refused() {
+    let mut values = [1_u16, 2, 3, 4, 5, 6];
+    let first = values.as_mut_ptr();
+    let whole = RawParts::of_elements(first, Access::ReadOnly);
+    let make = |parts: RawParts, shape: &[i128], strides: Option<&[i128]>| {
+        // SAFETY: what is not refused is within the six numbers, which nobody writes.
+        unsafe { TensorRef::from_raw_parts(&parts, shape, strides) }
     };
-    assert_eq!(total(TensorRef::from(&array)), array.sum());
-    let part = array.slice(s![..;-1, 1..;2]);
-    assert_eq!(total(TensorRef::from(&part)), part.sum());
-    assert_eq!(TensorRef::from(&part).strides(), [-4, 2]);
-    assert_eq!(TensorRef::from(&array.t()).data().addr(), array.as_ptr().addr());
+    let refused = |parts, shape: &[i128], strides| make(parts, shape, strides).unwrap_err();
+    is(&make(whole, &[2, 3], None).unwrap(), first, &[2, 3], &[3, 1], &[1_u16, 2, 3, 4, 5, 6]);
+    let end = RawParts { byte_offset: 10, ..whole };
+    let backwards = make(end, &[3, 1], Some(&[-2, -(1 << 63)])).unwrap();
+    is(&backwards, first.wrapping_add(5), &[3, 1], &[-2, i64::MIN], &[6_u16, 4, 2]);
+    let empty = make(RawParts { data: std::ptr::null_mut(), ..end }, &[0, 5], Some(&[7, 7]));
+    is(&empty.unwrap(), first, &[0, 5], &[7, 7], &[0_u16; 0]);
+
+    assert_eq!(refused(whole, &[-1], None), Error::NegativeExtent { axis: 0, extent: -1 });
+    assert_eq!(refused(whole, &[1 << 64], None), Error::TooLarge);
+    assert_eq!(refused(whole, &[0, 1 << 62, 2], None), Error::TooLarge);
+    assert_eq!(refused(whole, &[2], Some(&[1 << 63])), Error::TooLarge);
+    assert_eq!(refused(whole, &[3], Some(&[1 << 62])), Error::TooLarge);
+    assert_eq!(refused(whole, &[2], Some(&[(1 << 63) - 1])), Error::TooLarge);
+    assert_eq!(refused(whole, &[2], Some(&[])), Error::StridesLength { ndim: 1, strides: 0 });
+    let ndim = Error::InvalidNdim { ndim: MAX_NDIM as i64 + 1 };
+    assert_eq!(refused(whole, &[1; MAX_NDIM + 1], None), ndim);
+    let null = Error::NullPointer { field: "the data of a tensor with elements" };
+    assert_eq!(refused(RawParts { data: std::ptr::null_mut(), ..whole }, &[1], None), null);
+    assert_eq!(refused(RawParts { byte_offset: u64::MAX, ..whole }, &[1], None), Error::TooLarge);
+    let dtype = whole.dtype.with_lanes(0);
+    assert_eq!(refused(RawParts { dtype, ..whole }, &[1], None), Error::InvalidDataType { dtype });
+
+    let tensor = make(whole, &[6], None).unwrap();
+    let error = Error::DataType { expected: DataType::INT16, found: DataType::UINT16 };
+    assert_eq!(tensor.view::<i16>().unwrap_err(), error);
+    let odd = make(RawParts { byte_offset: 1, ..whole }, &[5], None).unwrap();
+    let error = Error::Misaligned { address: odd.data().addr(), required: 2 };
+    assert_eq!(odd.view::<u16>().unwrap_err(), error);
+    let remote = RawParts { device: Device::new(DeviceType::CUDA, 1), ..whole };
+    let error = Error::NotHostAccessible { device: remote.device };
+    assert_eq!(make(remote, &[6], None).unwrap().view::<u16>().unwrap_err(), error);
+}
+
+#[test]
+fn a_mutable_one_is_made_of_what_is_exclusive() {
+    let refused = |mut tensor: Tensor| TensorRefMut::try_from(&mut tensor).unwrap_err();
+    static VALUES: [u8; 2] = [1, 2];
+    assert_eq!(refused(Tensor::from(&VALUES)), Error::ReadOnly);
+    assert_eq!(refused(Arc::new(Tensor::from(vec![1_u8])).share()), Error::ReadOnly);
+    assert_eq!(refused(Producer::new(vec![1_u8], &[1]).import().unwrap()), Error::Shared);
+    let wide = Tensor::from_parts_strided(vec![1_u8], [2], [0], 0).unwrap();
+    assert_eq!(refused(wide), Error::Overlapping);
+    // Bytes that are no `bool` are seen before one is.
+    let mut tensor = Producer::new(vec![2_u8], &[1]).flags(2);
+    tensor.tensor.dtype = DataType::BOOL.into();
+    let mut tensor = tensor.import().unwrap();
+    let borrowed = TensorRefMut::try_from(&mut tensor).unwrap();
+    let error = Error::InvalidElement { dtype: DataType::BOOL };
+    assert_eq!(borrowed.into_view_mut::<bool>().unwrap_err(), error);
+}
+
+#[test]
+fn a_borrow_of_a_borrow_ends_before_the_first() {
+    let mut values = [1_u8, 2, 3];
+    let mut tensor = TensorRefMut::from(&mut values);
+    tensor.as_tensor_ref_mut().swap_bytes().unwrap();
+    let part = tensor.as_tensor_ref_mut().slice(0, 1..).unwrap();
+    part.copy_from(&TensorRef::from(&[20_u8, 30])).unwrap();
+    assert_eq!(tensor.as_tensor_ref().view::<u8>().unwrap().to_vec(), [1, 20, 30]);
+    assert_eq!(
+        (tensor.shape(), tensor.strides(), tensor.dtype()),
+        (&[3][..], &[1][..], DataType::UINT8)
+    );
+    let named = "{ shape: [3], strides: [1], dtype: uint8, device: cpu }";
+    assert_eq!(format!("{tensor:?}"), format!("TensorRefMut(TensorRef {named})"));
+    let mut view = tensor.into_view_mut::<u8>().unwrap();
+    view[[0]] = 10;
+    assert_eq!(values, [10, 20, 30]);
+}
+
+#[test]
+fn a_view_lives_as_long_as_the_data_and_not_as_the_borrowed_tensor() {
+    let values = [[1_u8, 2], [3, 4]];
+    let view = TensorRef::from(&values).transpose().view::<u8>().unwrap();
+    let slice: &[u8] = {
+        let row = view.index_axis(1, 1).unwrap().index_axis(0, 0).unwrap();
+        row.as_slice().unwrap()
+    };
+    assert_eq!((view.to_vec(), slice), (vec![1, 3, 2, 4], &[3_u8][..]));
 }
 
 #[test]
 fn borrowed_tensors_cross_threads() {
-    fn crosses<T: Send + Sync>(_: &T) {}
-    let values = [1, 2, 3];
-    let tensor = TensorRef::from(&values);
-    crosses(&tensor);
-    let total: i32 = std::thread::scope(|scope| {
-        scope.spawn(|| tensor.view::<i32>().unwrap().iter().sum()).join().unwrap()
+    fn both<T: Send + Sync>() {}
+    both::<(TensorRef<'_>, TensorRefMut<'_>, Unaligned<f32>)>();
+    both::<(TensorView<'_, f32>, TensorViewMut<'_, f32>, Iter<'_, f32>, IterMut<'_, f32>)>();
+    let mut values = [1_u32, 2, 3, 4];
+    let (head, tail) =
+        TensorRefMut::from(&mut values).into_view_mut::<u32>().unwrap().split_at(0, 2).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| head.into_iter().for_each(|element| *element += 10));
+        scope.spawn(|| TensorRefMut::from(tail).copy_from(&TensorRef::from(&[7_u32, 8])).unwrap());
     });
-    assert_eq!(total, 6);
+    assert_eq!(values, [11, 12, 7, 8]);
 }

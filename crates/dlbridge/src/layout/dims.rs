@@ -192,6 +192,7 @@ mod tests {
         coalesces(&[5, 6], &[0, 0], &[(30, 0)]);
         coalesces(&[1, 1], &[3, 3], &[]);
         coalesces(&[2, 2], &[i64::MIN, i64::MAX], &[(2, i64::MIN), (2, i64::MAX)]);
+        coalesces(&[2, 2], &[i64::MIN, 1 << 62], &[(2, i64::MIN), (2, 1 << 62)]);
     }
 
     #[test]

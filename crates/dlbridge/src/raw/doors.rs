@@ -19,6 +19,9 @@ impl Tensor {
     ///   [`Access::ReadOnly`](crate::Access::ReadOnly), for writes. It stays valid when the owner moves.
     /// - Nobody writes it while a view of the tensor is alive.
     /// - With [`Access::Exclusive`](crate::Access::Exclusive), nobody but the holder of the tensor reads or writes it.
+    /// - Unless `parts.access` is [`Access::ReadOnly`](crate::Access::ReadOnly), any bytes may be written there, by who knows
+    ///   the dtype alone. The owner must be sound with them, also for who takes it out again: a `Vec<bool>`
+    ///   is not.
     ///
     /// ```
     /// use dlbridge::{Access, DataType, RawParts, Tensor};

@@ -20,11 +20,13 @@ use crate::{DataType, Error, MAX_NDIM, Result, Tensor, TensorRef};
 /// the block of the tensor that owns the memory, which the handle keeps alive (Dims).
 ///
 /// What was lent before is lent on, not lent anew: else a chain of such tensors would grow with
-/// every turn, and take as deep a stack to drop.
+/// every turn, and take as deep a stack to drop. Unless it was made exclusive since: whoever has
+/// that one by `&mut` must be alone (Exclusive), so what is lent of it holds it itself.
 pub(crate) fn lend(tensor: Arc<Tensor>) -> Managed {
     let flags = tensor.flags() & !DLPACK_FLAG_BITMASK_IS_COPIED;
     let description = *tensor.managed().tensor();
-    let mut managed = match tensor.managed().owner::<Arc<Tensor>>() {
+    let source = tensor.managed().owner::<Arc<Tensor>>();
+    let mut managed = match source.filter(|_| tensor.access() != Access::Exclusive) {
         // A part of what was lent has dims of its own, which end with it.
         Some(source) if tensor.managed().has_dims() => {
             let mut managed = Managed::new(Arc::clone(source), tensor.ndim());

@@ -33,6 +33,8 @@ pub struct TensorRefMut<'a> {
 
 /// The shape is the length, then the extents of nested arrays. Types whose bits need a check, like
 /// `bool`, are refused at compile time: a C kernel would not know of it.
+///
+/// Panics for arrays without elements whose number overflows the address space.
 impl<'a, I: Items> From<&'a mut [I]> for TensorRefMut<'a> {
     fn from(items: &'a mut [I]) -> Self {
         const { assert!(I::Element::CHECK.is_none(), "anything might be written to the elements") }

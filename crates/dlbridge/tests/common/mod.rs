@@ -2,6 +2,8 @@
 //! consumer, owners and elements of one's own, and a naive model of strided layouts.
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
+pub(crate) mod model;
+
 use std::any::Any;
 use std::ffi::c_void;
 use std::ptr;

@@ -20,6 +20,8 @@ impl<'a> From<&'a Tensor> for TensorRef<'a> {
 }
 
 /// The shape is the length, then the extents of nested arrays.
+///
+/// Panics for arrays without elements whose number overflows the address space.
 impl<'a, I: Items> From<&'a [I]> for TensorRef<'a> {
     fn from(items: &'a [I]) -> Self {
         Self::adjacent(ptr::from_ref(items).cast_mut())
@@ -62,19 +64,14 @@ impl<'a> TensorRef<'a> {
         }
     }
 
+    /// All elements of some items, in C order.
     pub(in crate::raw) fn adjacent<I: Items>(items: *mut [I]) -> Self {
         const { assert_layout::<I::Element>() };
-        let len = items.len() * (size_of::<I>() / size_of::<I::Element>());
         let shape = whole_shape::<I>(items.len());
-        let shape = &shape[..=I::NDIM];
-        let mut stride = 1;
-        let axes = shape.iter().rev();
-        let dims = Dims::new(axes.map(|&extent| {
-            let axis = (extent as i64, stride);
-            stride *= extent.max(1) as i64;
-            axis
-        }));
-        Self::of_elements(items.cast::<I::Element>(), dims.transpose().dims, len)
+        let dims = Dims::checked(&shape[..=I::NDIM], None::<&[i64]>)
+            .expect("memory that exists has a size that fits");
+        let len = items.len() * (size_of::<I>() / size_of::<I::Element>());
+        Self::of_elements(items.cast::<I::Element>(), dims, len)
     }
 
     /// Elements that somebody vouches for.

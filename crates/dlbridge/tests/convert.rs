@@ -1,0 +1,134 @@
+//! Tensors as somebody needs them: copied only where they must be, and why.
+
+mod common;
+
+use std::sync::Arc;
+
+use common::{Count, Counted, Producer};
+use dlbridge::{Access, CopyReason, DataType, Error, RawParts, Result, Tensor};
+
+/// Converts a tensor and sees that the same elements come out, in the same memory unless there is a
+/// reason; and that the owner of what was copied is dropped.
+#[track_caller]
+fn converted(
+    (tensor, dropped): (Tensor, Count),
+    convert: impl Fn(Tensor) -> Result<(Tensor, Option<CopyReason>)>,
+    reason: Option<CopyReason>,
+) -> Tensor {
+    let (data, shape) = (tensor.data(), tensor.shape().to_vec());
+    let elements = tensor.view::<u32>().unwrap().to_vec();
+    let (converted, why) = convert(tensor).unwrap();
+    assert_eq!(why, reason);
+    assert_eq!(converted.data() == data, reason.is_none() || elements.is_empty());
+    assert_eq!(dropped.get(), usize::from(reason.is_some()));
+    assert_eq!(
+        (converted.shape(), converted.view::<u32>().unwrap().to_vec()),
+        (&shape[..], elements)
+    );
+    if reason.is_some() {
+        assert_eq!((converted.access(), converted.is_c_contiguous()), (Access::Exclusive, true));
+    }
+    converted
+}
+
+/// Six counting numbers of a counted owner, in a layout.
+fn counted(shape: &[usize], strides: &[isize], offset: usize) -> (Tensor, Count) {
+    let (owner, dropped) = Counted::new((0..6).collect::<Vec<u32>>());
+    (Tensor::from_parts_strided(owner, shape, strides, offset).unwrap(), dropped)
+}
+
+/// What a producer lends.
+fn lent(flags: u64) -> (Tensor, Count) {
+    let producer = Producer::new(vec![1_u32, 2], &[2]).flags(flags);
+    let deleted = producer.deleted();
+    (producer.import().unwrap(), deleted)
+}
+
+#[test]
+fn only_elements_that_are_not_adjacent_are_copied_to_be() {
+    let into = Tensor::into_contiguous;
+    let reason = Some(CopyReason::NotContiguous);
+    converted(counted(&[2, 3], &[3, 1], 0), into, None);
+    converted(counted(&[1, 3], &[-9, 1], 2), into, None);
+    converted(counted(&[0, 3], &[7, -7], 0), into, None);
+    converted(lent(1), into, None);
+    let copy = converted(counted(&[3, 2], &[1, 3], 0), into, reason);
+    assert_eq!(copy.strides(), [2, 1]);
+    converted(counted(&[6], &[-1], 5), into, reason);
+    converted(counted(&[2, 2], &[0, 1], 1), into, reason);
+    converted(counted(&[2], &[3], 0), into, reason);
+}
+
+#[test]
+fn only_elements_at_another_address_are_copied_to_an_aligned_one() {
+    let aligned = |skip: usize, alignment| {
+        // A copy begins at a multiple of 256 bytes, its part 4 bytes further for each element.
+        let (owner, dropped) = Counted::new(Tensor::from([1_u32, 2, 3, 4]).to_copy().unwrap());
+        let parts = RawParts::new(owner.owner.data(), DataType::UINT32);
+        // SAFETY: the owner keeps the four numbers alive, and nobody else has it.
+        let tensor = unsafe { Tensor::from_raw_parts(owner, parts, &[4], None::<&[i64]>) };
+        let part = tensor.unwrap().slice(0, skip..).unwrap();
+        let address = part.data().addr();
+        let misaligned = !address.is_multiple_of(alignment);
+        let reason = misaligned.then_some(CopyReason::Misaligned { address, required: alignment });
+        let tensor = converted((part, dropped), |t| t.into_aligned(alignment), reason);
+        assert!(tensor.data().addr().is_multiple_of(alignment));
+        misaligned
+    };
+    for (skip, largest) in [(0, 256), (1, 4), (2, 8), (3, 4)] {
+        for alignment in (0..9).map(|power| 1 << power) {
+            assert_eq!(aligned(skip, alignment), alignment > largest, "{skip}, {alignment}");
+        }
+    }
+    converted(counted(&[0], &[1], 0), |t| t.into_aligned(256), None);
+    // A handle has no alignment.
+    let place = std::ptr::without_provenance_mut(0x1001);
+    let remote = |device| {
+        let producer = Producer::at(place, DataType::UINT32, &[2]);
+        producer.device(device, 0).import().unwrap().into_aligned(16)
+    };
+    assert_eq!(remote(4).unwrap().1, None);
+    assert!(matches!(remote(2).unwrap_err(), Error::NotHostAccessible { .. }));
+}
+
+#[test]
+#[should_panic(expected = "cannot align to 512")]
+fn no_copy_is_aligned_to_more_than_256() {
+    let _ = Tensor::from([1]).into_aligned(512);
+}
+
+#[test]
+#[should_panic(expected = "cannot align to 24")]
+fn no_address_is_aligned_to_what_is_no_power_of_two() {
+    let _ = Tensor::from([1]).into_aligned(24);
+}
+
+#[test]
+fn only_what_cannot_be_written_is_copied_to_be() {
+    let into = Tensor::into_exclusive;
+    converted(counted(&[3, 2], &[1, 3], 0), into, None);
+    converted(lent(2), into, None);
+    converted(counted(&[0, 3], &[0, 0], 0), into, None);
+    converted(lent(0), into, Some(CopyReason::Shared));
+    converted(lent(1), into, Some(CopyReason::ReadOnly));
+    converted(lent(3), into, Some(CopyReason::ReadOnly));
+    let (tensor, dropped) = counted(&[2, 3], &[0, 1], 0);
+    let mut tensor = converted((tensor, dropped), into, Some(CopyReason::Overlapping));
+    tensor.view_mut::<u32>().unwrap()[[1, 0]] = 9;
+    assert_eq!(tensor.view::<u32>().unwrap().to_vec(), [0, 1, 2, 9, 1, 2]);
+    let source = Arc::new(counted(&[6], &[1], 0).0);
+    let (copy, reason) = source.share().into_exclusive().unwrap();
+    assert_eq!((copy.access(), reason), (Access::Exclusive, Some(CopyReason::ReadOnly)));
+    assert!(Arc::into_inner(source).is_some(), "the copy holds nothing of its source");
+}
+
+#[test]
+fn the_reasons_are_told_in_words() {
+    let told = |reason: CopyReason| reason.to_string();
+    assert_eq!(told(CopyReason::NotContiguous), "the elements were not adjacent in C order");
+    let misaligned = CopyReason::Misaligned { address: 0x1004, required: 16 };
+    assert_eq!(told(misaligned), "the data at 0x1004 was not aligned to 16 bytes");
+    assert_eq!(told(CopyReason::ReadOnly), "the data was read-only");
+    assert_eq!(told(CopyReason::Shared), "the data was shared with its producer");
+    assert_eq!(told(CopyReason::Overlapping), "the strides made elements overlap");
+}
