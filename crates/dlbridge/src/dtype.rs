@@ -160,11 +160,16 @@ macro_rules! dtypes {
 }
 
 dtypes! {
+    INT2 = INT, 2, "int2";
+    INT4 = INT, 4, "int4";
     INT8 = INT, 8, "int8";
     INT16 = INT, 16, "int16";
     INT32 = INT, 32, "int32";
     INT64 = INT, 64, "int64";
     INT128 = INT, 128, "int128";
+    UINT1 = UINT, 1, "uint1";
+    UINT2 = UINT, 2, "uint2";
+    UINT4 = UINT, 4, "uint4";
     UINT8 = UINT, 8, "uint8";
     UINT16 = UINT, 16, "uint16";
     UINT32 = UINT, 32, "uint32";
@@ -174,6 +179,7 @@ dtypes! {
     FLOAT32 = FLOAT, 32, "float32";
     FLOAT64 = FLOAT, 64, "float64";
     BFLOAT16 = BFLOAT, 16, "bfloat16";
+    COMPLEX32 = COMPLEX, 32, "complex32";
     COMPLEX64 = COMPLEX, 64, "complex64";
     COMPLEX128 = COMPLEX, 128, "complex128";
     BOOL = BOOL, 8, "bool";

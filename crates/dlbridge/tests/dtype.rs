@@ -5,11 +5,16 @@ use dlbridge::{DataType, DataTypeCode, Device, DeviceType, Error};
 
 /// Every constant, its name, its code in `dlpack.h`, its bits, and the bytes of an element.
 const CONSTANTS: &[(DataType, &str, u8, u8, usize)] = &[
+    (DataType::INT2, "int2", 0, 2, 1),
+    (DataType::INT4, "int4", 0, 4, 1),
     (DataType::INT8, "int8", 0, 8, 1),
     (DataType::INT16, "int16", 0, 16, 2),
     (DataType::INT32, "int32", 0, 32, 4),
     (DataType::INT64, "int64", 0, 64, 8),
     (DataType::INT128, "int128", 0, 128, 16),
+    (DataType::UINT1, "uint1", 1, 1, 1),
+    (DataType::UINT2, "uint2", 1, 2, 1),
+    (DataType::UINT4, "uint4", 1, 4, 1),
     (DataType::UINT8, "uint8", 1, 8, 1),
     (DataType::UINT16, "uint16", 1, 16, 2),
     (DataType::UINT32, "uint32", 1, 32, 4),
@@ -19,6 +24,7 @@ const CONSTANTS: &[(DataType, &str, u8, u8, usize)] = &[
     (DataType::FLOAT32, "float32", 2, 32, 4),
     (DataType::FLOAT64, "float64", 2, 64, 8),
     (DataType::BFLOAT16, "bfloat16", 4, 16, 2),
+    (DataType::COMPLEX32, "complex32", 5, 32, 4),
     (DataType::COMPLEX64, "complex64", 5, 64, 8),
     (DataType::COMPLEX128, "complex128", 5, 128, 16),
     (DataType::BOOL, "bool", 6, 8, 1),

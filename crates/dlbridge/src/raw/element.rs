@@ -95,7 +95,7 @@ elements! {
 
 #[cfg(all(feature = "half", feature = "num-complex"))]
 elements! {
-    num_complex::Complex<half::f16> = DataType::new(DataTypeCode::COMPLEX, 32, 1);
+    num_complex::Complex<half::f16> = DataType::COMPLEX32;
 }
 
 // Bytes of any value: where the format has fewer than eight bits, the higher ones mean nothing.
