@@ -26,8 +26,8 @@ impl<const N: usize> Bytes<N> {
     }
 }
 
-const CASES: usize = if cfg!(miri) { 3 } else { 200 };
-const ELEMENTS: usize = if cfg!(miri) { 16 } else { 300 };
+const CASES: usize = if cfg!(miri) { 2 } else { 200 };
+const ELEMENTS: usize = if cfg!(miri) { 10 } else { 300 };
 
 /// Copies elements of each size.
 macro_rules! same {
@@ -80,26 +80,21 @@ fn copies_of_random_layouts_agree_with_the_model() {
 #[test]
 fn transposes_larger_than_a_block_agree_with_the_model() {
     let mut rng = Rng::new(6);
-    let shapes: &[&[usize]] = match cfg!(miri) {
-        true => &[&[35, 34]],
-        false => &[
-            &[70, 45, 3],
-            &[3, 70, 45],
-            &[33, 65],
-            &[2, 1537],
-            &[1537, 2],
-            &[31, 1025],
-            &[512, 3, 5],
-            &[64, 2, 64],
-        ],
-    };
-    for shape in shapes {
+    let shapes: &[&[usize]] = &[
+        &[70, 45, 3],
+        &[3, 70, 45],
+        &[33, 65],
+        &[2, 1537],
+        &[1537, 2],
+        &[31, 1025],
+        &[512, 3, 5],
+        &[64, 2, 64],
+    ];
+    // The square below is enough for Miri.
+    for shape in shapes.iter().take(if cfg!(miri) { 0 } else { shapes.len() }) {
         for _ in 0..2 {
             let layout = Layout::of_shape(&mut rng, shape.to_vec(), false);
-            same::<1>(&mut rng, &layout);
-            if !cfg!(miri) {
-                same!(&mut rng, &layout; 2 3 4 8 16);
-            }
+            same!(&mut rng, &layout; 1 2 3 4 8 16);
         }
     }
     let square: Vec<Vec<u32>> = (0..40).map(|i| (0..40).map(|j| i * 40 + j).collect()).collect();

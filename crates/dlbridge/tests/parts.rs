@@ -28,8 +28,8 @@ macro_rules! apply {
     };
 }
 
-const CASES: usize = if cfg!(miri) { 12 } else { 1500 };
-const ELEMENTS: usize = if cfg!(miri) { 12 } else { 200 };
+const CASES: usize = if cfg!(miri) { 6 } else { 1500 };
+const ELEMENTS: usize = if cfg!(miri) { 8 } else { 200 };
 
 fn value(position: usize) -> u32 {
     position as u32 + 1000

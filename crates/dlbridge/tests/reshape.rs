@@ -94,7 +94,7 @@ fn ndarray_agrees() {
 
     let mut rng = Rng::new(10);
     let mut answers = [0; 2];
-    for _ in 0..if cfg!(miri) { 10 } else { 1000 } {
+    for _ in 0..if cfg!(miri) { 3 } else { 1000 } {
         let layout = Layout::random(&mut rng, 24, false);
         if layout.shape.contains(&0) {
             continue;
@@ -112,5 +112,5 @@ fn ndarray_agrees() {
             }
         }
     }
-    assert!(answers.iter().all(|&answer| answer > 10), "both answers are given: {answers:?}");
+    assert!(answers.iter().all(|&answer| answer > 2), "both answers are given: {answers:?}");
 }

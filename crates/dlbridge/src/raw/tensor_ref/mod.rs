@@ -139,7 +139,8 @@ impl<'a> TensorRef<'a> {
     /// dropped, so for the length of a call.
     ///
     /// The kernel must neither write the elements nor keep a pointer. The byte offset is 0 where
-    /// `data` is an address.
+    /// `data` is an address. A `DLTensor` has no flags: a kernel that gets elements narrower than a
+    /// byte must know by itself whether they are padded.
     ///
     /// ```
     /// use dlbridge::{TensorRef, sys::DLTensor};
