@@ -29,13 +29,14 @@ fn load(py: Python<'_>, path: PathBuf) -> PyResult<PyTensor> {
 fn save(pixels: &Bound<'_, PyAny>, path: PathBuf) -> PyResult<usize> {
     let tensor = dlbridge_pyo3::import(pixels)?;
     let view = as_pixels(&tensor)?;
+    let address = view.as_ptr().addr();
     if view.as_slice().is_some() {
         write_png(view, &path)?;
     } else {
         let gathered = tensor.to_copy().map_err(to_py_err)?;
         write_png(as_pixels(&gathered)?, &path)?;
     }
-    Ok(view.as_ptr().addr())
+    Ok(address)
 }
 
 /// The pixels of a picture, or what is wrong with them.
