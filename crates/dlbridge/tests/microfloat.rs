@@ -48,11 +48,16 @@ impl Format {
                 // Without a mantissa and a sign there are no subnormal numbers: e8m0.
                 let subnormal = exponent == 0 && self.mantissa > 0;
                 let (one, exponent) = if subnormal { (0.0, 1) } else { (1.0, exponent as i32) };
-                (one + fraction) * 2.0_f64.powi(exponent - self.bias)
+                (one + fraction) * power_of_two(exponent - self.bias)
             }
         };
         if negative { -magnitude } else { magnitude }
     }
+}
+
+/// Exact, which `powi` need not be.
+fn power_of_two(exponent: i32) -> f64 {
+    f64::from_bits(((exponent + 1023) as u64) << 52)
 }
 
 macro_rules! formats {
