@@ -227,10 +227,15 @@ fn known(dtype: Dtype) -> crate::Result<DataType> {
     known.map(|&(_, ours)| ours).ok_or(crate::Error::UnknownDataTypeName)
 }
 
+/// Whether numbers of a dtype lie in a file otherwise than in this machine.
+fn is_swapped(dtype: DataType) -> bool {
+    cfg!(target_endian = "big") && dtype.number_size().is_some_and(|bytes| bytes > 1)
+}
+
 /// Little-endian numbers as the machine has them.
 fn native(tensor: Tensor) -> crate::Result<Tensor> {
-    match cfg!(target_endian = "big") && !tensor.dtype().is_subbyte() {
-        true => TensorRef::from(&tensor).to_byte_swapped(),
+    match is_swapped(tensor.dtype()) {
+        true => TensorRef::from(&tensor).to_byte_swapped().map(Tensor::into_read_only),
         false => Ok(tensor),
     }
 }
@@ -294,7 +299,7 @@ fn written<'t, N: AsRef<str>>(
 fn as_written(tensor: &Tensor) -> crate::Result<Option<Tensor>> {
     if tensor.dtype().is_subbyte() && tensor.is_subbyte_padded() {
         tensor.to_packed().map(Some)
-    } else if cfg!(target_endian = "big") && !tensor.dtype().is_subbyte() {
+    } else if is_swapped(tensor.dtype()) {
         TensorRef::from(tensor).to_byte_swapped().map(Some)
     } else if !tensor.is_c_contiguous() {
         tensor.to_copy().map(Some)
