@@ -36,6 +36,11 @@ const DTYPES: &[(Dtype, &str)] = &[
     (Dtype::U64, "uint64"),
 ];
 
+/// All of them; a few under Miri, which is slow.
+fn dtypes() -> impl Iterator<Item = (Dtype, &'static str)> {
+    DTYPES.iter().copied().step_by(if cfg!(miri) { 7 } else { 1 })
+}
+
 fn none() -> Metadata {
     Metadata::new()
 }
@@ -47,14 +52,14 @@ fn bytes(tensor: &Tensor) -> &[u8] {
 #[test]
 fn files_of_the_format_are_tensors_over_their_bytes() {
     let data: Vec<u8> = (0..64).map(|n| n % 2).collect();
-    let tensors = DTYPES.iter().map(|&(dtype, name)| {
+    let tensors = dtypes().map(|(dtype, name)| {
         let len = 8 * dtype.bitsize() / 8;
         (name, TensorView::new(dtype, vec![2, 4], &data[..len]).unwrap())
     });
     let file = safetensors::serialize(tensors, None).unwrap();
     let memory = file.as_ptr().addr()..file.as_ptr().addr() + file.len();
     let tensors = load(file).unwrap();
-    assert_eq!(tensors.len(), DTYPES.len());
+    assert_eq!(tensors.len(), dtypes().count());
     for (name, tensor) in &tensors {
         assert_eq!(tensor.dtype(), name.parse::<DataType>().unwrap());
         assert_eq!((tensor.shape(), tensor.strides()), (&[2, 4][..], &[4, 1][..]));
@@ -82,7 +87,7 @@ fn numbers_are_little_endian_in_the_file() {
 
 #[test]
 fn every_dtype_is_written_as_the_format_names_it() {
-    for &(dtype, name) in DTYPES {
+    for (dtype, name) in dtypes() {
         let ours: DataType = name.parse().unwrap();
         let owner: Vec<u8> = (0..ours.element_bits() as u8).map(|n| n % 2).collect();
         let tensor = Tensor::from_bytes(owner, ours, [4, 2], 0).unwrap();
@@ -189,7 +194,8 @@ fn hostile_files_are_refused() {
     for len in (0..good.len()).step_by(if cfg!(miri) { 17 } else { 1 }) {
         assert!(load(good[..len].to_vec()).is_err(), "cut at {len}");
     }
-    for lie in [0, 1, 7, u64::MAX, u64::MAX - 7, 1 << 32, good.len() as u64] {
+    let lies = [0, 1, 7, u64::MAX, u64::MAX - 7, 1 << 32, good.len() as u64];
+    for lie in lies.into_iter().step_by(if cfg!(miri) { 3 } else { 1 }) {
         let mut file = good.clone();
         file[..8].copy_from_slice(&lie.to_le_bytes());
         assert!(load(file).is_err(), "a header of {lie} bytes");
