@@ -10,7 +10,7 @@ use dlbridge::{DeviceType, Error, Tensor};
 use lent::{Lent, Rng, UINT1, positive};
 
 /// How many random layouts a test looks at.
-const CASES: usize = if cfg!(miri) { 400 } else { 40_000 };
+const CASES: usize = if cfg!(miri) { 80 } else { 40_000 };
 
 #[test]
 fn a_layout_is_taken_exactly_if_all_its_numbers_fit() {
@@ -71,12 +71,12 @@ fn adjacent(shape: &[usize], strides: &[i64]) -> bool {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "many cases, and no memory is touched")]
 fn contiguous_means_that_elements_lie_one_behind_the_other() {
-    let ndim = if cfg!(miri) { 2 } else { 3 };
     let mut found = [0; 2];
-    for shape in indices(&vec![4; ndim]) {
+    for shape in indices(&[4; 3]) {
         let extents: Vec<i64> = shape.iter().map(|&extent| extent as i64).collect();
-        for steps in indices(&vec![12; ndim]) {
+        for steps in indices(&[12; 3]) {
             let strides: Vec<i64> = steps.iter().map(|&step| step as i64 - 2).collect();
             let tensor = Lent::new(&extents, &strides, 99).producer().import().unwrap();
             let reversed = |list: &[i64]| list.iter().rev().copied().collect::<Vec<_>>();

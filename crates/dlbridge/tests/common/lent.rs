@@ -79,7 +79,7 @@ impl Lent {
             dtype: rng.choose(&[&dtypes[..], &narrow, &[wide]].concat()),
             padded: rng.below(4) == 0,
             device: rng.choose(&[DeviceType::OPENCL, DeviceType::CUDA]),
-            data: if rng.below(30) == 0 { 0 } else { 1 + rng.below(1 << 40) },
+            data: if rng.below(30) == 0 { 0 } else { 1 + rng.below(1 << 30) },
             byte_offset: rng.next() >> rng.below(64),
         };
         if rng.below(2) == 0 {
