@@ -161,13 +161,13 @@ fn a_layout_is_made_exactly_if_each_index_leads_into_the_owner() {
     for _ in 0..CASES {
         let (ndim, owned) = (rng.below(5), rng.below(60));
         let extent = |rng: &mut Rng| match rng.below(16) {
-            0 => rng.next() as usize >> rng.below(64),
+            0 => (rng.next() >> rng.below(64)) as usize,
             _ => rng.choose(&[0, 1, 2, 2, 3, 4]),
         };
         let shape: Vec<usize> = (0..ndim).map(|_| extent(&mut rng)).collect();
         let strides: Vec<isize> = (0..ndim).map(|_| rng.number() as isize).collect();
         let offset = match rng.below(16) {
-            0 => rng.next() as usize >> rng.below(64),
+            0 => (rng.next() >> rng.below(64)) as usize,
             _ => rng.below(owned + 2),
         };
         let expected = fault(&shape, &strides, offset, owned);
