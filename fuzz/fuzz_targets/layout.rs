@@ -3,11 +3,10 @@
 #![no_main]
 
 use std::ops::Range;
-use std::sync::atomic::AtomicUsize;
 
 use arbitrary::{Result, Unstructured};
 use dlbridge::{Error, Tensor, TensorRef};
-use dlbridge_fuzz::{Descriptor, lend};
+use dlbridge_fuzz::{Descriptor, Producer, lend};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
@@ -25,9 +24,9 @@ struct Model {
 fn on_a_device(u: &mut Unstructured<'_>) -> Result<()> {
     let mut d = Descriptor::arbitrary(u)?;
     d.device = 4;
-    let deleted = AtomicUsize::new(0);
+    let producer = Producer::default();
     let data = std::ptr::without_provenance_mut(d.data);
-    let Ok(tensor) = lend(&d, data, Box::default(), &deleted) else { return Ok(()) };
+    let Ok(tensor) = lend(&d, data, Box::default(), &producer) else { return Ok(()) };
     let shape = tensor.shape().iter().map(|&extent| i128::from(extent));
     let mut model = Model { axes: shape.zip(d.full_strides()).collect(), offset: 0 };
     let mut part = TensorRef::from(&tensor);
@@ -150,7 +149,8 @@ fn step<'a>(
                 let (outer, inner) = (next.axes[axis], next.axes.remove(axis + 1));
                 next.axes[axis] = (outer.0 * inner.0, if inner.0 == 1 { outer.1 } else { inner.1 });
                 shape[axis] = shape[axis].wrapping_mul(shape.remove(axis + 1));
-                let even = outer.0 <= 1 || inner.0 <= 1 || outer.1 == inner.1.saturating_mul(inner.0);
+                let even =
+                    outer.0 <= 1 || inner.0 <= 1 || outer.1 == inner.1.saturating_mul(inner.0);
                 let found = part.reshape(&shape);
                 let empty = next.axes.iter().any(|axis| axis.0 == 0);
                 assert_eq!(found.is_ok(), even || empty, "{part:?} {shape:?}");
