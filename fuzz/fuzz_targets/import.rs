@@ -5,18 +5,19 @@
 use std::ffi::c_void;
 use std::hint::black_box;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arbitrary::Unstructured;
 use dlbridge::{DataType, Element, Tensor, TensorRef};
-use dlbridge_fuzz::{Descriptor, lend};
+use dlbridge_fuzz::{Descriptor, Producer, lend};
 use libfuzzer_sys::fuzz_target;
 
 /// More memory than this is not given to a layout; its tensor goes to a device without any.
 const MOST_BYTES: i128 = 512;
 
 fuzz_target!(|data: &[u8]| {
-    if let Ok(mut descriptor) = Descriptor::arbitrary(&mut Unstructured::new(data)) {
+    let mut u = Unstructured::new(data);
+    if let Ok(mut descriptor) = Descriptor::arbitrary(&mut u) {
+        descriptor.deleter = u.ratio(9, 10).unwrap_or(true);
         run(&mut descriptor);
     }
 });
@@ -26,7 +27,7 @@ fn run(d: &mut Descriptor) {
     if d.is_host_accessible() && extent.as_ref().is_some_and(|e| e.end - e.start > MOST_BYTES) {
         d.device = 4;
     }
-    let deleted = AtomicUsize::new(0);
+    let producer = Producer::default();
     let in_memory = d.is_host_accessible() && extent.as_ref().is_some_and(|e| !e.is_empty());
     let (mut memory, mut bytes) = (Box::<[u8]>::default(), Vec::new());
     let mut pointer = std::ptr::without_provenance_mut::<c_void>(d.data);
@@ -39,21 +40,22 @@ fn run(d: &mut Descriptor) {
         d.data = pointer.addr();
     }
     let expected = extent.as_ref().is_some_and(|extent| d.is_placed(extent));
-    match lend(d, pointer, memory, &deleted) {
+    match lend(d, pointer, memory, &producer) {
         Err(error) => {
             assert!(!expected, "{error}: {d:?}");
             black_box(error.to_string());
-            assert_eq!(deleted.load(Ordering::SeqCst), 1);
+            assert_eq!(producer.deleted(), usize::from(d.deleter));
         }
         Ok(tensor) => {
             assert!(expected, "{tensor:?}: {d:?}");
-            assert_eq!(deleted.load(Ordering::SeqCst), 0);
+            assert_eq!(producer.deleted(), 0);
             tells_the_truth(&tensor, d);
             if d.is_host_accessible() {
                 let start = extent.map_or(0, |extent| extent.start);
                 reads_the_elements(&tensor, d, &bytes, start);
             }
-            goes_round(tensor, &deleted);
+            goes_round(tensor, &producer);
+            assert_eq!(producer.deleted(), usize::from(d.deleter));
         }
     }
 }
@@ -64,7 +66,7 @@ fn tells_the_truth(tensor: &Tensor, d: &Descriptor) {
     assert_eq!(tensor.is_empty(), d.count() == Some(0));
     let strides = tensor.strides().iter().map(|&stride| i128::from(stride));
     assert!(strides.eq(d.full_strides()));
-    black_box((tensor.nbytes(), tensor.access(), tensor.flags()));
+    black_box((tensor.nbytes(), tensor.access(), tensor.flags(), format!("{tensor:?}")));
 }
 
 /// The bytes of the element at a position, where elements have bytes of their own.
@@ -120,7 +122,7 @@ fn reads_the_elements(tensor: &Tensor, d: &Descriptor, bytes: &[u8], start: i128
 }
 
 /// Out and in again, lent and shared, in parts: the deleter runs at the end, once.
-fn goes_round(tensor: Tensor, deleted: &AtomicUsize) {
+fn goes_round(tensor: Tensor, producer: &Producer) {
     let dtype: DataType = tensor.dtype();
     let (shape, address) = (tensor.shape().to_vec(), tensor.data().addr());
     let tensor = match tensor.into_raw_legacy() {
@@ -139,8 +141,7 @@ fn goes_round(tensor: Tensor, deleted: &AtomicUsize) {
     let lent = unsafe { Tensor::from_raw(tensor.lend()) }.unwrap();
     let shared = tensor.share().transpose();
     drop(tensor);
-    assert_eq!(deleted.load(Ordering::SeqCst), 0);
+    assert_eq!(producer.deleted(), 0);
     drop(lent);
     drop(shared.flip(0));
-    assert_eq!(deleted.load(Ordering::SeqCst), 1);
 }

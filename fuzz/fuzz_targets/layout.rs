@@ -3,11 +3,10 @@
 #![no_main]
 
 use std::ops::Range;
-use std::sync::atomic::AtomicUsize;
 
 use arbitrary::{Result, Unstructured};
 use dlbridge::{Error, Tensor, TensorRef};
-use dlbridge_fuzz::{Descriptor, lend};
+use dlbridge_fuzz::{Descriptor, Producer, lend};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
@@ -22,12 +21,19 @@ struct Model {
     offset: i128,
 }
 
+impl Model {
+    /// Moves the element at index zero. Numbers saturate where there is no such element.
+    fn step(&mut self, steps: i128, stride: i128) {
+        self.offset = self.offset.saturating_add(steps.saturating_mul(stride));
+    }
+}
+
 fn on_a_device(u: &mut Unstructured<'_>) -> Result<()> {
     let mut d = Descriptor::arbitrary(u)?;
     d.device = 4;
-    let deleted = AtomicUsize::new(0);
+    let producer = Producer::default();
     let data = std::ptr::without_provenance_mut(d.data);
-    let Ok(tensor) = lend(&d, data, Box::default(), &deleted) else { return Ok(()) };
+    let Ok(tensor) = lend(&d, data, Box::default(), &producer) else { return Ok(()) };
     let shape = tensor.shape().iter().map(|&extent| i128::from(extent));
     let mut model = Model { axes: shape.zip(d.full_strides()).collect(), offset: 0 };
     let mut part = TensorRef::from(&tensor);
@@ -95,7 +101,7 @@ fn step<'a>(
             let range: Range<usize> = start..end;
             let found = part.slice(axis, range);
             if axis < ndim && start <= end && end <= extent {
-                next.offset += (start as i128).saturating_mul(next.axes[axis].1);
+                next.step(start as i128, next.axes[axis].1);
                 next.axes[axis].0 = (end - start) as i128;
             } else {
                 assert!(matches!(
@@ -114,9 +120,9 @@ fn step<'a>(
             part.step_by(axis, step)
         }
         2 => {
-            if let Some(axis) = next.axes.get_mut(axis) {
-                next.offset += (axis.0 - 1).max(0).saturating_mul(axis.1);
-                axis.1 = axis.1.saturating_neg();
+            if let Some(&(extent, stride)) = next.axes.get(axis) {
+                next.step((extent - 1).max(0), stride);
+                next.axes[axis].1 = stride.saturating_neg();
             }
             part.flip(axis)
         }
@@ -124,7 +130,8 @@ fn step<'a>(
             let index = if u.ratio(1, 20)? { u.arbitrary()? } else { u.int_in_range(0..=extent)? };
             let found = part.index_axis(axis, index);
             if axis < ndim && index < extent {
-                next.offset += (index as i128).saturating_mul(next.axes.remove(axis).1);
+                let (_, stride) = next.axes.remove(axis);
+                next.step(index as i128, stride);
             } else {
                 assert!(matches!(
                     found,
@@ -150,7 +157,8 @@ fn step<'a>(
                 let (outer, inner) = (next.axes[axis], next.axes.remove(axis + 1));
                 next.axes[axis] = (outer.0 * inner.0, if inner.0 == 1 { outer.1 } else { inner.1 });
                 shape[axis] = shape[axis].wrapping_mul(shape.remove(axis + 1));
-                let even = outer.0 <= 1 || inner.0 <= 1 || outer.1 == inner.1.saturating_mul(inner.0);
+                let even =
+                    outer.0 <= 1 || inner.0 <= 1 || outer.1 == inner.1.saturating_mul(inner.0);
                 let found = part.reshape(&shape);
                 let empty = next.axes.iter().any(|axis| axis.0 == 0);
                 assert_eq!(found.is_ok(), even || empty, "{part:?} {shape:?}");

@@ -1,6 +1,7 @@
 //! What the fuzz targets share: a descriptor out of the fuzzer's bytes, what the specification and
 //! the documentation say of it in numbers that cannot overflow, and a producer that lends it.
 
+use std::cell::Cell;
 use std::ffi::c_void;
 use std::ops::Range;
 use std::ptr;
@@ -28,6 +29,8 @@ pub struct Descriptor {
     pub device: i32,
     pub data: usize,
     pub byte_offset: u64,
+    /// Whether there is a deleter: DLPack lets it be NULL.
+    pub deleter: bool,
 }
 
 const CPU: i32 = 1;
@@ -99,6 +102,7 @@ impl Descriptor {
             data: if u.ratio(1, 20)? { 0 } else { u.int_in_range(1..=1 << 20)? },
             byte_offset: u.int_in_range(0..=64)?
                 + if u.ratio(1, 20)? { u.arbitrary::<u64>()? >> 1 } else { 0 },
+            deleter: true,
         })
     }
 
@@ -242,25 +246,55 @@ impl Descriptor {
     }
 }
 
-/// Memory and counters behind a lent tensor.
+/// Memory and a counter behind a lent tensor.
 struct Context {
     _memory: Box<[u8]>,
     _dims: [Box<[i64]>; 2],
     deleted: *const AtomicUsize,
 }
 
-/// Lends a descriptor with its data in some memory, and returns what dlbridge says. `deleted`
-/// counts how often the deleter ran.
+/// The other side of the border. It must outlive what it lends.
+#[derive(Default)]
+pub struct Producer {
+    deleted: AtomicUsize,
+    /// What was lent without a deleter, and is freed in the end.
+    kept: Cell<Option<Managed>>,
+}
+
+enum Managed {
+    Versioned(*mut DLManagedTensorVersioned),
+    Legacy(*mut DLManagedTensor),
+}
+
+impl Producer {
+    /// How often the deleter ran.
+    pub fn deleted(&self) -> usize {
+        self.deleted.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for Producer {
+    fn drop(&mut self) {
+        // SAFETY: made by `lend`, and nobody else frees it.
+        match self.kept.take() {
+            Some(Managed::Versioned(managed)) => unsafe { delete(managed) },
+            Some(Managed::Legacy(managed)) => unsafe { delete_legacy(managed) },
+            None => {}
+        }
+    }
+}
+
+/// Lends a descriptor with its data in some memory, and returns what dlbridge says.
 pub fn lend(
     descriptor: &Descriptor,
     data: *mut c_void,
     memory: Box<[u8]>,
-    deleted: &AtomicUsize,
+    producer: &Producer,
 ) -> dlbridge::Result<Tensor> {
     let d = descriptor;
     let boxed = |list: &Option<Vec<i64>>| list.clone().unwrap_or_default().into_boxed_slice();
-    let mut context =
-        Box::new(Context { _memory: memory, _dims: [boxed(&d.shape), boxed(&d.strides)], deleted });
+    let (dims, deleted) = ([boxed(&d.shape), boxed(&d.strides)], &raw const producer.deleted);
+    let mut context = Box::new(Context { _memory: memory, _dims: dims, deleted });
     let pointer = |given: bool, dims: &mut [i64]| {
         if given { dims.as_mut_ptr() } else { ptr::null_mut() }
     };
@@ -276,20 +310,22 @@ pub fn lend(
     };
     let manager_ctx = Box::into_raw(context).cast();
     if d.legacy {
-        let managed =
-            Box::new(DLManagedTensor { dl_tensor, manager_ctx, deleter: Some(delete_legacy) });
-        // SAFETY: valid until the deleter runs, and nobody else has it.
-        unsafe { Tensor::from_raw_legacy(Box::into_raw(managed)) }
+        let deleter = d.deleter.then_some(delete_legacy as _);
+        let managed = Box::into_raw(Box::new(DLManagedTensor { dl_tensor, manager_ctx, deleter }));
+        producer.kept.set((!d.deleter).then_some(Managed::Legacy(managed)));
+        // SAFETY: valid until the deleter runs or the producer goes, and nobody else has it.
+        unsafe { Tensor::from_raw_legacy(managed) }
     } else {
-        let managed = Box::new(DLManagedTensorVersioned {
+        let managed = Box::into_raw(Box::new(DLManagedTensorVersioned {
             version: DLPackVersion { major: d.major, minor: 1 },
             manager_ctx,
-            deleter: Some(delete),
+            deleter: d.deleter.then_some(delete as _),
             flags: d.flags,
             dl_tensor,
-        });
+        }));
+        producer.kept.set((!d.deleter).then_some(Managed::Versioned(managed)));
         // SAFETY: as above.
-        unsafe { Tensor::from_raw(Box::into_raw(managed)) }
+        unsafe { Tensor::from_raw(managed) }
     }
 }
 

@@ -1,0 +1,195 @@
+//! The arithmetic of layouts against numbers of 128 bits: what is taken, what is refused and why,
+//! sizes, contiguity and the order of the elements, for shapes and strides anywhere in `i64`.
+
+mod common;
+#[path = "common/lent.rs"]
+mod lent;
+
+use common::{Counted, Producer, indices, through_both};
+use dlbridge::{DeviceType, Error, Tensor};
+use lent::{Lent, Rng, UINT1, positive};
+
+/// How many random layouts a test looks at.
+const CASES: usize = if cfg!(miri) { 80 } else { 40_000 };
+
+#[test]
+fn a_layout_is_taken_exactly_if_all_its_numbers_fit() {
+    let mut rng = Rng(1);
+    let mut taken = 0;
+    for _ in 0..CASES {
+        let lent = Lent::random(&mut rng);
+        taken += usize::from(lent.check(Producer::import, lent.padded));
+        lent.check(Producer::import_legacy, false);
+    }
+    // Neither answer is rare, or the test would say little of it.
+    assert!((CASES / 5..CASES * 4 / 5).contains(&taken), "{taken} of {CASES}");
+}
+
+#[test]
+#[cfg(target_pointer_width = "64")]
+fn each_limit_holds_to_the_last_unit() {
+    const MAX: i64 = i64::MAX;
+    const HALF: u64 = 1 << 63;
+    let bits = |shape: &[i64], strides: &[i64]| Lent {
+        dtype: UINT1,
+        ..Lent::new(shape, strides, 1 << 60)
+    };
+    let cuda = |data: usize, stride: i64, byte_offset: u64| Lent {
+        device: DeviceType::CUDA,
+        data,
+        ..Lent::new(&[2], &[stride], byte_offset)
+    };
+    // In each line, what just fits and what does not.
+    let pairs = [
+        (Lent::new(&[MAX, 1], &[0, 0], 0), Lent::new(&[1 << 62, 2], &[0, 0], 0)),
+        (Lent::new(&[MAX, 0], &[0, 0], 0), Lent::new(&[1 << 62, 0, 2], &[0, 0, 0], 0)),
+        (bits(&[2], &[MAX]), bits(&[2, 2], &[MAX, 1])),
+        (bits(&[2], &[i64::MIN]), bits(&[2, 2], &[i64::MIN, -1])),
+        (Lent::new(&[2], &[MAX - 1], 0), Lent::new(&[2], &[MAX], 0)),
+        (Lent::new(&[2], &[2 - MAX], HALF), Lent::new(&[2], &[i64::MIN], HALF)),
+        (Lent::new(&[2, 2], &[MAX - 9, -8], 8), Lent::new(&[2, 2], &[MAX - 9, -9], 9)),
+        (Lent::new(&[2], &[-7], 7), Lent::new(&[2], &[-7], 6)),
+        (Lent::new(&[2], &[7], u64::MAX - 8), Lent::new(&[2], &[7], u64::MAX - 7)),
+        (cuda(3, -7, 4), cuda(3, -7, 3)),
+        (cuda(9, 7, u64::MAX - 17), cuda(9, 7, u64::MAX - 16)),
+        (cuda(usize::MAX - 8, 7, 0), cuda(usize::MAX - 7, 7, 0)),
+    ];
+    for (fits, does_not) in pairs {
+        for import in [Producer::import, Producer::import_legacy] {
+            assert!(fits.check(import, false), "{fits:?}");
+            assert!(!does_not.check(import, false), "{does_not:?}");
+        }
+    }
+}
+
+/// Whether each element, the last axis fastest, lies right behind the one before.
+fn adjacent(shape: &[usize], strides: &[i64]) -> bool {
+    let position = |index: &Vec<usize>| -> i64 {
+        index.iter().zip(strides).map(|(&i, stride)| i as i64 * stride).sum()
+    };
+    indices(shape).iter().map(position).eq(0..shape.iter().product::<usize>() as i64)
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "many cases, and no memory is touched")]
+fn contiguous_means_that_elements_lie_one_behind_the_other() {
+    let mut found = [0; 2];
+    for shape in indices(&[4; 3]) {
+        let extents: Vec<i64> = shape.iter().map(|&extent| extent as i64).collect();
+        for steps in indices(&[12; 3]) {
+            let strides: Vec<i64> = steps.iter().map(|&step| step as i64 - 2).collect();
+            let tensor = Lent::new(&extents, &strides, 99).producer().import().unwrap();
+            let reversed = |list: &[i64]| list.iter().rev().copied().collect::<Vec<_>>();
+            let f_shape: Vec<usize> = shape.iter().rev().copied().collect();
+            let expected = [adjacent(&shape, &strides), adjacent(&f_shape, &reversed(&strides))];
+            let answers = [tensor.is_c_contiguous(), tensor.is_f_contiguous()];
+            assert_eq!(answers, expected, "{shape:?} {strides:?}");
+            for (found, answer) in found.iter_mut().zip(answers) {
+                *found += usize::from(answer);
+            }
+        }
+    }
+    assert!(found[0] > 0 && found[0] == found[1], "there are as many of either: {found:?}");
+}
+
+#[test]
+fn elements_come_in_the_order_of_their_indices() {
+    let mut rng = Rng(2);
+    for _ in 0..CASES / 20 {
+        let ndim = rng.below(5);
+        let shape: Vec<usize> = (0..ndim).map(|_| rng.choose(&[0, 1, 2, 2, 3, 3, 4])).collect();
+        let strides: Vec<i64> = (0..ndim).map(|_| rng.below(23) as i64 - 11).collect();
+        let extents: Vec<i64> = shape.iter().map(|&extent| extent as i64).collect();
+        let (lowest, highest) = Lent::new(&extents, &strides, 0).elements();
+        let position = |index: &Vec<usize>| {
+            let steps = index.iter().zip(&strides).map(|(&i, &stride)| i as i64 * stride);
+            (steps.sum::<i64>() - lowest as i64) as u32
+        };
+        // Each element says how far from the lowest it is.
+        let values: Vec<u32> = (0..=(highest - lowest) as u32).collect();
+        let make = || {
+            let producer = Producer::new(values.clone(), &extents).strides(&strides);
+            producer.byte_offset(-lowest as u64 * 4)
+        };
+        let expected: Vec<u32> = indices(&shape).iter().map(position).collect();
+        through_both(make, |tensor| {
+            let tensor = tensor.unwrap();
+            let view = tensor.view::<u32>().unwrap();
+            assert!(view.iter().eq(&expected), "{shape:?} {strides:?}");
+            assert!(indices(&shape).iter().map(|index| view.get(index).unwrap()).eq(&expected));
+            assert_eq!(view.get(&shape), (ndim == 0).then(|| &expected[0]));
+            assert_eq!(view.to_vec(), expected);
+            let slice = adjacent(&shape, &strides).then_some(&expected[..]);
+            assert_eq!(view.as_slice(), slice);
+            let copy = tensor.to_copy().unwrap();
+            assert_eq!(copy.view::<u32>().unwrap().as_slice(), Some(&expected[..]));
+        });
+    }
+}
+
+/// What is wrong with a layout within an owner of so many bytes.
+fn fault(shape: &[usize], strides: &[isize], offset: usize, owner: usize) -> Option<Error> {
+    let (extents, steps): (Vec<Option<i64>>, Vec<i64>) =
+        shape.iter().zip(strides).map(|(&e, &s)| (i64::try_from(e).ok(), s as i64)).unzip();
+    let Some(extents) = extents.into_iter().collect::<Option<Vec<i64>>>() else {
+        return Some(Error::TooLarge);
+    };
+    let lent = Lent::new(&extents, &steps, 0);
+    if isize::try_from(positive(&lent.shape)).is_err() {
+        return Some(Error::TooLarge);
+    }
+    let (lowest, highest) = lent.elements();
+    let moved = |end: i128| end.saturating_add(offset as i128);
+    let within = moved(lowest) >= 0 && moved(highest) < owner as i128;
+    let number = |n: i128| i64::try_from(n).ok();
+    if lent.is_empty() || within {
+        return None;
+    }
+    // A position is told if it has a number; so has what it was counted from.
+    let numbers = (number(lowest), number(highest), number(offset as i128));
+    let (Some(_), Some(_), Some(_)) = numbers else { return Some(Error::TooLarge) };
+    match (number(moved(lowest)), number(moved(highest))) {
+        (Some(lowest), Some(highest)) => Some(Error::OutOfBounds { lowest, highest, owner }),
+        _ => Some(Error::TooLarge),
+    }
+}
+
+#[test]
+fn a_layout_is_made_exactly_if_each_index_leads_into_the_owner() {
+    let mut rng = Rng(3);
+    let mut made = 0;
+    for _ in 0..CASES {
+        let (ndim, owned) = (rng.below(5), rng.below(60));
+        let extent = |rng: &mut Rng| match rng.below(16) {
+            0 => (rng.next() >> rng.below(64)) as usize,
+            _ => rng.choose(&[0, 1, 2, 2, 3, 4]),
+        };
+        let shape: Vec<usize> = (0..ndim).map(|_| extent(&mut rng)).collect();
+        let strides: Vec<isize> = (0..ndim).map(|_| rng.number() as isize).collect();
+        let offset = match rng.below(16) {
+            0 => (rng.next() >> rng.below(64)) as usize,
+            _ => rng.below(owned + 2),
+        };
+        let expected = fault(&shape, &strides, offset, owned);
+        let (owner, dropped) = Counted::new((0..owned as u8).collect::<Vec<_>>());
+        match Tensor::from_parts_strided(owner, &shape, &strides, offset) {
+            Ok(tensor) => {
+                assert_eq!(expected, None, "{shape:?} {strides:?} {offset} {owned}");
+                let lead = |index: &Vec<usize>| -> isize {
+                    index.iter().zip(&strides).map(|(&i, stride)| i as isize * stride).sum()
+                };
+                // Elements may be lent over and over: some of them will do.
+                if tensor.len() < 1000 {
+                    let positions = indices(&shape);
+                    let bytes = positions.iter().map(|index| (offset as isize + lead(index)) as u8);
+                    assert!(tensor.view::<u8>().unwrap().iter().copied().eq(bytes));
+                }
+                assert_eq!(dropped.get(), 0);
+                made += 1;
+            }
+            Err(error) => assert_eq!(Some(error), expected, "{shape:?} {strides:?} {offset}"),
+        }
+        assert_eq!(dropped.get(), 1);
+    }
+    assert!((CASES / 5..CASES * 4 / 5).contains(&made), "{made} of {CASES}");
+}
