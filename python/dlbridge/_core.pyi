@@ -1,13 +1,45 @@
-from typing import Any, Protocol, final
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias, TypedDict, final
 
-from typing_extensions import CapsuleType
+from typing_extensions import Buffer, CapsuleType
 
-__all__ = ["Tensor", "__version__", "asdlpack", "from_dlpack"]
+from dlbridge.protocols import SupportsDLPack
 
 __version__: str
 
-class _SupportsDLPack(Protocol):
-    def __dlpack__(self) -> Any: ...
+ProtocolName: TypeAlias = Literal[
+    "exchange-api",
+    "dlpack",
+    "dlpack-legacy",
+    "cuda-array-interface",
+    "array-interface",
+    "array-struct",
+    "buffer",
+]
+
+class Export(TypedDict):
+    """One entry of :func:`live_exports`."""
+
+    number: int
+    dtype: str
+    shape: tuple[int, ...]
+    device: str
+    door: str
+    age: float
+
+class Consumer(TypedDict):
+    """One entry of :func:`consumers`."""
+
+    name: str
+    module: str
+    function: str
+    takes: str
+    exchange_api: bool
+    read_only: str
+    layout: str
+    max_ndim: int
+    align: int
+    misreads: tuple[str, str] | None
 
 @final
 class Tensor:
@@ -41,6 +73,63 @@ class Tensor:
     def __dlpack_device__(self) -> tuple[int, int]:
         """The DLPack device type and the device id."""
 
+    #: The C exchange API of DLPack.
+    __dlpack_c_exchange_api__: CapsuleType
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        """The array interface of NumPy, version 3.
+
+        AttributeError for data that is not on the CPU, and for dtypes that it has no letter for.
+        """
+
+    @property
+    def __array_struct__(self) -> CapsuleType:
+        """The array interface of NumPy as a C struct.
+
+        AttributeError as for ``__array_interface__``.
+        """
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """The array interface of CUDA, version 3; the stream is the legacy default one.
+
+        AttributeError for data that is not on CUDA or ROCm.
+        """
+
+    def __buffer__(self, flags: int, /) -> memoryview:
+        """The buffer protocol, for data on the CPU.
+
+        Raises BufferError for a dtype that it has no letter for, for read-only data if a writable
+        buffer is asked for, and for an order that the consumer does not take.
+        """
+
+    def numpy(self, *, copy: bool | None = None) -> Any:
+        """An array of NumPy.
+
+        A dtype that NumPy does not have comes as that of ``ml_dtypes``, if that is installed.
+
+        As :meth:`to`.
+        """
+
+    def torch(self, *, copy: bool | None = None) -> Any:
+        """A tensor of PyTorch, as :meth:`to`."""
+
+    def jax(self, *, copy: bool | None = None) -> Any:
+        """An array of JAX, as :meth:`to`."""
+
+    def to(self, library: str, /, *, copy: bool | None = None) -> Any:
+        """An object of a library: one of the names in :func:`consumers`.
+
+        The memory is shared, unless the library would get something wrong without a word, or
+        refuse the strides: then it is copied. ``copy=False`` makes that an error; ``copy=True``
+        copies always. :func:`dlbridge.explain` tells which it is.
+
+        Raises BufferError for what the library cannot take or ``copy=False`` forbids, ValueError
+        for a library that is not known, ModuleNotFoundError for one that is not installed, and
+        whatever the library raises.
+        """
+
     @property
     def shape(self) -> tuple[int, ...]:
         """The extents, in elements."""
@@ -69,8 +158,8 @@ class Tensor:
         """
 
     @property
-    def protocol(self) -> str | None:
-        """The door the tensor came through: ``'dlpack'``, ``'dlpack-legacy'`` or ``'buffer'``.
+    def protocol(self) -> ProtocolName | None:
+        """The door the tensor came through, like ``'dlpack'`` or ``'buffer'``.
 
         None if Rust made the tensor.
         """
@@ -78,6 +167,10 @@ class Tensor:
     @property
     def copied(self) -> bool:
         """Whether the elements were copied on the way in, by the producer or by dlbridge."""
+
+    @property
+    def copy_reason(self) -> str | None:
+        """Why the elements were copied on the way in, as a sentence; None if they were not."""
 
     @property
     def nbytes(self) -> int:
@@ -90,25 +183,50 @@ class Tensor:
         0 without elements; a handle on devices that have handles.
         """
 
-def asdlpack(obj: object, /, *, copy: bool | None = None) -> Tensor:
-    """Import any object that speaks DLPack or the buffer protocol.
+def asdlpack(
+    obj: object,
+    /,
+    *,
+    protocol: ProtocolName | None = None,
+    copy: bool | None = None,
+    device: str | tuple[int, int] | None = None,
+    align: int | None = None,
+    contiguous: bool | Literal["C", "F"] | None = None,
+    writable: bool | None = None,
+) -> Tensor:
+    """Import any object that speaks an exchange protocol.
 
-    A :class:`Tensor` comes back as it is. dlbridge makes no copy unless ``copy=True`` asks for one,
-    aligned to 256 bytes; ``copy=False`` makes sure that the producer makes none either.
+    The doors are tried in this order: the C exchange API of DLPack, ``__dlpack__``,
+    ``__cuda_array_interface__``, ``__array_interface__``, ``__array_struct__``, the buffer protocol.
+    A DLPack capsule is taken as it is, and a :class:`Tensor` comes back as it is.
 
-    Read-only data stays marked as such. PyTorch and Paddle ignore the mark: give them a copy of
-    what must not change.
+    ``protocol`` takes one door and no other.
+
+    ``copy=None`` shares the memory wherever a tensor can express it, and copies where it cannot, as
+    for numbers in the other byte order; ``copy=False`` makes that an error; ``copy=True`` copies
+    always, in C order, aligned to 256 bytes. :attr:`Tensor.copied` and :attr:`Tensor.copy_reason`
+    tell.
+
+    ``device`` is where the data is to be: a name as :attr:`Tensor.device` is one, or a tuple of
+    DLPack device type and device id. ``align`` is what the address of the first element is to be a
+    multiple of, a power of two up to 256. ``contiguous`` is the order in which the elements are to be
+    adjacent, ``True`` for C order. ``writable=True`` wants data that may be written, ``False`` a
+    tensor that says it must not. What is otherwise is copied.
+
+    Read-only data stays marked as such. PyTorch and Paddle ignore the mark when their ``from_dlpack``
+    is called; :meth:`Tensor.to` gives them a copy.
 
     A tensor over a buffer keeps its exporter alive and locked; Python's cycle collector does not see
     that reference, so an exporter that refers to the tensor in turn is never freed.
 
-    Raises TypeError for an object that speaks neither, BufferError for data that breaks the
-    specification or that a tensor cannot express, ValueError for a capsule that was consumed
-    before, and whatever the producer raises.
+    Raises TypeError for an object that has no door, BufferError for data that breaks the
+    specification, that a tensor cannot express or that cannot be had as wanted, ValueError for an
+    argument of the wrong value and for a capsule that was consumed before, and whatever the producer
+    raises.
     """
 
 def from_dlpack(
-    x: _SupportsDLPack,
+    x: SupportsDLPack,
     /,
     *,
     device: str | tuple[int, int] | None = None,
@@ -121,3 +239,50 @@ def from_dlpack(
 
     Raises as :func:`asdlpack`.
     """
+
+def empty(
+    shape: int | Sequence[int],
+    /,
+    dtype: str = "float32",
+    *,
+    device: str | tuple[int, int] | None = None,
+    align: int | None = None,
+) -> Tensor:
+    """Make a new tensor in C order on the CPU, with contents that are not specified.
+
+    It is aligned to 256 bytes, which is the most that ``align`` can ask for. Elements narrower than a
+    byte are packed.
+
+    Raises BufferError for another device or a tensor that is too large, ValueError for a dtype or an
+    alignment that does not exist, MemoryError if there is no room.
+    """
+
+def like(likeness: object, obj: object, /, *, copy: bool | None = None) -> Any:
+    """Make an object of the library that ``likeness`` belongs to, from anything that
+    :func:`asdlpack` takes.
+
+    A likeness that has no library but lends a buffer, like bytes, gets a memoryview; a
+    :class:`Tensor` gets a :class:`Tensor`.
+
+    Raises as :func:`asdlpack` and :meth:`Tensor.to`; TypeError for a likeness of no library.
+    """
+
+def consumers() -> list[Consumer]:
+    """What is known of the libraries that tensors go to: how each is asked, and what it would get
+    wrong without a word.
+    """
+
+def fit(tensor: Tensor, library: str) -> tuple[str | None, str | None]:
+    """Why a library does not take a tensor, and why it needs a copy of it; None where it does not."""
+
+def record_exports(on: bool) -> bool:
+    """Begin or end to record what is lent; whether it was recorded before."""
+
+def live_exports() -> list[Export]:
+    """What was lent while exports were recorded, and is not given back yet.
+
+    Each entry has the number of the export, dtype, shape, device, the door it left through and its
+    age in seconds.
+    """
+
+def _rebuild(data: Buffer, dtype: str, shape: tuple[int, ...], padded: bool, /) -> Tensor: ...

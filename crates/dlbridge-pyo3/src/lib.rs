@@ -43,19 +43,34 @@
 //! and left alone after.
 
 mod capsule;
+mod consumer;
+mod cuda_driver;
 mod error;
 mod functions;
+mod home;
 mod interpreter;
+mod live;
 mod pending;
+mod pickle;
 mod protocol;
+mod receipt;
 mod tensor;
+mod wanted;
 
 pub use error::to_py_err;
 #[doc(hidden)]
-pub use functions::{asdlpack, from_dlpack};
+pub use functions::{asdlpack, empty, from_dlpack};
+#[doc(hidden)]
+pub use home::{consumers, fit, like};
 pub use interpreter::is_main_interpreter;
+#[doc(hidden)]
+pub use live::{live_exports, record_exports};
+#[doc(hidden)]
+pub use pickle::rebuild;
 pub use protocol::{Protocol, import};
+pub use receipt::CopyReason;
 pub use tensor::PyTensor;
+pub use wanted::{Order, Wanted};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

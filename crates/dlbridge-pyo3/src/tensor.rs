@@ -1,13 +1,22 @@
 //! The Python class.
 
+use std::ffi::c_int;
 use std::sync::Arc;
 
+use dlbridge::sys::{DLManagedTensor, DLManagedTensorVersioned};
 use dlbridge::{Device, Tensor};
+use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyTuple};
+use pyo3::types::{PyCapsule, PyDict, PyTuple};
 
 use crate::error::to_py_err;
-use crate::protocol::{self, Imported, Protocol, Request, Wanted};
+use crate::protocol::{
+    self, Imported, Protocol, Request, array_interface, array_struct, buffer, cuda_array_interface,
+    exchange_table,
+};
+use crate::receipt::CopyReason;
+use crate::wanted::{Wanted, expect_bool};
+use crate::{home, live, pickle};
 
 /// A tensor over memory that somebody lent or that Rust owns.
 ///
@@ -17,59 +26,54 @@ use crate::protocol::{self, Imported, Protocol, Request, Wanted};
 pub struct PyTensor {
     tensor: Arc<Tensor>,
     protocol: Option<Protocol>,
-    copied: bool,
+    reason: Option<CopyReason>,
 }
 
 impl From<Tensor> for PyTensor {
     fn from(tensor: Tensor) -> Self {
-        Self { tensor: Arc::new(tensor), protocol: None, copied: false }
+        Self { tensor: Arc::new(tensor), protocol: None, reason: None }
     }
 }
 
 impl From<Imported> for PyTensor {
     fn from(imported: Imported) -> Self {
-        let Imported { tensor, protocol, copied } = imported;
-        Self { tensor: Arc::new(tensor), protocol: Some(protocol), copied }
+        let Imported { tensor, protocol, reason } = imported;
+        Self { tensor: Arc::new(tensor), protocol: Some(protocol), reason }
     }
 }
 
 impl PyTensor {
-    /// Imports any Python object that speaks DLPack or the buffer protocol. A `Tensor` comes back
-    /// as it is. `copy` is that of the array API standard: with `None` it is the producer who
-    /// decides, `Some(false)` shares memory or fails, `Some(true)` copies.
+    /// Imports any Python object that speaks a protocol. A `Tensor` comes back as it is, if it is as
+    /// wanted.
     ///
     /// # Errors
-    /// As [`import`](crate::import).
+    /// As [`import`](crate::import); `BufferError` if the data cannot be had as wanted.
     ///
     /// ```no_run
-    /// use dlbridge_pyo3::PyTensor;
+    /// use dlbridge_pyo3::{PyTensor, Wanted};
     /// use pyo3::prelude::*;
     ///
     /// #[pyfunction]
     /// fn keep<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyTensor>> {
-    ///     PyTensor::import(x, None)
+    ///     PyTensor::import(x, &Wanted::default())
     /// }
     /// ```
-    pub fn import<'py>(
-        object: &Bound<'py, PyAny>,
-        copy: Option<bool>,
-    ) -> PyResult<Bound<'py, Self>> {
-        if let Ok(tensor) = object.cast::<Self>() {
-            return match copy {
-                Some(true) => {
-                    let this = tensor.get();
-                    let copied = this.tensor.to_copy().map_err(to_py_err)?;
-                    let protocol = this.protocol;
-                    Bound::new(
-                        object.py(),
-                        Self { tensor: Arc::new(copied), protocol, copied: true },
-                    )
-                }
-                _ => Ok(tensor.clone()),
-            };
+    pub fn import<'py>(object: &Bound<'py, PyAny>, wanted: &Wanted) -> PyResult<Bound<'py, Self>> {
+        let py = object.py();
+        let Ok(ours) = object.cast::<Self>() else {
+            return Bound::new(py, Self::from(protocol::by_ladder(object, wanted)?));
+        };
+        let Self { tensor, protocol, .. } = ours.get();
+        let read_only = ours.get().is_read_only();
+        if let Some((copy, reason)) = wanted.copy_of(tensor, read_only, false)? {
+            let copy = if wanted.writable == Some(false) { copy.into_read_only() } else { copy };
+            let (tensor, protocol) = (Arc::new(copy), *protocol);
+            return Bound::new(py, Self { tensor, protocol, reason: Some(reason) });
         }
-        let wanted = Wanted { copy, device: None };
-        finish(object.py(), protocol::by_ladder(object, &wanted)?, copy)
+        if wanted.writable == Some(false) && !read_only {
+            return Bound::new(py, ours.get().with_tensor(Arc::new(tensor.share())));
+        }
+        Ok(ours.clone())
     }
 
     /// Imports through `__dlpack__` alone, as the function `from_dlpack` of the array API standard:
@@ -92,8 +96,8 @@ impl PyTensor {
         device: Option<Device>,
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, Self>> {
-        let wanted = Wanted { copy, device };
-        finish(object.py(), protocol::by_dlpack(object, &wanted)?, copy)
+        let wanted = Wanted { copy, device, ..Wanted::default() };
+        Bound::new(object.py(), Self::from(protocol::by_dlpack(object, &wanted)?))
     }
 
     /// The tensor.
@@ -107,14 +111,19 @@ impl PyTensor {
     ///     x.get().tensor().len()
     /// }
     /// ```
-    pub fn tensor(&self) -> &Tensor {
+    pub fn tensor(&self) -> &Arc<Tensor> {
         &self.tensor
     }
 
     /// Whether the data must not be written, or its producer could not have said so.
-    fn is_read_only(&self) -> bool {
-        let told = self.copied || self.protocol.is_none_or(Protocol::tells_read_only);
+    pub(crate) fn is_read_only(&self) -> bool {
+        let told = self.reason.is_some() || self.protocol.is_none_or(Protocol::tells_read_only);
         !told || self.tensor.is_read_only()
+    }
+
+    /// Another tensor that came the same way.
+    pub(crate) fn with_tensor(&self, tensor: Arc<Tensor>) -> Self {
+        Self { tensor, protocol: self.protocol, reason: self.reason }
     }
 
     /// A second handle on the same memory, which claims no exclusivity.
@@ -126,19 +135,26 @@ impl PyTensor {
         // the program's race (see the crate documentation).
         unsafe { Tensor::from_raw(self.tensor.lend()) }.map_err(to_py_err)
     }
-}
 
-/// Makes the copy that was asked for, and the Python object.
-fn finish(
-    py: Python<'_>,
-    mut imported: Imported,
-    copy: Option<bool>,
-) -> PyResult<Bound<'_, PyTensor>> {
-    if copy == Some(true) && !imported.copied {
-        imported.tensor = imported.tensor.to_copy().map_err(to_py_err)?;
-        imported.copied = true;
+    /// A managed tensor over the same memory for a consumer behind a door.
+    pub(crate) fn lend(&self, door: Protocol) -> PyResult<*mut DLManagedTensorVersioned> {
+        let recorded = live::recorded(&self.tensor, door.name())?;
+        Ok(match (recorded, self.is_read_only()) {
+            (Some(recorded), true) => recorded.into_read_only().into_raw(),
+            (Some(recorded), false) => recorded.into_raw(),
+            (None, true) => self.tensor.share().into_raw(),
+            (None, false) => self.tensor.lend(),
+        })
     }
-    Bound::new(py, PyTensor::from(imported))
+
+    /// A legacy managed tensor over the same memory, for data that such a one can express.
+    pub(crate) fn lend_legacy(&self) -> PyResult<*mut DLManagedTensor> {
+        let lent = match live::recorded(&self.tensor, Protocol::LegacyDlpack.name())? {
+            Some(recorded) => recorded.into_raw_legacy().map_err(|(_, error)| error),
+            None => self.tensor.lend_legacy(),
+        };
+        lent.map_err(to_py_err)
+    }
 }
 
 #[pymethods]
@@ -154,13 +170,97 @@ impl PyTensor {
         copy: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
         let request = Request { stream, max_version, dl_device, copy };
-        protocol::export(py, &self.tensor, self.is_read_only(), &request)
+        protocol::export(py, self, &request)
+    }
+
+    /// The C exchange API of DLPack, for consumers in C.
+    #[classattr]
+    fn __dlpack_c_exchange_api__(py: Python<'_>) -> PyResult<Py<PyAny>> {
+        exchange_table::capsule(py).map(Bound::unbind)
+    }
+
+    /// The array interface of NumPy, for data on the CPU.
+    #[getter]
+    fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        array_interface::export(py, &self.tensor, self.is_read_only())
+    }
+
+    /// The array interface of NumPy as a C struct, for data on the CPU.
+    #[getter]
+    fn __array_struct__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        array_struct::export(py, &self.tensor, self.is_read_only())
+    }
+
+    /// The array interface of CUDA, for data on such a device.
+    #[getter]
+    fn __cuda_array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        cuda_array_interface::export(py, &self.tensor, self.is_read_only())
+    }
+
+    unsafe fn __getbuffer__(
+        this: Bound<'_, Self>,
+        view: *mut ffi::Py_buffer,
+        flags: c_int,
+    ) -> PyResult<()> {
+        let read_only = this.get().is_read_only();
+        // SAFETY: Python gives a place to write to.
+        unsafe { buffer::export(this.as_any(), &this.get().tensor, read_only, view, flags) }
+    }
+
+    unsafe fn __releasebuffer__(&self, view: *mut ffi::Py_buffer) {
+        // SAFETY: Python gives back what `__getbuffer__` filled, once.
+        unsafe { buffer::take_back(view) }
     }
 
     /// The device as a tuple of DLPack device type and device id.
     fn __dlpack_device__(&self) -> (i32, i32) {
         let device = self.tensor.device();
         (device.device_type().code(), device.id())
+    }
+
+    fn __reduce_ex__<'py>(
+        this: &Bound<'py, Self>,
+        protocol: i32,
+    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+        pickle::reduce(this, protocol)
+    }
+
+    /// An array of NumPy. dtypes that NumPy does not have come as those of ml_dtypes.
+    #[pyo3(signature = (*, copy=None))]
+    fn numpy<'py>(
+        this: &Bound<'py, Self>,
+        copy: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        Self::to(this, "numpy", copy)
+    }
+
+    /// A tensor of PyTorch.
+    #[pyo3(signature = (*, copy=None))]
+    fn torch<'py>(
+        this: &Bound<'py, Self>,
+        copy: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        Self::to(this, "torch", copy)
+    }
+
+    /// An array of JAX.
+    #[pyo3(signature = (*, copy=None))]
+    fn jax<'py>(
+        this: &Bound<'py, Self>,
+        copy: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        Self::to(this, "jax", copy)
+    }
+
+    /// An object of a library that is known by name.
+    #[pyo3(signature = (library, /, *, copy=None))]
+    fn to<'py>(
+        this: &Bound<'py, Self>,
+        library: &str,
+        copy: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let copy = copy.map(|copy| expect_bool("copy", copy)).transpose()?;
+        home::to(this, home::consumer(library)?, copy)
     }
 
     /// The extents, in elements.
@@ -200,8 +300,7 @@ impl PyTensor {
         self.is_read_only()
     }
 
-    /// The door the tensor came through: 'dlpack', 'dlpack-legacy' or 'buffer'; None if Rust made
-    /// it.
+    /// The door the tensor came through, like 'dlpack' or 'buffer'; None if Rust made it.
     #[getter]
     fn protocol(&self) -> Option<&'static str> {
         self.protocol.map(Protocol::name)
@@ -210,7 +309,13 @@ impl PyTensor {
     /// Whether the elements were copied on the way in, by the producer or by dlbridge.
     #[getter]
     fn copied(&self) -> bool {
-        self.copied
+        self.reason.is_some()
+    }
+
+    /// Why the elements were copied on the way in, as a sentence; None if they were not.
+    #[getter]
+    fn copy_reason(&self) -> Option<String> {
+        self.reason.map(|reason| reason.to_string())
     }
 
     /// The number of bytes that the elements take when they are adjacent.
@@ -241,7 +346,7 @@ impl PyTensor {
             self.tensor.dtype(),
             self.tensor.device(),
             bool(self.is_read_only()),
-            bool(self.copied),
+            bool(self.reason.is_some()),
         )
     }
 }

@@ -6,7 +6,10 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _core {
     #[pymodule_export]
-    use dlbridge_pyo3::{PyTensor, asdlpack, from_dlpack};
+    use dlbridge_pyo3::{
+        PyTensor, asdlpack, consumers, empty, fit, from_dlpack, like, live_exports, rebuild,
+        record_exports,
+    };
     use pyo3::exceptions::PyImportError;
     use pyo3::prelude::*;
 

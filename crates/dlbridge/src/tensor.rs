@@ -102,6 +102,24 @@ impl Tensor {
         raw::from_bytes(owner, dtype, shape.as_ref(), byte_offset).map(Self)
     }
 
+    /// A new tensor in C order whose bytes are all zero, in memory of our own, aligned to 256 bytes.
+    /// Sub-byte elements are packed. It is exclusive.
+    ///
+    /// # Errors
+    /// [`Error::InvalidDataType`]; [`Error::InvalidNdim`]; [`Error::TooLarge`] and
+    /// [`Error::OutOfMemory`] if there is no room.
+    ///
+    /// ```
+    /// use dlbridge::{DataType, Tensor};
+    ///
+    /// let tensor = Tensor::zeros(DataType::FLOAT32, [2, 3])?;
+    /// assert_eq!(tensor.view::<f32>()?.to_vec(), [0.0; 6]);
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub fn zeros(dtype: DataType, shape: impl AsRef<[usize]>) -> Result<Self> {
+        raw::zeros(dtype, shape.as_ref()).map(Self)
+    }
+
     /// A tensor of all items of an owner in their own shape.
     ///
     /// # Panics

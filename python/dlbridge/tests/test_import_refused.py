@@ -290,18 +290,26 @@ def test_a_copy_for_which_there_is_no_memory(native: Native, versioned: bool) ->
 
 @pytest.mark.parametrize("thing", [None, 1, "text", [1.0], {}, object(), Own(), lambda: None])
 def test_what_speaks_no_protocol(thing: Any) -> None:
-    with pytest.raises(TypeError, match="speaks no exchange protocol: looked for __dlpack__ or"):
+    with pytest.raises(TypeError, match="speaks no exchange protocol: looked for __dlpack_c_exchange_api__"):
         dlbridge.asdlpack(thing)
     with pytest.raises(TypeError, match="speaks no exchange protocol: looked for __dlpack__;"):
         dlbridge.from_dlpack(thing)
 
 
-def test_a_capsule_alone_is_no_producer(native: Native) -> None:
+def test_a_capsule_is_taken_once(native: Native) -> None:
     crafted = native.craft()
     capsule = crafted.capsule()
-    with pytest.raises(TypeError, match="PyCapsule"):
+    tensor = dlbridge.asdlpack(capsule)
+    assert tensor.protocol == "dlpack"
+    assert native.name(capsule) == "used_dltensor_versioned"
+    with pytest.raises(ValueError, match="consumed before"):
         dlbridge.asdlpack(capsule)
-    assert native.name(capsule) == "dltensor_versioned"
+    with pytest.raises(TypeError, match="PyCapsule"):
+        dlbridge.from_dlpack(native.craft().capsule())
+    with pytest.raises(TypeError, match="looked for the buffer protocol"):
+        dlbridge.asdlpack(native.craft().capsule(), protocol="buffer")
+    del tensor
+    assert crafted.record.calls == 1
 
 
 def test_buffers_are_not_for_from_dlpack() -> None:

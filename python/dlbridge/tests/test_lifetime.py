@@ -259,7 +259,7 @@ def all_paths(native: Native) -> Callable[[], None]:
     array, memory = np.arange(6, dtype=np.float32), bytearray(24)
     readonly = np.arange(3)
     readonly.flags.writeable = False
-    exporter, unfit = native.exporter(), native.exporter(format=">f")
+    exporter, unfit = native.exporter(), native.exporter(format="O")
     tensor = dlbridge.asdlpack(array)
     producers = [Producer(ValueError), Producer(TypeError), Producer(None)]
 

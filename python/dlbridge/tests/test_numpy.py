@@ -160,13 +160,12 @@ def test_the_device_keyword(device: str | None) -> None:
 @pytest.mark.parametrize(
     "array",
     [
-        np.arange(3, dtype=np.dtype("int32").newbyteorder()),
         np.zeros(3, [("a", "i4"), ("b", "f8")]),
         np.array(["text"]),
         np.array([b"bytes"]),
         np.array([None, 1], dtype=object),
         np.array(["2024-01-01"], "datetime64[D]"),
-        np.zeros(3, [("a", "u1"), ("b", "f4")])["b"],
+        np.zeros(3, "longdouble"),
     ],
     ids=lambda array: str(array.dtype),
 )
@@ -177,11 +176,43 @@ def test_what_numpy_refuses_is_its_own_error(array: Any) -> None:
         np.from_dlpack(array)
 
 
-def test_numbers_go_through_their_buffer() -> None:
+@pytest.mark.parametrize("dtype", ["int16", "uint32", "int64", "float16", "float64", "complex64"])
+def test_the_other_byte_order_is_repaired_by_a_copy(dtype: str) -> None:
+    array = filled(dtype).astype(np.dtype(dtype).newbyteorder())[::-1, 1:]
+    tensor = dlbridge.asdlpack(array)
+    assert (tensor.dtype, tensor.shape, tensor.copied) == (dtype, array.shape, True)
+    assert tensor.copy_reason == "the elements were not in this machine's byte order"
+    assert np.array_equal(np.from_dlpack(tensor), array)
+    with pytest.raises(BufferError, match="not native byte order|byte order"):
+        dlbridge.asdlpack(array, copy=False)
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_a_field_of_records_is_repaired_by_a_copy(order: str) -> None:
+    records = np.zeros((2, 3), [("a", "u1"), ("b", f"{order}f4")])
+    records["b"] = np.arange(6).reshape(2, 3)
+    tensor = dlbridge.asdlpack(records["b"][:, ::-1])
+    assert tensor.copy_reason == "the strides were no multiples of the size of an element"
+    assert np.from_dlpack(tensor).tolist() == [[2, 1, 0], [5, 4, 3]]
+    with pytest.raises(BufferError):
+        dlbridge.asdlpack(records["b"], copy=False)
+
+
+def test_masked_elements_are_refused() -> None:
+    masked = np.ma.array([1, 2, 3], mask=[False, True, False])
+    with pytest.raises(BufferError, match=r"a\.filled\(value\)"):
+        dlbridge.asdlpack(masked)
+    with pytest.raises(BufferError, match="masked"):
+        dlbridge.asdlpack(masked, protocol="array-interface")
+    unmasked = dlbridge.asdlpack(np.ma.array([1, 2, 3]))
+    assert np.from_dlpack(unmasked).tolist() == [1, 2, 3]
+
+
+def test_numbers() -> None:
     tensor = dlbridge.asdlpack(np.float32(1.5))
-    assert (tensor.shape, tensor.dtype) == ((), "float32")
-    assert (tensor.protocol, tensor.readonly) == ("buffer", True)
+    assert (tensor.shape, tensor.dtype, tensor.protocol) == ((), "float32", "array-interface")
     assert np.from_dlpack(tensor) == 1.5
+    assert dlbridge.asdlpack(np.float32(1.5), protocol="buffer").readonly
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))

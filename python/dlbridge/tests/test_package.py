@@ -80,13 +80,23 @@ def test_the_stub_names_what_there_is() -> None:
     assert functions == {name for name, thing in vars(_core).items() if inspect.isbuiltin(thing)}
     described = {node.name for node in classes["Tensor"].body if isinstance(node, ast.FunctionDef)}
     there = {name for name in vars(dlbridge.Tensor) if not name.startswith("__")}
-    assert described == there | {"__dlpack__", "__dlpack_device__"}
+    doors = {"__dlpack__", "__dlpack_device__", "__buffer__"}
+    doors |= {"__array_interface__", "__array_struct__", "__cuda_array_interface__"}
+    assert described == there | doors
 
 
 @pytest.mark.parametrize(
     ("function", "signature"),
     [
-        (dlbridge.asdlpack, "(obj, /, *, copy=None)"),
+        (
+            dlbridge.asdlpack,
+            "(obj, /, *, protocol=None, copy=None, device=None, align=None, contiguous=None, "
+            "writable=None)",
+        ),
+        (dlbridge.empty, "(shape, /, dtype='float32', *, device=None, align=None)"),
+        (dlbridge.like, "(likeness, obj, /, *, copy=None)"),
+        (dlbridge.Tensor.to, "($self, library, /, *, copy=None)"),
+        (dlbridge.Tensor.numpy, "($self, /, *, copy=None)"),
         (dlbridge.from_dlpack, "(x, /, *, device=None, copy=None)"),
         (
             dlbridge.Tensor.__dlpack__,

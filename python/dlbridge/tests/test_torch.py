@@ -52,7 +52,7 @@ def test_every_dtype_there_and_back(dtype: str) -> None:
     source = filled(dtype)
     tensor = dlbridge.asdlpack(source)
     assert (tensor.dtype, tensor.shape) == (dtype, (2, 4, 5))
-    assert (tensor.protocol, tensor.copied) == ("dlpack", False)
+    assert (tensor.protocol, tensor.copied) == ("exchange-api", False)
     back = torch.from_dlpack(tensor)
     assert back.dtype == source.dtype
     assert source.data_ptr() == tensor.address == back.data_ptr()

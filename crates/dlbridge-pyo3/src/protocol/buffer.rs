@@ -1,60 +1,53 @@
-//! The buffer protocol, as a consumer: `bytes`, `bytearray`, `memoryview`, `array.array`, `mmap`,
-//! and whatever else lends its memory that way.
+//! The buffer protocol, as a consumer of `bytes`, `bytearray`, `memoryview`, `array.array`, `mmap`
+//! and whatever else lends its memory that way, and as a producer.
 //!
 //! Source: PEP 3118 and the C API documentation of `Py_buffer`.
 
 use std::borrow::Cow;
-use std::ffi::CStr;
-use std::ptr::NonNull;
+use std::ffi::{CStr, c_int, c_void};
+use std::ptr::{self, NonNull};
 use std::slice;
+use std::sync::Arc;
 
-use dlbridge::{Access, DataType, Device, RawParts, Tensor};
+use dlbridge::{DataType, Device, Tensor};
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
+use super::array_interface::byte_strides;
 use super::buffer_format::{self, Unfit};
-use super::{Imported, Protocol, Wanted};
-use crate::error::to_py_err;
-use crate::interpreter::is_main_interpreter;
-use crate::pending::keeping_pending;
+use super::memory::Memory;
+use super::{Imported, Protocol};
+use crate::interpreter::{check_main_interpreter, while_it_lives};
+use crate::live::Export;
+use crate::receipt::CopyReason;
+use crate::wanted::Wanted;
 
 /// A buffer that is locked by us: a struct out of a `Box`, which stays where it is because its
 /// fields may point into it.
-struct Buffer(NonNull<ffi::Py_buffer>);
+pub(super) struct Buffer(NonNull<ffi::Py_buffer>);
 
 // SAFETY: released attached only (`drop`), and read before it becomes an owner.
 unsafe impl Send for Buffer {}
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        // SAFETY: may be asked at any time. When the interpreter is gone, or going, there is nothing
-        // to give the buffer back to, and it is left alone.
-        if unsafe { ffi::Py_IsInitialized() } == 0 {
-            return;
-        }
-        // A deleter may be called by code that let the GIL go below a Rust function that has it, so
-        // only Python itself can tell whether this thread has it now.
-        // SAFETY: the interpreter is there.
-        let state = unsafe { ffi::PyGILState_Ensure() };
-        // SAFETY: just attached.
-        let py = unsafe { Python::assume_attached() };
-        // A producer may run Python code when its buffer is released.
-        keeping_pending(py, || {
-            // SAFETY: attached; filled by `PyObject_GetBuffer`, and released once.
-            unsafe { ffi::PyBuffer_Release(self.0.as_ptr()) }
+        while_it_lives(|_py| {
+            // SAFETY: attached; filled by `PyObject_GetBuffer`, and released once. The box is the one
+            // from `get`, which is not used after this.
+            unsafe {
+                ffi::PyBuffer_Release(self.0.as_ptr());
+                drop(Box::from_raw(self.0.as_ptr()));
+            }
         });
-        // SAFETY: out of a box (`get`), and not used after this.
-        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
-        // SAFETY: what `PyGILState_Ensure` returned, in the same thread.
-        unsafe { ffi::PyGILState_Release(state) };
     }
 }
 
 impl Buffer {
     /// Locks the buffer of an object, with everything that it may have: format, shape, strides,
     /// suboffsets; read-only if need be.
-    fn get(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+    pub(super) fn get(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+        check_main_interpreter(object.py())?;
         let buffer = NonNull::from(Box::leak(Box::new(ffi::Py_buffer::new())));
         // SAFETY: attached; an object, and a struct to fill.
         let result = unsafe {
@@ -88,32 +81,39 @@ impl Buffer {
         unsafe { CStr::from_ptr(self.fields().format) }.to_string_lossy()
     }
 
-    fn dtype(&self) -> PyResult<DataType> {
-        let (format, itemsize) = (self.format(), self.fields().itemsize);
-        let unfit = match buffer_format::dtype(&format, itemsize.max(0) as usize) {
-            Ok(dtype) => return Ok(dtype),
-            Err(unfit) => unfit,
-        };
-        Err(PyBufferError::new_err(match unfit {
-            Unfit::ByteOrder => format!(
-                "the buffer's elements ('{format}') are not in this machine's byte order, which a \
-                 tensor cannot express; swap them first, for example with \
-                 a.astype(a.dtype.newbyteorder('='))"
-            ),
-            Unfit::NoNumber => format!(
-                "the buffer's format '{format}' has no dtype here, which boolean, integer, half, \
-                 single or double float and complex formats have; convert the elements first"
-            ),
-            Unfit::Size(size) => format!(
-                "the buffer's format '{format}' says {size} bytes, but its itemsize is {itemsize}; \
-                 the exporter must make them agree"
-            ),
-        }))
+    /// The number of bytes.
+    pub(super) fn len(&self) -> usize {
+        self.fields().len.max(0) as usize
     }
 
-    fn into_tensor(self) -> PyResult<Tensor> {
+    /// The address of the element at index zero.
+    pub(super) fn data(&self) -> *mut c_void {
+        self.fields().buf
+    }
+
+    pub(super) fn is_read_only(&self) -> bool {
+        self.fields().readonly != 0
+    }
+
+    fn dtype(&self) -> PyResult<(DataType, bool)> {
+        let (format, itemsize) = (self.format(), self.fields().itemsize);
+        buffer_format::parse(&format, itemsize.max(0) as usize).map_err(|unfit| {
+            PyBufferError::new_err(match unfit {
+                Unfit::NoNumber => format!(
+                    "the buffer's format '{format}' has no dtype here, which boolean, integer, half, \
+                     single or double float and complex formats have; convert the elements first"
+                ),
+                Unfit::Size(size) => format!(
+                    "the buffer's format '{format}' says {size} bytes, but its itemsize is \
+                     {itemsize}; the exporter must make them agree"
+                ),
+            })
+        })
+    }
+
+    fn into_tensor(self, copy: Option<bool>) -> PyResult<(Tensor, Option<CopyReason>)> {
         const MAX_NDIM: usize = ffi::PyBUF_MAX_NDIM;
-        let (fields, dtype) = (self.fields(), self.dtype()?);
+        let (fields, (dtype, byte_swapped)) = (self.fields(), self.dtype()?);
         let itemsize = dtype.itemsize() as isize;
         let ndim = usize::try_from(fields.ndim).ok().filter(|&ndim| ndim <= MAX_NDIM);
         let Some(ndim) = ndim else {
@@ -130,7 +130,7 @@ impl Buffer {
                  express; copy it to one piece of memory first, for example with bytes()",
             ));
         }
-        let (mut shape, mut strides) = ([0_isize; MAX_NDIM], [0_isize; MAX_NDIM]);
+        let (mut shape, mut byte_strides) = ([0_isize; MAX_NDIM], [0_isize; MAX_NDIM]);
         match self.numbers(fields.shape, ndim) {
             Some(extents) => shape[..ndim].copy_from_slice(extents),
             None if ndim == 1 => shape[0] = fields.len / itemsize,
@@ -146,25 +146,28 @@ impl Buffer {
                 fields.len
             )));
         }
-        let byte_strides = self.numbers(fields.strides, ndim);
-        for (axis, &stride) in byte_strides.unwrap_or_default().iter().enumerate() {
-            if stride % itemsize != 0 && shape[axis] > 1 {
-                return Err(PyBufferError::new_err(format!(
-                    "the buffer's stride of {stride} bytes on axis {axis} is no multiple of its \
-                     {itemsize} byte elements, which a tensor cannot express; copy it first"
-                )));
+        let has_strides = match self.numbers(fields.strides, ndim) {
+            Some(numbers) => {
+                byte_strides[..ndim].copy_from_slice(numbers);
+                true
             }
-            strides[axis] = stride / itemsize;
-        }
-        let parts = RawParts {
-            access: if fields.readonly == 0 { Access::Shared } else { Access::ReadOnly },
-            ..RawParts::new(fields.buf, dtype)
+            None => false,
         };
-        let strides = byte_strides.map(|_| &strides[..ndim]);
+        let memory = Memory {
+            door: "buffer",
+            data: fields.buf,
+            dtype,
+            byte_swapped,
+            shape: &shape[..ndim],
+            byte_strides: has_strides.then_some(&byte_strides[..ndim]),
+            device: Device::CPU,
+            read_only: self.is_read_only(),
+            subbyte_padded: false,
+        };
         // SAFETY: the protocol: the memory of the described elements stays valid, and in place,
         // until the buffer is released, which the owner does when dropped. That nobody writes while
         // a view is alive is promised by the program (see the crate documentation).
-        unsafe { Tensor::from_raw_parts(self, parts, &shape[..ndim], strides) }.map_err(to_py_err)
+        unsafe { memory.into_tensor(self, copy) }
     }
 }
 
@@ -174,17 +177,106 @@ pub(super) fn import(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Opt
     if unsafe { ffi::PyObject_CheckBuffer(object.as_ptr()) } == 0 {
         return Ok(None);
     }
-    if let Some(device) = wanted.device.filter(|&device| device != Device::CPU) {
+    wanted.check_on_cpu("a buffer")?;
+    let (tensor, reason) = Buffer::get(object)?.into_tensor(wanted.copy)?;
+    Ok(Some(Imported { reason, ..Imported::new(tensor, Protocol::Buffer) }))
+}
+
+/// What a buffer that is lent points at.
+struct Lent {
+    shape: Vec<ffi::Py_ssize_t>,
+    byte_strides: Vec<ffi::Py_ssize_t>,
+    _export: Export,
+}
+
+/// Answers a request for a buffer over the tensor of `object`.
+///
+/// # Safety
+/// `view` is NULL or a place to write to.
+pub(crate) unsafe fn export(
+    object: &Bound<'_, PyAny>,
+    tensor: &Arc<Tensor>,
+    read_only: bool,
+    view: *mut ffi::Py_buffer,
+    flags: c_int,
+) -> PyResult<()> {
+    // SAFETY: by contract.
+    let Some(view) = (unsafe { view.as_mut() }) else {
+        return Err(PyBufferError::new_err("a buffer was asked for without a place for it"));
+    };
+    view.obj = ptr::null_mut();
+    let (format, bytes) = lendable(tensor)?;
+    let asks = |flag: c_int| flags & flag == flag;
+    let refuse = |reason: &str| Err(PyBufferError::new_err(reason.to_owned()));
+    if asks(ffi::PyBUF_WRITABLE) && read_only {
+        return refuse(
+            "the tensor is read-only and a writable buffer was asked for; copy it first, for \
+             example with dlbridge.asdlpack(t, writable=True)",
+        );
+    }
+    let (c_order, f_order) = (tensor.is_c_contiguous(), tensor.is_f_contiguous());
+    let fits = if asks(ffi::PyBUF_ANY_CONTIGUOUS) {
+        c_order || f_order
+    } else if asks(ffi::PyBUF_F_CONTIGUOUS) {
+        f_order
+    } else {
+        c_order || (asks(ffi::PyBUF_STRIDES) && !asks(ffi::PyBUF_C_CONTIGUOUS))
+    };
+    if !fits {
+        return refuse(
+            "the elements are not adjacent in the order that the consumer needs; copy them first, \
+             for example with dlbridge.asdlpack(t, contiguous='C')",
+        );
+    }
+    let lent = Box::new(Lent {
+        shape: tensor.shape().iter().map(|&extent| extent as ffi::Py_ssize_t).collect(),
+        byte_strides: byte_strides(tensor),
+        _export: Export::new(tensor, "buffer"),
+    });
+    let lent = Box::leak(lent);
+    let numbers = |wanted: bool, numbers: &mut Vec<ffi::Py_ssize_t>| match wanted {
+        true => numbers.as_mut_ptr(),
+        false => ptr::null_mut(),
+    };
+    // Without elements there is no address, but some consumers take NULL for an error.
+    view.buf = if tensor.is_empty() { ptr::dangling_mut::<u64>().cast() } else { tensor.data() };
+    view.len = bytes;
+    view.itemsize = tensor.dtype().itemsize() as ffi::Py_ssize_t;
+    view.readonly = c_int::from(read_only);
+    view.ndim = tensor.ndim() as c_int;
+    view.format =
+        if asks(ffi::PyBUF_FORMAT) { format.as_ptr().cast_mut() } else { ptr::null_mut() };
+    view.shape = numbers(asks(ffi::PyBUF_ND), &mut lent.shape);
+    view.strides = numbers(asks(ffi::PyBUF_STRIDES), &mut lent.byte_strides);
+    view.suboffsets = ptr::null_mut();
+    view.internal = ptr::from_mut(lent).cast();
+    view.obj = object.clone().into_ptr();
+    Ok(())
+}
+
+/// Takes back a buffer that `export` lent.
+///
+/// # Safety
+/// `view` was filled by `export`, and is not used after this.
+pub(crate) unsafe fn take_back(view: *mut ffi::Py_buffer) {
+    // SAFETY: the box that `export` left there.
+    drop(unsafe { Box::from_raw((*view).internal.cast::<Lent>()) });
+}
+
+/// The format and the number of bytes of a tensor that a buffer can express.
+fn lendable(tensor: &Tensor) -> PyResult<(&'static CStr, ffi::Py_ssize_t)> {
+    let (dtype, device) = (tensor.dtype(), tensor.device());
+    if !device.device_type().is_host_accessible() {
         return Err(PyBufferError::new_err(format!(
-            "a buffer is on the CPU and cannot be imported on {device}"
+            "the data is on {device}, and a buffer is on the CPU; move it first"
         )));
     }
-    if !is_main_interpreter(object.py()) {
-        return Err(PyBufferError::new_err(
-            "a buffer cannot be imported in a subinterpreter, where it could not be released from \
-             any thread; import it in the main interpreter",
-        ));
-    }
-    let tensor = Buffer::get(object)?.into_tensor()?;
-    Ok(Some(Imported { tensor, protocol: Protocol::Buffer, copied: false }))
+    let format = buffer_format::of_dtype(dtype).ok_or_else(|| {
+        PyBufferError::new_err(format!(
+            "a buffer cannot express the dtype {dtype}; use DLPack, or a consumer's from_dlpack"
+        ))
+    })?;
+    let bytes = ffi::Py_ssize_t::try_from(tensor.nbytes())
+        .map_err(|_| PyBufferError::new_err("the tensor has more bytes than a buffer can count"))?;
+    Ok((format, bytes))
 }

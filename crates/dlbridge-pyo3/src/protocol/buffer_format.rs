@@ -2,21 +2,22 @@
 //!
 //! Source: PEP 3118 and the documentation of the `struct` module.
 
+use std::ffi::CStr;
+
 use dlbridge::{DataType, DataTypeCode};
 
 /// Why a format is no dtype.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Unfit {
-    /// The bytes of each element are in the other order than this machine's.
-    ByteOrder,
     /// No number: text, an object, a pointer, a structure, several numbers.
     NoNumber,
     /// The letter says another size than the buffer.
     Size(usize),
 }
 
-/// The dtype of a format, for elements of `itemsize` bytes.
-pub(super) fn dtype(format: &str, itemsize: usize) -> Result<DataType, Unfit> {
+/// The dtype of a format, for elements of `itemsize` bytes, and whether the bytes of each number are
+/// in the other order than this machine's.
+pub(super) fn parse(format: &str, itemsize: usize) -> Result<(DataType, bool), Unfit> {
     let (order, letters) = match format.as_bytes().first() {
         Some(b'@' | b'=' | b'<' | b'>' | b'!') => format.split_at(1),
         _ => format.split_at(0),
@@ -44,6 +45,8 @@ pub(super) fn dtype(format: &str, itemsize: usize) -> Result<DataType, Unfit> {
         // The first is NumPy's, the second that of `struct` from Python 3.14 on.
         "Zf" | "F" => (Code::COMPLEX, 8),
         "Zd" | "D" => (Code::COMPLEX, 16),
+        // MLX writes the name of a type that has no letter.
+        "bfloat16" => (Code::BFLOAT, 2),
         _ => return Err(Unfit::NoNumber),
     };
     let swapped = match order {
@@ -51,12 +54,34 @@ pub(super) fn dtype(format: &str, itemsize: usize) -> Result<DataType, Unfit> {
         "<" => cfg!(target_endian = "big"),
         _ => false,
     };
-    if swapped && size > 1 {
-        return Err(Unfit::ByteOrder);
-    }
     if size != itemsize {
         return Err(Unfit::Size(size));
     }
     // The largest is 128.
-    Ok(DataType::new(code, (size * 8) as u8, 1))
+    Ok((DataType::new(code, (size * 8) as u8, 1), swapped && size > 1))
+}
+
+/// The format of a dtype, if it has one that every consumer knows.
+pub(super) fn of_dtype(dtype: DataType) -> Option<&'static CStr> {
+    use DataTypeCode as Code;
+    if dtype.lanes() != 1 {
+        return None;
+    }
+    Some(match (dtype.code(), dtype.bits()) {
+        (Code::BOOL, 8) => c"?",
+        (Code::INT, 8) => c"b",
+        (Code::UINT, 8) => c"B",
+        (Code::INT, 16) => c"h",
+        (Code::UINT, 16) => c"H",
+        (Code::INT, 32) => c"i",
+        (Code::UINT, 32) => c"I",
+        (Code::INT, 64) => c"q",
+        (Code::UINT, 64) => c"Q",
+        (Code::FLOAT, 16) => c"e",
+        (Code::FLOAT, 32) => c"f",
+        (Code::FLOAT, 64) => c"d",
+        (Code::COMPLEX, 64) => c"Zf",
+        (Code::COMPLEX, 128) => c"Zd",
+        _ => return None,
+    })
 }

@@ -2,19 +2,20 @@
 //!
 //! Source: the array API standard 2024.12 and the Python specification of DLPack.
 
-use std::sync::Arc;
-
 use dlbridge::sys::{self, DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
 use dlbridge::{Device, DeviceType, Error, Tensor};
 use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBool, PyCapsule, PyDict, PyInt, PyString, PyTuple, PyType};
+use pyo3::types::{PyCapsule, PyDict, PyInt, PyString, PyTuple};
 
-use super::{Imported, Wanted};
+use super::{Imported, Protocol, attribute};
+use crate::PyTensor;
 use crate::capsule;
 use crate::error::to_py_err;
+use crate::receipt::CopyReason;
+use crate::wanted::{Wanted, expect_bool, wrong_type};
 
 /// The `max_version` that a producer is asked for.
 fn max_version(py: Python<'_>) -> PyResult<&Bound<'_, PyTuple>> {
@@ -25,10 +26,7 @@ fn max_version(py: Python<'_>) -> PyResult<&Bound<'_, PyTuple>> {
 
 /// Imports an object that has `__dlpack__`; `None` for one that has not.
 pub(super) fn import(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Option<Imported>> {
-    let py = object.py();
-    // A class has its instances' methods, and `None` is how an object declines a protocol.
-    let method = object.getattr_opt(intern!(py, "__dlpack__"))?.filter(|method| !method.is_none());
-    let Some(method) = method.filter(|_| !object.is_instance_of::<PyType>()) else {
+    let Some(method) = attribute(object, intern!(object.py(), "__dlpack__"))? else {
         return Ok(None);
     };
     let claimed = claimed_device(object)?;
@@ -38,10 +36,7 @@ pub(super) fn import(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Opt
     let found = tensor.device();
     // A producer that moves the data to the wanted device answers for that one.
     if let Some(agreed) = wanted.device.or(claimed).filter(|&agreed| !agree(agreed, found)) {
-        return Err(PyBufferError::new_err(format!(
-            "the producer was to give a tensor on {agreed}, but gave one on {found}; its \
-             __dlpack_device__ and __dlpack__ must agree"
-        )));
+        return Err(disagreement(agreed, found));
     }
     let says_copied = tensor.flags() & sys::DLPACK_FLAG_BITMASK_IS_COPIED != 0;
     if says_copied && wanted.copy == Some(false) {
@@ -51,7 +46,43 @@ pub(super) fn import(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Opt
     }
     // Not every producer that copies or moves says so.
     let moved = claimed.is_some_and(|claimed| !agree(claimed, found));
-    Ok(Some(Imported { copied: says_copied || moved || copy == Some(true), protocol, tensor }))
+    let copied = says_copied || moved || copy == Some(true);
+    let reason = copied.then_some(match copy {
+        Some(true) => CopyReason::Requested,
+        _ => CopyReason::Producer,
+    });
+    Ok(Some(Imported { reason, ..Imported::new(tensor, protocol) }))
+}
+
+/// Imports an object that has `__dlpack__` as a legacy consumer does, who asks for nothing; `None`
+/// for one that has not.
+pub(super) fn import_legacy(
+    object: &Bound<'_, PyAny>,
+    wanted: &Wanted,
+) -> PyResult<Option<Imported>> {
+    let Some(method) = attribute(object, intern!(object.py(), "__dlpack__"))? else {
+        return Ok(None);
+    };
+    let claimed = claimed_device(object)?;
+    let keywords = PyDict::new(object.py());
+    if let Some(stream) = stream_for(claimed) {
+        keywords.set_item(intern!(object.py(), "stream"), stream)?;
+    }
+    let answer = method.call((), Some(&keywords))?;
+    let (tensor, protocol) = capsule::take(&capsule::expect(answer, object)?)?;
+    let found = tensor.device();
+    if let Some(claimed) = claimed.filter(|&claimed| !agree(claimed, found)) {
+        return Err(disagreement(claimed, found));
+    }
+    wanted.device.map_or(Ok(()), |wanted| must_move(found, wanted).map(drop))?;
+    Ok(Some(Imported::new(tensor, protocol)))
+}
+
+fn disagreement(said: Device, found: Device) -> PyErr {
+    PyBufferError::new_err(format!(
+        "the producer was to give a tensor on {said}, but gave one on {found}; its \
+         __dlpack_device__ and __dlpack__ must agree"
+    ))
 }
 
 /// Whether data said to be on one device may be found on another: pinned memory is main memory, and
@@ -189,28 +220,29 @@ pub(crate) struct Request<'a, 'py> {
 /// is made only where lending is impossible: read-only data for a consumer of legacy capsules, or
 /// host-accessible memory of another device asked for on the CPU.
 ///
-/// `read_only` marks a versioned capsule, also where the tensor itself does not know: what came from
-/// a legacy producer may go on to a legacy consumer as it came, but nobody may claim that it can be
-/// written.
+/// A versioned capsule is marked read-only also where the tensor itself does not know: what came
+/// from a legacy producer may go on to a legacy consumer as it came, but nobody may claim that it can
+/// be written.
 pub(crate) fn export<'py>(
     py: Python<'py>,
-    tensor: &Arc<Tensor>,
-    read_only: bool,
+    lender: &PyTensor,
     request: &Request<'_, 'py>,
 ) -> PyResult<Bound<'py, PyCapsule>> {
+    let tensor = lender.tensor();
     let versioned = request.max_version.map(|v| major(v)).transpose()?.is_some_and(|v| v >= 1);
-    let copy = request.copy.map(expect_bool).transpose()?;
+    let copy = request.copy.map(|copy| expect_bool("copy", copy)).transpose()?;
     check_stream(tensor.device(), request.stream)?;
     let moved = match request.dl_device {
         Some(asked) => must_move(tensor.device(), expect_device("dl_device", asked)?)?,
         None => false,
     };
-    let inexpressible = !versioned && tensor.is_read_only();
+    let inexpressible = !versioned && (tensor.is_read_only() || tensor.is_subbyte_padded());
     if copy == Some(true) || moved || inexpressible {
         if copy == Some(false) {
-            return Err(match inexpressible {
-                true => to_py_err(Error::LegacyReadOnly),
-                false => PyBufferError::new_err(format!(
+            return Err(match (inexpressible, tensor.is_read_only()) {
+                (true, true) => to_py_err(Error::LegacyReadOnly),
+                (true, false) => to_py_err(Error::LegacySubbytePadded),
+                _ => PyBufferError::new_err(format!(
                     "moving the data from {} to the CPU needs a copy; leave out copy=False",
                     tensor.device()
                 )),
@@ -219,12 +251,10 @@ pub(crate) fn export<'py>(
         return give(py, tensor.to_copy().map_err(to_py_err)?, versioned);
     }
     match versioned {
-        // SAFETY: just made, and given to the capsule alone.
-        true if read_only => unsafe { capsule::versioned(py, tensor.share().into_raw()) },
         // SAFETY: just lent, and given to the capsule alone.
-        true => unsafe { capsule::versioned(py, tensor.lend()) },
+        true => unsafe { capsule::versioned(py, lender.lend(Protocol::Dlpack)?) },
         // SAFETY: as above.
-        false => unsafe { capsule::legacy(py, tensor.lend_legacy().map_err(to_py_err)?) },
+        false => unsafe { capsule::legacy(py, lender.lend_legacy()?) },
     }
 }
 
@@ -248,26 +278,11 @@ fn major(max_version: &Bound<'_, PyAny>) -> PyResult<i64> {
     Ok(major)
 }
 
-/// The value of an argument `copy`.
-pub(crate) fn expect_bool(copy: &Bound<'_, PyAny>) -> PyResult<bool> {
-    match copy.cast::<PyBool>() {
-        Ok(copy) => Ok(copy.is_true()),
-        Err(_) => Err(wrong_type("copy", "None, True or False", copy)),
-    }
-}
-
 fn expect_device(argument: &str, dl_device: &Bound<'_, PyAny>) -> PyResult<Device> {
     let wrong = || wrong_type(argument, "None or a tuple of two integers like (1, 0)", dl_device);
     let tuple = dl_device.cast::<PyTuple>().map_err(|_| wrong())?;
     let (device_type, id) = tuple.extract::<(i32, i32)>().map_err(|_| wrong())?;
     Ok(device(device_type, id))
-}
-
-fn wrong_type(argument: &str, expected: &str, found: &Bound<'_, PyAny>) -> PyErr {
-    match found.repr() {
-        Ok(repr) => PyTypeError::new_err(format!("{argument} must be {expected}, not {repr}")),
-        Err(error) => error,
-    }
 }
 
 /// Whether the data must be copied to get to the device asked for.

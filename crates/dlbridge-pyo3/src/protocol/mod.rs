@@ -1,16 +1,29 @@
 //! The doors: one file per protocol, import and export together; and the ladder that tries them.
 
-mod buffer;
+pub(crate) mod array_interface;
+pub(crate) mod array_struct;
+pub(crate) mod buffer;
 mod buffer_format;
+mod caveats;
+pub(crate) mod cuda_array_interface;
 mod dlpack;
+pub(crate) mod exchange_api;
+pub(crate) mod exchange_table;
+mod kind;
+mod memory;
+mod typestr;
 
-use dlbridge::{Device, Tensor};
-use pyo3::exceptions::PyTypeError;
+use dlbridge::Tensor;
+use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyString, PyType};
 
-pub(crate) use dlpack::{Request, expect_bool, expect_named_device, export};
+pub(crate) use dlpack::{Request, expect_named_device, export};
 
+use self::exchange_api::Table;
 use crate::PyTensor;
+use crate::receipt::CopyReason;
+use crate::wanted::Wanted;
 
 /// The door through which a tensor came.
 ///
@@ -22,15 +35,46 @@ use crate::PyTensor;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Protocol {
-    /// `__dlpack__`, answered with a versioned capsule.
+    /// The C exchange API of DLPack, which a type offers as `__dlpack_c_exchange_api__`.
+    ExchangeApi,
+    /// `__dlpack__`, answered with a versioned capsule; or such a capsule itself.
     Dlpack,
-    /// `__dlpack__`, answered with a legacy capsule, which cannot say whether data is read-only.
+    /// `__dlpack__`, answered with a legacy capsule, which cannot say whether data is read-only; or
+    /// such a capsule itself.
     LegacyDlpack,
+    /// `__cuda_array_interface__`.
+    CudaArrayInterface,
+    /// `__array_interface__`.
+    ArrayInterface,
+    /// `__array_struct__`.
+    ArrayStruct,
     /// The buffer protocol.
     Buffer,
 }
 
 impl Protocol {
+    /// All doors.
+    pub(crate) const ALL: [Self; 7] = [
+        Self::ExchangeApi,
+        Self::Dlpack,
+        Self::LegacyDlpack,
+        Self::CudaArrayInterface,
+        Self::ArrayInterface,
+        Self::ArrayStruct,
+        Self::Buffer,
+    ];
+
+    /// The doors in the order in which they are tried. `__dlpack__` gives the legacy answer by
+    /// itself, if it has no other.
+    const LADDER: [Self; 6] = [
+        Self::ExchangeApi,
+        Self::Dlpack,
+        Self::CudaArrayInterface,
+        Self::ArrayInterface,
+        Self::ArrayStruct,
+        Self::Buffer,
+    ];
+
     /// The name that Python sees.
     ///
     /// ```
@@ -38,18 +82,36 @@ impl Protocol {
     /// ```
     pub const fn name(self) -> &'static str {
         match self {
+            Self::ExchangeApi => "exchange-api",
             Self::Dlpack => "dlpack",
             Self::LegacyDlpack => "dlpack-legacy",
+            Self::CudaArrayInterface => "cuda-array-interface",
+            Self::ArrayInterface => "array-interface",
+            Self::ArrayStruct => "array-struct",
             Self::Buffer => "buffer",
         }
     }
-}
 
-impl Protocol {
     /// Whether a producer can say that its data is read-only. A legacy one cannot, and some of them
     /// lend what must not change: unless it is a copy it is taken for read-only, as NumPy does.
     pub(crate) const fn tells_read_only(self) -> bool {
         !matches!(self, Self::LegacyDlpack)
+    }
+
+    /// Imports through this door alone; `None` if the object does not have it.
+    fn import(self, object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Option<Imported>> {
+        match self {
+            Self::ExchangeApi => match kind::of(object)?.table {
+                Some(table) => table.import(object),
+                None => Ok(None),
+            },
+            Self::Dlpack => dlpack::import(object, wanted),
+            Self::LegacyDlpack => dlpack::import_legacy(object, wanted),
+            Self::CudaArrayInterface => cuda_array_interface::import(object, wanted),
+            Self::ArrayInterface => array_interface::import(object, wanted),
+            Self::ArrayStruct => array_struct::import(object, wanted),
+            Self::Buffer => buffer::import(object, wanted),
+        }
     }
 }
 
@@ -57,18 +119,30 @@ impl Protocol {
 pub(crate) struct Imported {
     pub(crate) tensor: Tensor,
     pub(crate) protocol: Protocol,
-    /// Whether the producer made a copy, as far as is known.
-    pub(crate) copied: bool,
+    /// Why the elements were copied, as far as is known.
+    pub(crate) reason: Option<CopyReason>,
 }
 
-/// Imports any Python object that speaks DLPack or the buffer protocol. dlbridge makes no copy;
-/// whether a producer of DLPack makes one is up to it. What a legacy producer lends comes as
+impl Imported {
+    fn new(tensor: Tensor, protocol: Protocol) -> Self {
+        Self { tensor, protocol, reason: None }
+    }
+
+    /// Whether the data must not be written, or its producer could not have said so.
+    pub(crate) fn is_read_only(&self) -> bool {
+        let told = self.reason.is_some() || self.protocol.tells_read_only();
+        !told || self.tensor.is_read_only()
+    }
+}
+
+/// Imports any Python object that speaks a protocol, without a copy wherever a tensor can express the
+/// data; whether a producer of DLPack makes one is up to it. What a legacy producer lends comes as
 /// read-only, since that one cannot say whether it is.
 ///
 /// # Errors
-/// `TypeError` for an object that speaks neither; `BufferError` for data that breaks the
-/// specification or that a tensor cannot express; `ValueError` for a capsule that was consumed
-/// before or holds something else; whatever the producer raises.
+/// `TypeError` for an object that speaks none; `BufferError` for data that breaks the specification or
+/// that a tensor cannot express; `ValueError` for a capsule that was consumed before or holds
+/// something else; whatever the producer raises.
 ///
 /// ```no_run
 /// use pyo3::prelude::*;
@@ -83,44 +157,110 @@ pub fn import(object: &Bound<'_, PyAny>) -> PyResult<Tensor> {
         return tensor.get().alias();
     }
     let imported = by_ladder(object, &Wanted::default())?;
-    match imported.copied || imported.protocol.tells_read_only() {
-        true => Ok(imported.tensor),
+    match imported.is_read_only() {
         // The tensor forgets how it came, so it must not claim that it can be written.
-        false => Ok(imported.tensor.into_read_only()),
+        true => Ok(imported.tensor.into_read_only()),
+        false => Ok(imported.tensor),
     }
 }
 
-/// What the caller asks of a producer.
-#[derive(Default)]
-pub(crate) struct Wanted {
-    /// A copy, or that there be none.
-    pub(crate) copy: Option<bool>,
-    /// That the data is on this device.
-    pub(crate) device: Option<Device>,
-}
-
-/// Tries one door after the other.
+/// Imports through the door that the caller wants, or through the first that there is.
 pub(crate) fn by_ladder(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Imported> {
-    if let Some(imported) = dlpack::import(object, wanted)? {
-        return Ok(imported);
-    }
-    if let Some(imported) = buffer::import(object, wanted)? {
-        return Ok(imported);
-    }
-    Err(no_door(object, "__dlpack__ or the buffer protocol"))
+    let imported = match (object.cast::<PyCapsule>(), wanted.protocol) {
+        (Ok(capsule), None | Some(Protocol::Dlpack | Protocol::LegacyDlpack)) => {
+            let (tensor, protocol) = crate::capsule::take(capsule)?;
+            Imported::new(tensor, protocol)
+        }
+        (_, Some(protocol)) => by_door(protocol, object, wanted)?,
+        _ => by_first_door(object, wanted)?,
+    };
+    wanted.settle(imported)
 }
 
-/// Imports through `__dlpack__` alone.
+/// Imports through `__dlpack__` alone, as the array API standard describes it.
 pub(crate) fn by_dlpack(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Imported> {
-    dlpack::import(object, wanted)?.ok_or_else(|| no_door(object, "__dlpack__"))
+    wanted.settle(by_door(Protocol::Dlpack, object, wanted)?)
 }
 
-fn no_door(object: &Bound<'_, PyAny>, looked_for: &str) -> PyErr {
-    match object.get_type().fully_qualified_name() {
-        Ok(name) => PyTypeError::new_err(format!(
-            "'{name}' object speaks no exchange protocol: looked for {looked_for}; convert it with \
-             numpy.asarray first"
-        )),
-        Err(error) => error,
+fn by_door(protocol: Protocol, object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Imported> {
+    let kind = kind::of(object)?;
+    caveats::check_mask(object, kind.caveats)?;
+    let imported = protocol.import(object, wanted)?;
+    let imported = imported.ok_or_else(|| no_door(object, &[protocol]))?;
+    caveats::check(object, kind.caveats, imported.tensor.dtype())?;
+    Ok(imported)
+}
+
+fn by_first_door(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Imported> {
+    let kind = kind::of(object)?;
+    caveats::check_mask(object, kind.caveats)?;
+    for protocol in Protocol::LADDER {
+        let imported = match protocol.import(object, wanted) {
+            Ok(Some(imported)) => imported,
+            Ok(None) => continue,
+            Err(refusal) if protocol == Protocol::Dlpack => repaired(object, wanted, refusal)?,
+            Err(error) => return Err(error),
+        };
+        caveats::check(object, kind.caveats, imported.tensor.dtype())?;
+        return Ok(imported);
     }
+    Err(no_door(object, &Protocol::LADDER))
+}
+
+/// What `__dlpack__` refused because DLPack cannot express it, through a door that can: data in the
+/// other byte order, strides that are no whole elements, dtypes that NumPy does not know. Anything
+/// else that was refused stays so.
+fn repaired(object: &Bound<'_, PyAny>, wanted: &Wanted, refusal: PyErr) -> PyResult<Imported> {
+    if !refusal.is_instance_of::<PyBufferError>(object.py()) {
+        return Err(refusal);
+    }
+    for door in [array_interface::import, buffer::import] {
+        if let Ok(Some(imported)) = door(object, wanted)
+            && (imported.reason.is_some() || typestr::of_dtype(imported.tensor.dtype()).is_none())
+        {
+            return Ok(imported);
+        }
+    }
+    Err(refusal)
+}
+
+/// The table of C functions of a type, if it has one.
+pub(crate) fn table_of(object_type: &Bound<'_, PyType>) -> PyResult<Option<Table>> {
+    Table::of_type(object_type)
+}
+
+/// An attribute of an object that is no class: a class has its instances' properties. `None` is how
+/// an object declines a protocol.
+fn attribute<'py>(
+    object: &Bound<'py, PyAny>,
+    name: &Bound<'py, PyString>,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let found = object.getattr_opt(name)?.filter(|found| !found.is_none());
+    Ok(found.filter(|_| !object.is_instance_of::<PyType>()))
+}
+
+fn no_door(object: &Bound<'_, PyAny>, looked_for: &[Protocol]) -> PyErr {
+    let name = match object.get_type().fully_qualified_name() {
+        Ok(name) => name,
+        Err(error) => return error,
+    };
+    let mut names = Vec::new();
+    for protocol in looked_for {
+        let name = match protocol {
+            Protocol::ExchangeApi => "__dlpack_c_exchange_api__",
+            Protocol::Dlpack | Protocol::LegacyDlpack => "__dlpack__",
+            Protocol::CudaArrayInterface => "__cuda_array_interface__",
+            Protocol::ArrayInterface => "__array_interface__",
+            Protocol::ArrayStruct => "__array_struct__",
+            Protocol::Buffer => "the buffer protocol",
+        };
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    PyTypeError::new_err(format!(
+        "'{name}' object speaks no exchange protocol: looked for {}; convert it with numpy.asarray \
+         first",
+        names.join(", ")
+    ))
 }

@@ -1,6 +1,6 @@
 //! Memory of our own, aligned as DLPack asks.
 
-use alloc::alloc::{alloc, dealloc};
+use alloc::alloc::{alloc, alloc_zeroed, dealloc};
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
@@ -9,41 +9,49 @@ use crate::{Error, Result};
 /// The alignment that DLPack asks of `data`, in bytes.
 pub(super) const ALIGNMENT: usize = 256;
 
-/// Uninitialised bytes at an address aligned to [`ALIGNMENT`].
+/// Bytes at an address aligned to [`ALIGNMENT`].
 pub(super) struct AlignedBytes {
-    memory: NonNull<u8>,
+    /// What was allocated, in which the bytes begin at `first`.
+    block: NonNull<u8>,
     layout: Layout,
+    first: usize,
 }
 
 // SAFETY: plain memory that nobody else has a pointer to.
 unsafe impl Send for AlignedBytes {}
 
 impl AlignedBytes {
-    /// At least one byte is allocated.
+    /// Uninitialised bytes. At least one is allocated.
     pub(super) fn new(bytes: usize) -> Result<Self> {
         let layout =
             Layout::from_size_align(bytes.max(1), ALIGNMENT).map_err(|_| Error::TooLarge)?;
         // SAFETY: the size is not zero.
-        let memory = NonNull::new(unsafe { alloc(layout) }).ok_or(Error::OutOfMemory { bytes })?;
-        Ok(Self { memory, layout })
+        let block = NonNull::new(unsafe { alloc(layout) }).ok_or(Error::OutOfMemory { bytes })?;
+        Ok(Self { block, layout, first: 0 })
     }
 
     /// The same, with all bytes zero.
+    ///
+    /// Allocators that get large blocks from the system know that those are zero, but forget it when
+    /// asked for an alignment; so the bytes are aligned within a block that is not.
     pub(super) fn zeroed(bytes: usize) -> Result<Self> {
-        let mut memory = Self::new(bytes)?;
-        // SAFETY: as many bytes were allocated.
-        unsafe { memory.as_mut_ptr().write_bytes(0, bytes) };
-        Ok(memory)
+        let room = bytes.checked_add(ALIGNMENT).ok_or(Error::TooLarge)?;
+        let layout = Layout::from_size_align(room, 1).map_err(|_| Error::TooLarge)?;
+        // SAFETY: the size is not zero.
+        let block = unsafe { alloc_zeroed(layout) };
+        let block = NonNull::new(block).ok_or(Error::OutOfMemory { bytes })?;
+        let first = block.addr().get().next_multiple_of(ALIGNMENT) - block.addr().get();
+        Ok(Self { block, layout, first })
     }
 
     pub(super) fn as_mut_ptr(&mut self) -> *mut u8 {
-        self.memory.as_ptr()
+        self.block.as_ptr().wrapping_add(self.first)
     }
 }
 
 impl Drop for AlignedBytes {
     fn drop(&mut self) {
-        // SAFETY: allocated in `new` with this layout, and freed once.
-        unsafe { dealloc(self.memory.as_ptr(), self.layout) }
+        // SAFETY: allocated with this layout, and freed once.
+        unsafe { dealloc(self.block.as_ptr(), self.layout) }
     }
 }

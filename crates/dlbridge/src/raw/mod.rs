@@ -45,6 +45,7 @@ mod tensor_ref;
 mod tensor_ref_mut;
 mod unaligned;
 mod view;
+mod zeros;
 
 pub(crate) use block::Managed;
 pub(crate) use copy::to_vec;
@@ -63,3 +64,4 @@ pub use tensor_ref::TensorRef;
 pub use tensor_ref_mut::TensorRefMut;
 pub use unaligned::Unaligned;
 pub use view::{TensorView, TensorViewMut};
+pub(crate) use zeros::zeros;

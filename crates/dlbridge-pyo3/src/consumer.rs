@@ -1,0 +1,297 @@
+//! What is known of the libraries that tensors go to: how each is asked, and what it would get wrong
+//! without a word. Measured, with the versions that the interop tests pin.
+
+use dlbridge::{DataType, DataTypeCode, Tensor};
+
+/// A library that takes tensors.
+#[derive(Debug)]
+pub(crate) struct Consumer {
+    /// The name under which Python code asks for it.
+    pub(crate) name: &'static str,
+    /// The module to import.
+    pub(crate) module: &'static str,
+    /// The function within the module that takes a tensor.
+    pub(crate) function: &'static str,
+    /// What the function is called with.
+    pub(crate) argument: Argument,
+    /// The class within the module that carries the C exchange API.
+    pub(crate) table_of: Option<&'static str>,
+    pub(crate) read_only: ReadOnly,
+    pub(crate) layout: Layout,
+    /// The most dimensions that it takes.
+    pub(crate) max_ndim: usize,
+    /// The alignment without which it copies, in bytes.
+    pub(crate) align: usize,
+    /// A dtype that it takes for another one.
+    pub(crate) misread: Option<(DataType, &'static str)>,
+}
+
+/// What the function of a consumer is called with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Argument {
+    /// An object that has `__dlpack__`.
+    Object,
+    /// An object whose `__dlpack__` it asks for a legacy capsule.
+    LegacyObject,
+    /// A legacy capsule.
+    LegacyCapsule,
+}
+
+impl Argument {
+    pub(crate) const fn describe(self) -> &'static str {
+        match self {
+            Self::Object => "versioned",
+            Self::LegacyObject => "legacy",
+            Self::LegacyCapsule => "legacy capsule",
+        }
+    }
+}
+
+/// What a consumer does with data that must not be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReadOnly {
+    /// Its result cannot be written either.
+    Kept,
+    /// Its result can never be written, or writing makes a new one.
+    Immutable,
+    /// Its result can be written, and the source changes.
+    Lost,
+    /// It copies everything.
+    Copied,
+}
+
+impl ReadOnly {
+    pub(crate) const fn describe(self) -> &'static str {
+        match self {
+            Self::Kept => "kept",
+            Self::Immutable => "never written",
+            Self::Lost => "ignored",
+            Self::Copied => "copied",
+        }
+    }
+}
+
+/// Which strides a consumer takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Layout {
+    /// Any.
+    Any,
+    /// Not negative.
+    NonNegative,
+    /// Elements without gaps, axes in any order.
+    Compact,
+    /// C order.
+    C,
+}
+
+impl Layout {
+    pub(crate) const fn describe(self) -> &'static str {
+        match self {
+            Self::Any => "any strides",
+            Self::NonNegative => "no negative strides",
+            Self::Compact => "no gaps between elements",
+            Self::C => "C order",
+        }
+    }
+}
+
+const CONSUMER: Consumer = Consumer {
+    name: "",
+    module: "",
+    function: "from_dlpack",
+    argument: Argument::Object,
+    table_of: None,
+    read_only: ReadOnly::Kept,
+    layout: Layout::Any,
+    max_ndim: dlbridge::MAX_NDIM,
+    align: 1,
+    misread: None,
+};
+
+/// All that are known, by name.
+pub(crate) const CONSUMERS: &[Consumer] = &[
+    Consumer { name: "numpy", module: "numpy", ..CONSUMER },
+    Consumer {
+        name: "torch",
+        module: "torch",
+        table_of: Some("Tensor"),
+        read_only: ReadOnly::Lost,
+        layout: Layout::NonNegative,
+        ..CONSUMER
+    },
+    Consumer {
+        name: "jax",
+        module: "jax.dlpack",
+        argument: Argument::LegacyObject,
+        read_only: ReadOnly::Immutable,
+        layout: Layout::Compact,
+        align: 64,
+        ..CONSUMER
+    },
+    Consumer {
+        name: "tensorflow",
+        module: "tensorflow",
+        function: "experimental.dlpack.from_dlpack",
+        argument: Argument::LegacyCapsule,
+        read_only: ReadOnly::Immutable,
+        layout: Layout::C,
+        ..CONSUMER
+    },
+    Consumer {
+        name: "paddle",
+        module: "paddle",
+        table_of: Some("Tensor"),
+        read_only: ReadOnly::Lost,
+        // Negative strides come in, and few of its operations know them.
+        layout: Layout::NonNegative,
+        max_ndim: 9,
+        misread: Some((DataType::UINT16, "bfloat16")),
+        ..CONSUMER
+    },
+    Consumer { name: "cupy", module: "cupy", read_only: ReadOnly::Lost, ..CONSUMER },
+    Consumer {
+        name: "pyarrow",
+        module: "pyarrow",
+        function: "Tensor.from_dlpack",
+        layout: Layout::NonNegative,
+        ..CONSUMER
+    },
+    Consumer {
+        name: "mlx",
+        module: "mlx.core",
+        read_only: ReadOnly::Copied,
+        layout: Layout::NonNegative,
+        ..CONSUMER
+    },
+    Consumer { name: "tvm_ffi", module: "tvm_ffi", read_only: ReadOnly::Lost, ..CONSUMER },
+    Consumer {
+        name: "onnxruntime",
+        module: "onnxruntime",
+        function: "OrtValue.from_dlpack",
+        argument: Argument::LegacyObject,
+        read_only: ReadOnly::Lost,
+        layout: Layout::C,
+        ..CONSUMER
+    },
+    Consumer {
+        name: "warp",
+        module: "warp",
+        argument: Argument::LegacyObject,
+        read_only: ReadOnly::Lost,
+        max_ndim: 4,
+        ..CONSUMER
+    },
+    Consumer { name: "dpnp", module: "dpnp", ..CONSUMER },
+    Consumer { name: "array_api_strict", module: "array_api_strict", ..CONSUMER },
+];
+
+/// Other names under which a library is known.
+const ALIASES: &[(&str, &str)] = &[
+    ("np", "numpy"),
+    ("pytorch", "torch"),
+    ("jaxlib", "jax"),
+    ("tf", "tensorflow"),
+    ("paddlepaddle", "paddle"),
+    ("pa", "pyarrow"),
+    ("ort", "onnxruntime"),
+    ("tvm-ffi", "tvm_ffi"),
+    ("array-api-strict", "array_api_strict"),
+];
+
+impl Consumer {
+    pub(crate) fn by_name(name: &str) -> Option<&'static Self> {
+        let alias = ALIASES.iter().find(|(alias, _)| *alias == name);
+        let name = alias.map_or(name, |(_, name)| name);
+        CONSUMERS.iter().find(|consumer| consumer.name == name)
+    }
+
+    /// Why a tensor must be copied for this consumer, as a sentence about the consumer.
+    pub(crate) fn needs_copy(&self, tensor: &Tensor, read_only: bool) -> Option<String> {
+        let name = self.name;
+        let (shape, strides) = (tensor.shape(), tensor.strides());
+        let backwards =
+            shape.iter().zip(strides).any(|(&extent, &stride)| extent > 1 && stride < 0);
+        let address = tensor.data().addr();
+        if self.read_only == ReadOnly::Copied {
+            return Some(format!("{name} copies whatever it takes"));
+        }
+        if read_only && self.read_only == ReadOnly::Lost {
+            return Some(format!(
+                "the tensor is read-only and {name} ignores that: what it writes would change the \
+                 source"
+            ));
+        }
+        if tensor.is_read_only() && self.argument != Argument::Object {
+            return Some(format!(
+                "the tensor is read-only and {name} takes legacy capsules, which cannot say so"
+            ));
+        }
+        let fits = match self.layout {
+            Layout::Any => true,
+            Layout::NonNegative => !backwards,
+            Layout::Compact => is_compact(shape, strides),
+            Layout::C => tensor.is_c_contiguous(),
+        };
+        if !fits {
+            return Some(format!("{name} needs {}", self.layout.describe()));
+        }
+        if !tensor.is_empty() && !address.is_multiple_of(self.align) {
+            return Some(format!("{name} copies data that is not aligned to {} bytes", self.align));
+        }
+        None
+    }
+
+    /// Why this consumer cannot have a tensor at all.
+    pub(crate) fn refuses(&self, tensor: &Tensor) -> Option<String> {
+        let (name, dtype) = (self.name, tensor.dtype());
+        if let Some((_, other)) = self.misread.filter(|(misread, _)| *misread == dtype) {
+            return Some(format!(
+                "{name} takes {dtype} for {other}; convert the elements to another dtype first"
+            ));
+        }
+        if tensor.ndim() > self.max_ndim {
+            return Some(format!(
+                "{name} takes at most {} dimensions, not {}; reshape the tensor first",
+                self.max_ndim,
+                tensor.ndim()
+            ));
+        }
+        // Some take the lanes for one element without a word.
+        (dtype.lanes() != 1 && self.name != "tvm_ffi" && !is_packed_pair(dtype))
+            .then(|| format!("{name} takes no elements of several lanes, like {dtype}"))
+    }
+}
+
+/// Two elements of four bits in a byte, which PyTorch knows under a name of its own.
+fn is_packed_pair(dtype: DataType) -> bool {
+    dtype == DataType::FLOAT4_E2M1FN.with_lanes(2)
+}
+
+/// Whether the elements are adjacent in the order of some permutation of the axes.
+fn is_compact(shape: &[i64], strides: &[i64]) -> bool {
+    if shape.contains(&0) {
+        return true;
+    }
+    let mut axes: Vec<_> = (0..shape.len()).filter(|&axis| shape[axis] != 1).collect();
+    axes.sort_by_key(|&axis| strides[axis]);
+    let mut expected = 1;
+    axes.into_iter().all(|axis| {
+        let fits = strides[axis] == expected;
+        expected *= shape[axis];
+        fits
+    })
+}
+
+/// Whether a table's function surely takes the dtype: where it fails, PyTorch and Paddle leak.
+pub(crate) fn is_common(dtype: DataType) -> bool {
+    use DataTypeCode as Code;
+    dtype.lanes() == 1
+        && matches!(
+            (dtype.code(), dtype.bits()),
+            (Code::INT, 8 | 16 | 32 | 64)
+                | (Code::UINT | Code::BOOL, 8)
+                | (Code::FLOAT, 16 | 32 | 64)
+                | (Code::BFLOAT, 16)
+                | (Code::COMPLEX, 64 | 128)
+        )
+}

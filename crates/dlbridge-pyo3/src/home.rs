@@ -1,0 +1,247 @@
+//! Going home: a tensor as an object of the library that the caller works with.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use dlbridge::{Access, DataType, DataTypeCode, Device, RawParts, Tensor};
+use pyo3::exceptions::{PyBufferError, PyModuleNotFoundError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyMemoryView, PyTuple};
+use pyo3::{ffi, intern};
+
+use crate::PyTensor;
+use crate::consumer::{Argument, CONSUMERS, Consumer, is_common};
+use crate::error::to_py_err;
+use crate::live::Export;
+use crate::protocol::exchange_api::Table;
+use crate::protocol::{Protocol, table_of};
+use crate::wanted::{Wanted, expect_bool};
+
+/// The consumer of a name.
+pub(crate) fn consumer(name: &str) -> PyResult<&'static Consumer> {
+    Consumer::by_name(name).ok_or_else(|| {
+        let names: Vec<_> = CONSUMERS.iter().map(|consumer| consumer.name).collect();
+        PyValueError::new_err(format!(
+            "'{name}' is no library that is known here; those are {}; call the from_dlpack of \
+             another one",
+            names.join(", ")
+        ))
+    })
+}
+
+/// The tensor as an object of a library: without a copy, unless the library would get something wrong
+/// otherwise, or `copy` asks for one.
+pub(crate) fn to<'py>(
+    tensor: &Bound<'py, PyTensor>,
+    consumer: &'static Consumer,
+    copy: Option<bool>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let (py, name) = (tensor.py(), consumer.name);
+    let this = tensor.get();
+    if let Some(reason) = consumer.refuses(this.tensor()) {
+        return Err(PyBufferError::new_err(reason));
+    }
+    let needs_copy = consumer.needs_copy(this.tensor(), this.is_read_only());
+    if let (Some(reason), Some(false)) = (&needs_copy, copy) {
+        return Err(PyBufferError::new_err(format!(
+            "a copy would be needed, since {reason}, and copy=False forbids it; leave that out, or \
+             call the from_dlpack of {name} yourself"
+        )));
+    }
+    let tensor = match needs_copy.is_some() || copy == Some(true) {
+        true => {
+            &PyTensor::import(tensor.as_any(), &Wanted { copy: Some(true), ..Wanted::default() })?
+        }
+        false => tensor,
+    };
+    let dtype = tensor.get().tensor().dtype();
+    let entrance = Entrance::of(py, consumer)?;
+    if let Some(table) = entrance.table
+        && is_common(dtype)
+        && tensor.get().tensor().device() == Device::CPU
+    {
+        let managed = tensor.get().lend(Protocol::ExchangeApi)?;
+        // SAFETY: just lent, and given to the table alone.
+        return unsafe { table.export(py, managed) };
+    }
+    if name == "numpy" && !numpy_knows(dtype) {
+        return to_ml_dtypes(tensor, &entrance.function, copy);
+    }
+    match consumer.argument {
+        Argument::Object | Argument::LegacyObject => entrance.function.call1((tensor,)),
+        Argument::LegacyCapsule => {
+            let capsule = tensor.call_method0(intern!(py, "__dlpack__"))?;
+            entrance.function.call1((capsule,))
+        }
+    }
+}
+
+/// How a library is entered, found out once.
+struct Entrance<'py> {
+    function: Bound<'py, PyAny>,
+    table: Option<Table>,
+}
+
+type Entrances = HashMap<&'static str, (Py<PyAny>, Option<Table>)>;
+
+static ENTRANCES: Mutex<Option<Entrances>> = Mutex::new(None);
+
+impl<'py> Entrance<'py> {
+    fn of(py: Python<'py>, consumer: &'static Consumer) -> PyResult<Self> {
+        // No Python code runs while the lock is held.
+        let known = ENTRANCES.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((function, table)) = known.as_ref().and_then(|k| k.get(consumer.name)) {
+            return Ok(Self { function: function.bind(py).clone(), table: *table });
+        }
+        drop(known);
+        let module = py.import(consumer.module).map_err(|error| {
+            match error.is_instance_of::<PyModuleNotFoundError>(py) {
+                true => {
+                    let text = format!("{} is not installed; install it first", consumer.name);
+                    let missing = PyModuleNotFoundError::new_err(text);
+                    missing.set_cause(py, Some(error));
+                    missing
+                }
+                false => error,
+            }
+        })?;
+        let within = |path: &str| {
+            path.split('.').try_fold(module.clone().into_any(), |object, name| object.getattr(name))
+        };
+        let function = within(consumer.function)?;
+        let table = match consumer.table_of {
+            Some(class) => table_of(&within(class)?.cast_into()?)?,
+            None => None,
+        };
+        let mut known = ENTRANCES.lock().unwrap_or_else(PoisonError::into_inner);
+        let entry = (function.clone().unbind(), table);
+        let replaced = known.get_or_insert_default().insert(consumer.name, entry);
+        drop(known);
+        drop(replaced);
+        Ok(Self { function, table })
+    }
+}
+
+/// Whether `numpy.from_dlpack` takes a dtype.
+fn numpy_knows(dtype: DataType) -> bool {
+    is_common(dtype) || (dtype.code() == DataTypeCode::UINT && !dtype.is_subbyte())
+}
+
+/// An array of one of the dtypes that the package `ml_dtypes` adds to NumPy, over the same memory:
+/// by way of unsigned integers.
+fn to_ml_dtypes<'py>(
+    tensor: &Bound<'py, PyTensor>,
+    from_dlpack: &Bound<'py, PyAny>,
+    copy: Option<bool>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = tensor.py();
+    let this = tensor.get().tensor();
+    let name = this.dtype().to_string();
+    let refuse =
+        |what: &str| PyBufferError::new_err(format!("NumPy has no dtype for {name}{what}"));
+    let Ok(ml_dtypes) = py.import(intern!(py, "ml_dtypes")) else {
+        return Err(refuse("; install ml_dtypes, which may have one"));
+    };
+    let Some(scalar) = ml_dtypes.getattr_opt(name.as_str())? else {
+        return Err(refuse(", and ml_dtypes has none either"));
+    };
+    let unpacked;
+    let this = match this.dtype().is_subbyte() && !this.is_subbyte_padded() {
+        true if copy == Some(false) => {
+            return Err(refuse(" that is packed, and to unpack it needs a copy"));
+        }
+        true => {
+            unpacked = Arc::new(this.to_unpacked().map_err(to_py_err)?);
+            &unpacked
+        }
+        false => this,
+    };
+    // The largest of these has eight bytes.
+    let bits = (this.dtype().itemsize() * 8) as u8;
+    let parts = RawParts {
+        access: if this.is_read_only() { Access::ReadOnly } else { Access::Shared },
+        ..RawParts::new(this.data(), DataType::new(DataTypeCode::UINT, bits, 1))
+    };
+    // SAFETY: memory of a tensor that the owner keeps alive, whose elements take as many bytes each.
+    let integers = unsafe {
+        let owner = Export::new(this, "dlpack");
+        Tensor::from_raw_parts(owner, parts, this.shape(), Some(this.strides()))
+    };
+    let integers = Bound::new(py, PyTensor::from(integers.map_err(to_py_err)?))?;
+    from_dlpack.call1((integers,))?.call_method1(intern!(py, "view"), (scalar,))
+}
+
+/// Make an object of the library that `likeness` belongs to, from anything that `asdlpack` takes.
+///
+/// What bytes, bytearray, array.array and mmap get is a memoryview.
+#[pyfunction]
+#[pyo3(signature = (likeness, obj, /, *, copy=None))]
+pub fn like<'py>(
+    likeness: &Bound<'py, PyAny>,
+    obj: &Bound<'py, PyAny>,
+    copy: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let copy = copy.map(|copy| expect_bool("copy", copy)).transpose()?;
+    let wanted = Wanted { copy, ..Wanted::default() };
+    let py = likeness.py();
+    let tensor = PyTensor::import(obj, &wanted)?;
+    if likeness.is_instance_of::<PyTensor>() {
+        return Ok(tensor.into_any());
+    }
+    // What was copied on the way in needs no copy on the way out.
+    let copy = copy.filter(|&copy| !copy);
+    let bases = likeness.get_type().getattr(intern!(py, "__mro__"))?.cast_into::<PyTuple>()?;
+    for class in bases.iter() {
+        let module: String = class.getattr(intern!(py, "__module__"))?.extract()?;
+        let library = module.split('.').next().unwrap_or_default();
+        if let Some(consumer) = Consumer::by_name(library) {
+            return to(&tensor, consumer, copy);
+        }
+    }
+    if let Some(table) = table_of(&likeness.get_type())? {
+        let managed = tensor.get().lend(Protocol::ExchangeApi)?;
+        // SAFETY: just lent, and given to the table alone.
+        return unsafe { table.export(py, managed) };
+    }
+    // SAFETY: attached; an object.
+    if unsafe { ffi::PyObject_CheckBuffer(likeness.as_ptr()) } != 0 {
+        return Ok(PyMemoryView::from(tensor.as_any())?.into_any());
+    }
+    Err(PyTypeError::new_err(format!(
+        "{} belongs to no library that is known here; use asdlpack, and the from_dlpack of that \
+         library",
+        likeness.get_type().fully_qualified_name()?
+    )))
+}
+
+/// What is known of the libraries that tensors go to, as a list of dictionaries.
+#[pyfunction]
+pub fn consumers(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
+    let fields = |consumer: &Consumer| {
+        let fields = PyDict::new(py);
+        fields.set_item("name", consumer.name)?;
+        fields.set_item("module", consumer.module)?;
+        fields.set_item("function", consumer.function)?;
+        fields.set_item("takes", consumer.argument.describe())?;
+        fields.set_item("exchange_api", consumer.table_of.is_some())?;
+        fields.set_item("read_only", consumer.read_only.describe())?;
+        fields.set_item("layout", consumer.layout.describe())?;
+        fields.set_item("max_ndim", consumer.max_ndim)?;
+        fields.set_item("align", consumer.align)?;
+        let misreads = consumer.misread.map(|(dtype, other)| (dtype.to_string(), other));
+        fields.set_item("misreads", misreads)?;
+        Ok(fields)
+    };
+    CONSUMERS.iter().map(fields).collect()
+}
+
+/// Whether a library takes a tensor as it is: why it takes none, and why it needs a copy.
+#[pyfunction]
+pub fn fit(
+    tensor: &Bound<'_, PyTensor>,
+    library: &str,
+) -> PyResult<(Option<String>, Option<String>)> {
+    let (consumer, this) = (consumer(library)?, tensor.get());
+    let refused = consumer.refuses(this.tensor());
+    Ok((refused, consumer.needs_copy(this.tensor(), this.is_read_only())))
+}

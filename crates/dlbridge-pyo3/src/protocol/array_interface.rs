@@ -1,0 +1,251 @@
+//! `__array_interface__`: a dictionary that says where the elements are, as a consumer and as a
+//! producer.
+//!
+//! Source: "The array interface protocol", version 3, in the manual of NumPy.
+
+use std::ffi::c_void;
+use std::ptr;
+
+use dlbridge::{Device, MAX_NDIM, Tensor};
+use pyo3::exceptions::{PyAttributeError, PyBufferError};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+
+use super::buffer::Buffer;
+use super::memory::Memory;
+use super::typestr::{self, ElementType};
+use super::{Imported, Protocol, attribute};
+use crate::interpreter::PyOwner;
+use crate::wanted::Wanted;
+
+/// Imports an object that has `__array_interface__`; `None` for one that has not.
+pub(super) fn import(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Option<Imported>> {
+    let name = intern!(object.py(), "__array_interface__");
+    let Some(interface) = attribute(object, name)? else { return Ok(None) };
+    let interface = Interface::new(object, interface)?;
+    wanted.check_on_cpu("an array interface")?;
+    let shape = interface.shape()?;
+    let strides = interface.byte_strides(shape.len())?;
+    let ElementType { dtype, byte_swapped } = interface.element_type()?;
+    let place = interface.place()?;
+    if let Place::Within(buffer, offset) = &place {
+        check_within(buffer.len(), *offset, &shape, strides.as_deref(), dtype.itemsize())?;
+    }
+    let (data, read_only) = match &place {
+        Place::At(address, read_only) => (ptr::with_exposed_provenance_mut(*address), *read_only),
+        Place::Within(buffer, offset) => {
+            (buffer.data().wrapping_byte_add(*offset), buffer.is_read_only())
+        }
+    };
+    let memory = Memory {
+        door: "array interface",
+        data,
+        dtype,
+        byte_swapped,
+        shape: &shape,
+        byte_strides: strides.as_deref(),
+        device: Device::CPU,
+        read_only,
+        subbyte_padded: dtype.is_subbyte(),
+    };
+    let (tensor, reason) = match place {
+        Place::At(..) => {
+            let owner = interface.owner()?;
+            // SAFETY: the protocol: the memory is valid while the owner lives. That nobody writes
+            // while a view is alive is promised by the program (see the crate documentation).
+            unsafe { memory.into_tensor(owner, wanted.copy) }?
+        }
+        // SAFETY: the elements were found to be within the buffer, which is locked while the owner
+        // lives. As above.
+        Place::Within(buffer, _) => unsafe { memory.into_tensor(buffer, wanted.copy) }?,
+    };
+    Ok(Some(Imported { reason, ..Imported::new(tensor, Protocol::ArrayInterface) }))
+}
+
+/// Where the elements are.
+enum Place {
+    /// An address, and whether it must not be written.
+    At(usize, bool),
+    /// A locked buffer, and an offset into it in bytes.
+    Within(Buffer, usize),
+}
+
+/// The dictionary, and the object that it is of. Those of CUDA are alike.
+pub(super) struct Interface<'a, 'py> {
+    object: &'a Bound<'py, PyAny>,
+    fields: Bound<'py, PyDict>,
+}
+
+impl<'a, 'py> Interface<'a, 'py> {
+    pub(super) fn new(object: &'a Bound<'py, PyAny>, fields: Bound<'py, PyAny>) -> PyResult<Self> {
+        let fields = fields.cast_into::<PyDict>().map_err(|error| {
+            PyBufferError::new_err(format!(
+                "the array interface must be a dictionary, not {}",
+                error.into_inner()
+            ))
+        })?;
+        let interface = Self { object, fields };
+        if interface.field("mask")?.is_some() {
+            return Err(PyBufferError::new_err(
+                "the array interface has a mask, which a tensor cannot express; fill the masked \
+                 elements first",
+            ));
+        }
+        Ok(interface)
+    }
+
+    /// What keeps the memory alive: the object; and the dictionary, in which NumPy's scalars keep the
+    /// array that they made for it.
+    pub(super) fn owner(&self) -> PyResult<PyOwner> {
+        let both = PyTuple::new(self.fields.py(), [self.object, self.fields.as_any()])?;
+        PyOwner::new(both.as_any())
+    }
+
+    /// A field that is there and not `None`.
+    pub(super) fn field(&self, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
+        Ok(self.fields.get_item(name)?.filter(|value| !value.is_none()))
+    }
+
+    /// The refusal of a field's value.
+    pub(super) fn wrong(&self, name: &str, expected: &str) -> PyErr {
+        let found = match self.fields.get_item(name) {
+            Ok(Some(found)) => found.to_string(),
+            Ok(None) => "nothing".to_owned(),
+            Err(error) => return error,
+        };
+        PyBufferError::new_err(format!(
+            "the array interface's {name} must be {expected}, not {found}"
+        ))
+    }
+
+    pub(super) fn shape(&self) -> PyResult<Vec<isize>> {
+        const EXPECTED: &str = "a tuple of non-negative integers";
+        let shape = self.numbers("shape", EXPECTED)?;
+        let shape = shape.ok_or_else(|| self.wrong("shape", EXPECTED))?;
+        if shape.len() > MAX_NDIM || shape.iter().any(|&extent| extent < 0) {
+            return Err(self.wrong("shape", "at most 64 non-negative integers"));
+        }
+        Ok(shape)
+    }
+
+    pub(super) fn byte_strides(&self, ndim: usize) -> PyResult<Option<Vec<isize>>> {
+        let strides = self.numbers("strides", "None or a tuple of integers")?;
+        match strides.filter(|strides| strides.len() != ndim) {
+            Some(_) => Err(self.wrong("strides", &format!("one number for each of {ndim} axes"))),
+            None => self.numbers("strides", "None or a tuple of integers"),
+        }
+    }
+
+    fn numbers(&self, name: &str, expected: &str) -> PyResult<Option<Vec<isize>>> {
+        let Some(value) = self.field(name)? else { return Ok(None) };
+        let tuple = value.cast_into::<PyTuple>().map_err(|_| self.wrong(name, expected))?;
+        tuple.extract().map(Some).map_err(|_| self.wrong(name, expected))
+    }
+
+    pub(super) fn element_type(&self) -> PyResult<ElementType> {
+        let typestr = self.field("typestr")?.and_then(|value| value.extract::<String>().ok());
+        let typestr = typestr.ok_or_else(|| self.wrong("typestr", "a string like '<f4'"))?;
+        let (order, kind, size) = typestr::parse(&typestr)?;
+        typestr::element_type(self.object, order, kind, size)
+    }
+
+    /// The address and whether it is read-only, if the field `data` is such a pair.
+    pub(super) fn address(&self) -> PyResult<Option<(usize, bool)>> {
+        let Some(data) = self.field("data")? else { return Ok(None) };
+        let Ok(pair) = data.cast::<PyTuple>() else { return Ok(None) };
+        let pair = pair.extract().map_err(|_| self.wrong("data", "an address and a bool"))?;
+        Ok(Some(pair))
+    }
+
+    fn place(&self) -> PyResult<Place> {
+        if let Some((address, read_only)) = self.address()? {
+            return Ok(Place::At(address, read_only));
+        }
+        let data = self.field("data")?;
+        let buffer = Buffer::get(data.as_ref().unwrap_or(self.object))?;
+        let offset = match self.field("offset")? {
+            Some(offset) => {
+                offset.extract().map_err(|_| self.wrong("offset", "a non-negative integer"))?
+            }
+            None => 0,
+        };
+        Ok(Place::Within(buffer, offset))
+    }
+}
+
+/// Refuses elements that are not within a buffer of `len` bytes.
+fn check_within(
+    len: usize,
+    offset: usize,
+    shape: &[isize],
+    byte_strides: Option<&[isize]>,
+    itemsize: usize,
+) -> PyResult<()> {
+    if shape.contains(&0) {
+        return Ok(());
+    }
+    let (mut lowest, mut end) = (offset as i128, offset as i128 + itemsize as i128);
+    let mut adjacent = itemsize as i128;
+    for (axis, &extent) in shape.iter().enumerate().rev() {
+        let stride = byte_strides.map_or(adjacent, |strides| strides[axis] as i128);
+        adjacent = adjacent.saturating_mul(extent as i128);
+        let way = stride.saturating_mul(extent as i128 - 1);
+        lowest = lowest.saturating_add(way.min(0));
+        end = end.saturating_add(way.max(0));
+    }
+    if lowest >= 0 && end <= len as i128 {
+        return Ok(());
+    }
+    Err(PyBufferError::new_err(format!(
+        "the array interface's elements are at bytes {lowest} to {end} of a buffer that has {len}"
+    )))
+}
+
+/// The dictionary over a tensor, or an `AttributeError` if there can be none.
+pub(crate) fn export<'py>(
+    py: Python<'py>,
+    tensor: &Tensor,
+    read_only: bool,
+) -> PyResult<Bound<'py, PyDict>> {
+    if !tensor.device().device_type().is_host_accessible() {
+        return Err(PyAttributeError::new_err(format!(
+            "__array_interface__: the data is on {}",
+            tensor.device()
+        )));
+    }
+    fields(py, tensor, read_only)
+}
+
+/// The fields that the interface of CUDA has too.
+pub(super) fn fields<'py>(
+    py: Python<'py>,
+    tensor: &Tensor,
+    read_only: bool,
+) -> PyResult<Bound<'py, PyDict>> {
+    let typestr = typestr::of_dtype(tensor.dtype()).ok_or_else(|| {
+        PyAttributeError::new_err(format!(
+            "an array interface cannot express the dtype {}",
+            tensor.dtype()
+        ))
+    })?;
+    let address = tensor.data().cast::<c_void>().expose_provenance();
+    let fields = PyDict::new(py);
+    fields.set_item("version", 3)?;
+    fields.set_item("typestr", typestr)?;
+    fields.set_item("shape", PyTuple::new(py, tensor.shape())?)?;
+    fields.set_item("data", (address, read_only))?;
+    let strides = match tensor.is_c_contiguous() {
+        true => None,
+        false => Some(PyTuple::new(py, byte_strides(tensor))?),
+    };
+    fields.set_item("strides", strides)?;
+    Ok(fields)
+}
+
+/// Strides in bytes, of a tensor whose elements are whole bytes.
+pub(super) fn byte_strides(tensor: &Tensor) -> Vec<isize> {
+    let itemsize = tensor.dtype().itemsize() as isize;
+    // Layout: the byte extent fits; the stride of an axis with one element may be anything.
+    tensor.strides().iter().map(|&stride| (stride as isize).wrapping_mul(itemsize)).collect()
+}

@@ -1,0 +1,179 @@
+//! `__array_struct__`: a C struct in a capsule that says where the elements are, as a consumer and
+//! as a producer.
+//!
+//! Source: `PyArrayInterface` in "The array interface protocol" of the manual of NumPy.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::ptr::{self, NonNull};
+use std::slice;
+use std::sync::Arc;
+
+use dlbridge::{Device, MAX_NDIM, Tensor};
+use pyo3::exceptions::{PyAttributeError, PyBufferError};
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyCapsuleMethods, PyTuple};
+use pyo3::{ffi, intern};
+
+use super::array_interface::byte_strides;
+use super::memory::Memory;
+use super::typestr::{self, ElementType};
+use super::{Imported, Protocol, attribute};
+use crate::interpreter::PyOwner;
+use crate::wanted::Wanted;
+
+/// The struct that the capsule points at.
+#[repr(C)]
+struct ArrayStruct {
+    /// The number two, to see that this is the struct.
+    two: c_int,
+    ndim: c_int,
+    kind: c_char,
+    itemsize: c_int,
+    flags: c_int,
+    shape: *mut isize,
+    byte_strides: *mut isize,
+    data: *mut c_void,
+    descr: *mut ffi::PyObject,
+}
+
+const C_CONTIGUOUS: c_int = 0x1;
+const F_CONTIGUOUS: c_int = 0x2;
+const ALIGNED: c_int = 0x100;
+const NATIVE_BYTE_ORDER: c_int = 0x200;
+const WRITABLE: c_int = 0x400;
+
+/// Imports an object that has `__array_struct__`; `None` for one that has not.
+pub(super) fn import(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Option<Imported>> {
+    let py = object.py();
+    let Some(answer) = attribute(object, intern!(py, "__array_struct__"))? else {
+        return Ok(None);
+    };
+    wanted.check_on_cpu("an array interface")?;
+    let capsule = answer.cast::<PyCapsule>().map_err(|_| {
+        PyBufferError::new_err(format!("__array_struct__ must be a capsule, not {answer}"))
+    })?;
+    let name = capsule.name()?;
+    // SAFETY: a name that is there is a string that lives as long as the capsule.
+    let name = name.map(|name| unsafe { name.as_cstr() });
+    let pointer: NonNull<ArrayStruct> = capsule.pointer_checked(name)?.cast();
+    // SAFETY: the protocol: the capsule points at such a struct, which nobody writes.
+    let fields = unsafe { pointer.as_ref() };
+    let ndim = usize::try_from(fields.ndim).ok().filter(|&ndim| ndim <= MAX_NDIM);
+    let (2, Some(ndim), Ok(size)) = (fields.two, ndim, usize::try_from(fields.itemsize)) else {
+        return Err(PyBufferError::new_err(format!(
+            "__array_struct__ begins with {}, {} dimensions and elements of {} bytes; it must begin \
+             with 2, and have 0 to {MAX_NDIM} dimensions",
+            fields.two, fields.ndim, fields.itemsize
+        )));
+    };
+    let numbers = |pointer: *mut isize| match ndim {
+        0 => Some(&[][..]),
+        // SAFETY: the protocol: `ndim` numbers that live as long as the capsule.
+        _ => (!pointer.is_null()).then(|| unsafe { slice::from_raw_parts(pointer, ndim) }),
+    };
+    let shape = numbers(fields.shape).filter(|shape| shape.iter().all(|&extent| extent >= 0));
+    let Some(shape) = shape else {
+        return Err(PyBufferError::new_err(
+            "__array_struct__ has no shape, or one with negative extents",
+        ));
+    };
+    let order = match fields.flags & NATIVE_BYTE_ORDER {
+        0 if cfg!(target_endian = "little") => '>',
+        0 => '<',
+        _ => '|',
+    };
+    let kind = fields.kind as u8 as char;
+    let ElementType { dtype, byte_swapped } = typestr::element_type(object, order, kind, size)?;
+    let memory = Memory {
+        door: "array interface",
+        data: fields.data,
+        dtype,
+        byte_swapped,
+        shape,
+        byte_strides: numbers(fields.byte_strides),
+        device: Device::CPU,
+        read_only: fields.flags & WRITABLE == 0,
+        subbyte_padded: dtype.is_subbyte(),
+    };
+    let owner = PyOwner::new(PyTuple::new(py, [object, &answer])?.as_any())?;
+    // SAFETY: the protocol: the memory is valid while object and capsule live, which the owner sees
+    // to. That nobody writes while a view is alive is promised by the program (see the crate
+    // documentation).
+    let (tensor, reason) = unsafe { memory.into_tensor(owner, wanted.copy) }?;
+    Ok(Some(Imported { reason, ..Imported::new(tensor, Protocol::ArrayStruct) }))
+}
+
+/// A struct that is lent: with its numbers, and what keeps the memory alive.
+#[repr(C)]
+struct Lent {
+    /// First, since this is what the capsule points at.
+    fields: ArrayStruct,
+    shape: Vec<isize>,
+    byte_strides: Vec<isize>,
+    _tensor: Arc<Tensor>,
+}
+
+/// A capsule over the tensor, or an `AttributeError` if there can be none.
+pub(crate) fn export<'py>(
+    py: Python<'py>,
+    tensor: &Arc<Tensor>,
+    read_only: bool,
+) -> PyResult<Bound<'py, PyCapsule>> {
+    let on_cpu = tensor.device().device_type().is_host_accessible();
+    let Some((kind, itemsize)) = typestr::kind_of(tensor.dtype()).filter(|_| on_cpu) else {
+        return Err(PyAttributeError::new_err(format!(
+            "__array_struct__ cannot express {} on {}",
+            tensor.dtype(),
+            tensor.device()
+        )));
+    };
+    let data = tensor.data();
+    let flags = [
+        (tensor.is_c_contiguous(), C_CONTIGUOUS),
+        (tensor.is_f_contiguous(), F_CONTIGUOUS),
+        (data.addr().is_multiple_of(itemsize), ALIGNED),
+        (!read_only, WRITABLE),
+        (true, NATIVE_BYTE_ORDER),
+    ];
+    let fields = ArrayStruct {
+        two: 2,
+        ndim: tensor.ndim() as c_int,
+        kind: kind as u8 as c_char,
+        itemsize: itemsize as c_int,
+        flags: flags.iter().filter(|(holds, _)| *holds).map(|(_, flag)| flag).sum(),
+        shape: ptr::null_mut(),
+        byte_strides: ptr::null_mut(),
+        data,
+        descr: ptr::null_mut(),
+    };
+    let lent = Box::into_raw(Box::new(Lent {
+        fields,
+        shape: tensor.shape().iter().map(|&extent| extent as isize).collect(),
+        byte_strides: byte_strides(tensor),
+        _tensor: Arc::clone(tensor),
+    }));
+    // SAFETY: just made; the numbers stay where they are.
+    unsafe {
+        (*lent).fields.shape = (*lent).shape.as_mut_ptr();
+        (*lent).fields.byte_strides = (*lent).byte_strides.as_mut_ptr();
+    }
+    // SAFETY: attached; a box that begins with the struct, and its destructor.
+    let capsule = unsafe { ffi::PyCapsule_New(lent.cast(), ptr::null(), Some(destroy)) };
+    if capsule.is_null() {
+        // SAFETY: the box from above, which nobody else has.
+        drop(unsafe { Box::from_raw(lent) });
+    }
+    // SAFETY: a new reference, or NULL with an exception set.
+    let capsule = unsafe { Bound::from_owned_ptr_or_err(py, capsule) }?;
+    Ok(capsule.cast_into()?)
+}
+
+/// The destructor of a capsule: gives the memory back.
+unsafe extern "C" fn destroy(capsule: *mut ffi::PyObject) {
+    // SAFETY: attached; the pointer is the box that `export` made. A tensor over memory of Python's
+    // keeps a pending exception itself.
+    unsafe {
+        let lent = ffi::PyCapsule_GetPointer(capsule, ptr::null()).cast::<Lent>();
+        drop(Box::from_raw(lent));
+    }
+}

@@ -1,0 +1,69 @@
+//! Tensors whose bytes are not their values, or whose writes somebody would miss: no door of theirs
+//! checks all of it.
+
+use dlbridge::{DataType, DataTypeCode};
+use pyo3::exceptions::PyBufferError;
+use pyo3::intern;
+use pyo3::prelude::*;
+
+use super::kind::Caveats;
+
+/// Refuses an object in a state that its bytes do not show; `dtype` is that of its tensor, since
+/// most states belong to some dtypes only.
+pub(super) fn check(object: &Bound<'_, PyAny>, caveats: Caveats, dtype: DataType) -> PyResult<()> {
+    let py = object.py();
+    let refuse = |reason: &str| Err(PyBufferError::new_err(reason.to_owned()));
+    let complex = dtype.code() == DataTypeCode::COMPLEX;
+    let differentiable = complex || !is_whole(dtype);
+    let truth = |answer: Bound<'_, PyAny>| answer.is_truthy();
+    if caveats.requires_grad
+        && differentiable
+        && truth(object.getattr(intern!(py, "requires_grad"))?)?
+    {
+        return refuse(
+            "the tensor requires grad, and autograd would not see what is done through the shared \
+             memory; call detach() first",
+        );
+    }
+    if caveats.lazy_bits {
+        if complex && truth(object.call_method0(intern!(py, "is_conj"))?)? {
+            return refuse(
+                "the tensor has its conjugate bit set: its values are the conjugates of what is in \
+                 memory; call resolve_conj() first",
+            );
+        }
+        if truth(object.call_method0(intern!(py, "is_neg"))?)? {
+            return refuse(
+                "the tensor has its negative bit set: its values are the negatives of what is in \
+                 memory; call resolve_neg() first",
+            );
+        }
+    }
+    if caveats.stop_gradient
+        && differentiable
+        && !truth(object.getattr(intern!(py, "stop_gradient"))?)?
+    {
+        return refuse(
+            "the tensor has stop_gradient=False, and autograd would not see what is done through \
+             the shared memory; call detach() first",
+        );
+    }
+    Ok(())
+}
+
+/// Refuses a masked array in which something is masked: none of its doors says so.
+pub(super) fn check_mask(object: &Bound<'_, PyAny>, caveats: Caveats) -> PyResult<()> {
+    let py = object.py();
+    if !caveats.mask || !object.getattr(intern!(py, "mask"))?.call_method0("any")?.is_truthy()? {
+        return Ok(());
+    }
+    Err(PyBufferError::new_err(
+        "the array has masked elements, and a tensor cannot say which; fill them with \
+         a.filled(value), or take a.data if they do not matter",
+    ))
+}
+
+/// Whether elements are integers or truth values.
+fn is_whole(dtype: DataType) -> bool {
+    matches!(dtype.code(), DataTypeCode::INT | DataTypeCode::UINT | DataTypeCode::BOOL)
+}

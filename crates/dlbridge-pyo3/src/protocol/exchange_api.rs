@@ -1,0 +1,110 @@
+//! The C exchange API of DLPack: a table of functions that a type carries, as a consumer.
+//!
+//! Source: `DLPackExchangeAPI` in `dlpack.h` 1.3.
+
+use std::ffi::CStr;
+use std::ptr::{self, NonNull};
+
+use dlbridge::Tensor;
+use dlbridge::sys::{
+    DLManagedTensorVersioned, DLPACK_MAJOR_VERSION, DLPackExchangeAPI, DLPackExchangeAPIHeader,
+    DLPackManagedTensorFromPyObjectNoSync, DLPackManagedTensorToPyObjectNoSync,
+};
+use pyo3::exceptions::PyBufferError;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyCapsuleMethods, PyType};
+
+use super::{Imported, Protocol};
+use crate::error::to_py_err;
+
+/// The name of the capsule that a type carries.
+pub(super) const CAPSULE_NAME: &CStr = c"dlpack_exchange_api";
+
+/// The functions of a table that are used here. A table lives as long as the process.
+#[derive(Clone, Copy)]
+pub(crate) struct Table {
+    from_py_object: DLPackManagedTensorFromPyObjectNoSync,
+    to_py_object: DLPackManagedTensorToPyObjectNoSync,
+}
+
+impl Table {
+    /// The table of a type; `None` if there is none that can be used.
+    pub(super) fn of_type(object_type: &Bound<'_, PyType>) -> PyResult<Option<Self>> {
+        let name = intern!(object_type.py(), "__dlpack_c_exchange_api__");
+        let Some(attribute) = object_type.getattr_opt(name)? else { return Ok(None) };
+        let Ok(capsule) = attribute.cast_into::<PyCapsule>() else { return Ok(None) };
+        if !capsule.is_valid_checked(Some(CAPSULE_NAME)) {
+            return Ok(None);
+        }
+        let newest = capsule.pointer_checked(Some(CAPSULE_NAME))?;
+        // SAFETY: the name says that this is a table, and the specification that it stays.
+        Ok(unsafe { Self::of_version(newest.cast()) })
+    }
+
+    /// The table of our major version among a table and its older ones.
+    ///
+    /// # Safety
+    /// A valid table that lives as long as the process.
+    unsafe fn of_version(newest: NonNull<DLPackExchangeAPIHeader>) -> Option<Self> {
+        let mut header = newest;
+        // SAFETY: every version of the table begins with a header, whose `prev_api` is NULL or
+        // another table.
+        while unsafe { header.as_ref() }.version.major > DLPACK_MAJOR_VERSION {
+            // SAFETY: as above.
+            header = NonNull::new(unsafe { header.as_ref() }.prev_api)?;
+        }
+        // SAFETY: as above.
+        if unsafe { header.as_ref() }.version.major != DLPACK_MAJOR_VERSION {
+            return None;
+        }
+        // SAFETY: a table of our major version has at least the fields of ours; it is a constant.
+        let table = unsafe { header.cast::<DLPackExchangeAPI>().as_ref() };
+        Some(Self {
+            from_py_object: table.managed_tensor_from_py_object_no_sync?,
+            to_py_object: table.managed_tensor_to_py_object_no_sync?,
+        })
+    }
+
+    /// Imports an object of the type. `None` for data that is not in host-accessible memory: the
+    /// table does not synchronise streams, `__dlpack__` does.
+    pub(super) fn import(self, object: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
+        let mut managed = ptr::null_mut();
+        // SAFETY: attached; an object of the table's type, and a place to write to.
+        if unsafe { (self.from_py_object)(object.as_ptr().cast(), &mut managed) } != 0 {
+            return Err(failed(object.py(), "managed_tensor_from_py_object_no_sync"));
+        }
+        // SAFETY: what the function returned is valid, and ours. That nobody writes while a view is
+        // alive is promised by the program (see the crate documentation).
+        let tensor = unsafe { Tensor::from_raw(managed) }.map_err(to_py_err)?;
+        if !tensor.device().device_type().is_host_accessible() {
+            return Ok(None);
+        }
+        Ok(Some(Imported::new(tensor, Protocol::ExchangeApi)))
+    }
+
+    /// A managed tensor as an object of the type. PyTorch and Paddle leak it where they fail.
+    ///
+    /// # Safety
+    /// A valid managed tensor, which the caller gives up.
+    pub(crate) unsafe fn export(
+        self,
+        py: Python<'_>,
+        managed: *mut DLManagedTensorVersioned,
+    ) -> PyResult<Bound<'_, PyAny>> {
+        let mut object = ptr::null_mut();
+        // SAFETY: attached; a managed tensor that is given away, and a place to write to.
+        if unsafe { (self.to_py_object)(managed, &mut object) } != 0 {
+            return Err(failed(py, "managed_tensor_to_py_object_no_sync"));
+        }
+        // SAFETY: the function returned a new reference.
+        unsafe { Bound::from_owned_ptr_or_err(py, object.cast()) }
+    }
+}
+
+/// The exception that a function of a table has set, or one that says that it has set none.
+fn failed(py: Python<'_>, function: &str) -> PyErr {
+    PyErr::take(py).unwrap_or_else(|| {
+        PyBufferError::new_err(format!("the exchange API's {function} failed without a reason"))
+    })
+}

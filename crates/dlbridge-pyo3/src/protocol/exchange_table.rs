@@ -1,0 +1,194 @@
+//! The C exchange API of DLPack, as a producer: the table that our own class carries, through which
+//! C consumers reach its objects without calling Python.
+//!
+//! Source: `DLPackExchangeAPI` in `dlpack.h` 1.3.
+
+use std::any::Any;
+use std::ffi::{CStr, CString, c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::{ptr, slice};
+
+use dlbridge::sys::{
+    DLDeviceType, DLManagedTensorVersioned, DLPackExchangeAPI, DLPackExchangeAPIHeader,
+    DLPackSetError, DLPackVersion, DLTensor,
+};
+use dlbridge::{Device, Error, Tensor};
+use pyo3::exceptions::{PyBufferError, PyRuntimeError};
+use pyo3::ffi;
+use pyo3::prelude::*;
+
+use super::exchange_api::CAPSULE_NAME;
+use super::{Imported, Protocol};
+use crate::PyTensor;
+use crate::error::to_py_err;
+
+/// A table that threads may read.
+struct Table(DLPackExchangeAPI);
+
+// SAFETY: never written.
+unsafe impl Sync for Table {}
+
+static TABLE: Table = Table(DLPackExchangeAPI {
+    header: DLPackExchangeAPIHeader { version: DLPackVersion::CURRENT, prev_api: ptr::null_mut() },
+    managed_tensor_allocator: Some(allocate),
+    managed_tensor_from_py_object_no_sync: Some(from_py_object),
+    managed_tensor_to_py_object_no_sync: Some(to_py_object),
+    dltensor_from_py_object_no_sync: Some(borrow),
+    current_work_stream: Some(current_work_stream),
+});
+
+/// The capsule over the table.
+pub(crate) fn capsule(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    // SAFETY: attached; the table and the name live as long as the process.
+    unsafe {
+        let table = (&raw const TABLE.0).cast_mut().cast();
+        let capsule = ffi::PyCapsule_New(table, CAPSULE_NAME.as_ptr(), None);
+        Bound::from_owned_ptr_or_err(py, capsule)
+    }
+}
+
+/// Runs a function of the table that may raise: 0, or -1 with an exception set.
+///
+/// # Safety
+/// Attached.
+unsafe fn raising(f: impl FnOnce(Python<'_>) -> PyResult<()>) -> c_int {
+    // SAFETY: by contract.
+    let py = unsafe { Python::assume_attached() };
+    let result = catch_unwind(AssertUnwindSafe(|| f(py)));
+    let error = match result {
+        Ok(Ok(())) => return 0,
+        Ok(Err(error)) => error,
+        Err(panic) => PyRuntimeError::new_err(format!("dlbridge panicked: {}", text(&*panic))),
+    };
+    error.restore(py);
+    -1
+}
+
+fn text(panic: &(dyn Any + Send)) -> &str {
+    let string = panic.downcast_ref::<String>().map(String::as_str);
+    string.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
+}
+
+/// The object of our class at an address.
+///
+/// # Safety
+/// Attached; a valid object.
+unsafe fn tensor_at(py: Python<'_>, object: *mut c_void) -> PyResult<Bound<'_, PyTensor>> {
+    // SAFETY: by contract.
+    let object = unsafe { Bound::from_borrowed_ptr_or_err(py, object.cast()) }?;
+    Ok(object.cast_into()?)
+}
+
+unsafe extern "C" fn from_py_object(
+    object: *mut c_void,
+    out: *mut *mut DLManagedTensorVersioned,
+) -> c_int {
+    // SAFETY: the specification: attached, a valid object, a place to write to.
+    unsafe {
+        raising(|py| {
+            *out = tensor_at(py, object)?.get().lend(Protocol::ExchangeApi)?;
+            Ok(())
+        })
+    }
+}
+
+unsafe extern "C" fn borrow(object: *mut c_void, out: *mut DLTensor) -> c_int {
+    // SAFETY: the specification: attached, a valid object that lives as long as the caller uses what
+    // is written.
+    unsafe {
+        raising(|py| {
+            let object = tensor_at(py, object)?;
+            if object.get().is_read_only() {
+                return Err(PyBufferError::new_err(
+                    "the tensor is read-only, which a borrowed DLTensor cannot say; pass a copy, \
+                     for example dlbridge.asdlpack(t, writable=True)",
+                ));
+            }
+            ptr::copy(&raw const (*object.get().tensor().as_raw()).dl_tensor, out, 1);
+            Ok(())
+        })
+    }
+}
+
+unsafe extern "C" fn to_py_object(
+    managed: *mut DLManagedTensorVersioned,
+    out: *mut *mut c_void,
+) -> c_int {
+    // SAFETY: the specification: attached, a valid managed tensor that is given away, a place to
+    // write to.
+    unsafe {
+        raising(|py| {
+            let tensor = Tensor::from_raw(managed).map_err(to_py_err)?;
+            let tensor = PyTensor::from(Imported::new(tensor, Protocol::ExchangeApi));
+            *out = Bound::new(py, tensor)?.into_ptr().cast();
+            Ok(())
+        })
+    }
+}
+
+/// Our data is in the order of the default stream, on every device that has one.
+unsafe extern "C" fn current_work_stream(
+    _device_type: DLDeviceType,
+    _device_id: i32,
+    out: *mut *mut c_void,
+) -> c_int {
+    // SAFETY: the specification: a place to write to.
+    unsafe { *out = ptr::null_mut() };
+    0
+}
+
+unsafe extern "C" fn allocate(
+    prototype: *mut DLTensor,
+    out: *mut *mut DLManagedTensorVersioned,
+    context: *mut c_void,
+    set_error: Option<DLPackSetError>,
+) -> c_int {
+    // SAFETY: the specification: a description, of which the data is not used.
+    let made = catch_unwind(AssertUnwindSafe(|| unsafe { like(prototype) }));
+    let (kind, message): (&CStr, String) = match made {
+        Ok(Ok(tensor)) => {
+            // SAFETY: the specification: a place to write to.
+            unsafe { *out = tensor.into_raw() };
+            return 0;
+        }
+        Ok(Err(error @ Error::OutOfMemory { .. })) => (c"MemoryError", error.to_string()),
+        Ok(Err(error)) => (c"BufferError", error.to_string()),
+        Err(panic) => (c"RuntimeError", format!("dlbridge panicked: {}", text(&*panic))),
+    };
+    let message = CString::new(message).unwrap_or_default();
+    if let Some(set_error) = set_error {
+        // SAFETY: the caller's function with the caller's context, and two strings.
+        unsafe { set_error(context, kind.as_ptr(), message.as_ptr()) };
+    }
+    -1
+}
+
+/// A new tensor of a description's dtype and shape, on the CPU.
+///
+/// # Safety
+/// NULL, or a description with as many extents as it says.
+unsafe fn like(prototype: *const DLTensor) -> dlbridge::Result<Tensor> {
+    // SAFETY: by contract.
+    let prototype =
+        unsafe { prototype.as_ref() }.ok_or(Error::NullPointer { field: "the prototype" })?;
+    let device = Device::from(prototype.device);
+    if device != Device::CPU {
+        return Err(Error::NotHostAccessible { device });
+    }
+    let ndim = usize::try_from(prototype.ndim)
+        .map_err(|_| Error::InvalidNdim { ndim: i64::from(prototype.ndim) })?;
+    let extents = match ndim {
+        0 => &[][..],
+        _ if prototype.shape.is_null() => {
+            return Err(Error::NullPointer { field: "the shape of the prototype" });
+        }
+        // SAFETY: by contract.
+        _ => unsafe { slice::from_raw_parts(prototype.shape, ndim) },
+    };
+    let mut shape = Vec::with_capacity(ndim);
+    for (axis, &extent) in extents.iter().enumerate() {
+        let extent = usize::try_from(extent).map_err(|_| Error::NegativeExtent { axis, extent })?;
+        shape.push(extent);
+    }
+    Tensor::zeros(prototype.dtype.into(), shape)
+}

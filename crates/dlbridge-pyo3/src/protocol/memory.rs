@@ -1,0 +1,136 @@
+//! Memory as protocols other than DLPack describe it, by address and byte strides, as a tensor;
+//! repaired by a copy where a tensor could not express it.
+
+use std::ffi::c_void;
+
+use dlbridge::{
+    Access, DataType, Device, Error, MAX_NDIM, RawParts, Tensor, TensorRef, TensorRefMut,
+};
+use pyo3::PyResult;
+use pyo3::exceptions::PyBufferError;
+
+use crate::error::to_py_err;
+use crate::receipt::CopyReason;
+
+/// Elements somewhere in memory.
+pub(super) struct Memory<'a> {
+    /// The protocol's word for where it comes from, for messages.
+    pub(super) door: &'static str,
+    /// The address of the element at index zero.
+    pub(super) data: *mut c_void,
+    pub(super) dtype: DataType,
+    /// Whether the bytes of each number are in the other order than this machine's.
+    pub(super) byte_swapped: bool,
+    /// Extents, none of them negative.
+    pub(super) shape: &'a [isize],
+    /// C order where there are none.
+    pub(super) byte_strides: Option<&'a [isize]>,
+    pub(super) device: Device,
+    pub(super) read_only: bool,
+    /// Whether elements narrower than a byte take a whole byte each.
+    pub(super) subbyte_padded: bool,
+}
+
+impl Memory<'_> {
+    /// The tensor, and why its elements were copied, if they were: only if `copy` is not
+    /// `Some(false)`.
+    ///
+    /// # Safety
+    /// The contract of [`Tensor::from_raw_parts`], for strides in bytes; the memory may be unaligned.
+    pub(super) unsafe fn into_tensor<O: Send + 'static>(
+        self,
+        owner: O,
+        copy: Option<bool>,
+    ) -> PyResult<(Tensor, Option<CopyReason>)> {
+        let itemsize = self.dtype.itemsize() as isize;
+        let mut strides = [0; MAX_NDIM];
+        let mut odd = None;
+        for (axis, &stride) in self.byte_strides.unwrap_or_default().iter().enumerate() {
+            strides[axis] = stride / itemsize;
+            // The stride of an axis with one element leads nowhere.
+            if stride % itemsize != 0 && self.shape[axis] > 1 && !self.shape.contains(&0) {
+                odd = Some((axis, stride));
+            }
+        }
+        if let Some((axis, stride)) = odd {
+            if copy == Some(false) || !self.device.device_type().is_host_accessible() {
+                return Err(PyBufferError::new_err(format!(
+                    "the {}'s stride of {stride} bytes on axis {axis} is no multiple of its \
+                     {itemsize} byte elements, which a tensor cannot express; allow a copy, or copy \
+                     it first",
+                    self.door
+                )));
+            }
+            // SAFETY: the contract of this function.
+            return Ok((unsafe { self.copied_by_bytes(owner) }?, Some(CopyReason::ByteStrides)));
+        }
+        if self.byte_swapped {
+            self.check_may_swap(copy)?;
+        }
+        let (swapped, ndim) = (self.byte_swapped, self.shape.len());
+        let strides = self.byte_strides.map(|_| &strides[..ndim]);
+        // SAFETY: the contract of this function.
+        let tensor = unsafe { Tensor::from_raw_parts(owner, self.parts(), self.shape, strides) };
+        let tensor = tensor.map_err(to_py_err)?;
+        if !swapped {
+            return Ok((tensor, None));
+        }
+        let swapped = TensorRef::from(&tensor).to_byte_swapped().map_err(to_py_err)?;
+        Ok((swapped, Some(CopyReason::ByteOrder)))
+    }
+
+    fn parts(&self) -> RawParts {
+        RawParts {
+            device: self.device,
+            access: if self.read_only { Access::ReadOnly } else { Access::Shared },
+            subbyte_padded: self.subbyte_padded,
+            ..RawParts::new(self.data, self.dtype)
+        }
+    }
+
+    fn check_may_swap(&self, copy: Option<bool>) -> PyResult<()> {
+        if copy == Some(false) || !self.device.device_type().is_host_accessible() {
+            return Err(PyBufferError::new_err(format!(
+                "the {}'s elements are not in this machine's byte order, which a tensor cannot \
+                 express; allow a copy, or swap them first, for example with \
+                 a.astype(a.dtype.newbyteorder('='))",
+                self.door
+            )));
+        }
+        Ok(())
+    }
+
+    /// A copy of elements that are not whole elements apart: they are read as rows of bytes.
+    ///
+    /// # Safety
+    /// That of `into_tensor`.
+    unsafe fn copied_by_bytes<O: Send + 'static>(&self, owner: O) -> PyResult<Tensor> {
+        let (ndim, itemsize) = (self.shape.len(), self.dtype.itemsize() as isize);
+        if ndim == MAX_NDIM {
+            return Err(to_py_err(Error::InvalidNdim { ndim: ndim as i64 + 1 }));
+        }
+        let (mut shape, mut strides) = ([1; MAX_NDIM], [1; MAX_NDIM]);
+        shape[..ndim].copy_from_slice(self.shape);
+        strides[..ndim].copy_from_slice(self.byte_strides.unwrap_or_default());
+        shape[ndim] = itemsize;
+        let parts = RawParts { dtype: DataType::UINT8, subbyte_padded: false, ..self.parts() };
+        let (shape, strides) = (&shape[..=ndim], &strides[..=ndim]);
+        // SAFETY: the contract of this function: the bytes of each element are there.
+        let rows = unsafe { Tensor::from_raw_parts(owner, parts, shape, Some(strides)) };
+        let copy = rows.and_then(|rows| rows.to_copy()).map_err(to_py_err)?;
+        let parts = RawParts {
+            access: Access::Exclusive,
+            subbyte_padded: self.subbyte_padded,
+            ..RawParts::new(copy.data(), self.dtype)
+        };
+        // SAFETY: new memory with all the bytes of the elements in C order; its only handle becomes
+        // the owner, which is sound with any bytes.
+        let tensor = unsafe { Tensor::from_raw_parts(copy, parts, self.shape, None::<&[i64]>) };
+        let mut tensor = tensor.map_err(to_py_err)?;
+        if self.byte_swapped {
+            let target = TensorRefMut::try_from(&mut tensor);
+            target.and_then(TensorRefMut::swap_bytes).map_err(to_py_err)?;
+        }
+        Ok(tensor)
+    }
+}

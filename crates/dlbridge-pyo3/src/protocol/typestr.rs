@@ -1,0 +1,96 @@
+//! Types of elements as the array interfaces of NumPy write them: byte order, kind, size.
+//!
+//! Source: "The array interface protocol" in the manual of NumPy.
+
+use dlbridge::{DataType, DataTypeCode};
+use pyo3::exceptions::PyBufferError;
+use pyo3::intern;
+use pyo3::prelude::*;
+
+const NATIVE: char = if cfg!(target_endian = "little") { '<' } else { '>' };
+const SWAPPED: char = if cfg!(target_endian = "little") { '>' } else { '<' };
+
+/// What an array interface says of its elements.
+pub(super) struct ElementType {
+    pub(super) dtype: DataType,
+    pub(super) byte_swapped: bool,
+}
+
+/// The dtype of a kind and a size in bytes; `object` may know a dtype that has no kind of its own.
+pub(super) fn element_type(
+    object: &Bound<'_, PyAny>,
+    order: char,
+    kind: char,
+    size: usize,
+) -> PyResult<ElementType> {
+    let dtype = match of_kind(kind, size) {
+        Some(dtype) => Some(dtype),
+        None if kind == 'V' => named(object, size),
+        None => None,
+    };
+    let Some(dtype) = dtype else {
+        return Err(PyBufferError::new_err(format!(
+            "the array interface's element type '{order}{kind}{size}' has no dtype here, which \
+             boolean, integer, half, single or double float and complex types have; convert the \
+             elements first"
+        )));
+    };
+    Ok(ElementType { dtype, byte_swapped: order == SWAPPED && size > 1 })
+}
+
+/// Splits a typestr like `<f4`.
+pub(super) fn parse(typestr: &str) -> PyResult<(char, char, usize)> {
+    let mut letters = typestr.chars();
+    let parts = (letters.next(), letters.next(), letters.as_str().parse());
+    if let (Some(order @ ('<' | '>' | '|' | '=')), Some(kind), Ok(size)) = parts {
+        return Ok((if order == '=' { NATIVE } else { order }, kind, size));
+    }
+    Err(PyBufferError::new_err(format!(
+        "the array interface's typestr is '{typestr}'; it must be a byte order, a kind and a number \
+         of bytes, like '<f4'"
+    )))
+}
+
+/// The letter and the size for the typestr of a dtype, if it has one.
+pub(super) fn kind_of(dtype: DataType) -> Option<(char, usize)> {
+    let kind = match dtype.code() {
+        DataTypeCode::BOOL => 'b',
+        DataTypeCode::INT => 'i',
+        DataTypeCode::UINT => 'u',
+        DataTypeCode::FLOAT => 'f',
+        DataTypeCode::COMPLEX => 'c',
+        _ => return None,
+    };
+    let size = dtype.itemsize();
+    (of_kind(kind, size) == Some(dtype)).then_some((kind, size))
+}
+
+/// The typestr of a dtype, if it has one.
+pub(super) fn of_dtype(dtype: DataType) -> Option<String> {
+    let (kind, size) = kind_of(dtype)?;
+    let order = if size == 1 { '|' } else { NATIVE };
+    Some(format!("{order}{kind}{size}"))
+}
+
+fn of_kind(kind: char, size: usize) -> Option<DataType> {
+    let code = match (kind, size) {
+        ('b', 1) => DataTypeCode::BOOL,
+        ('i', 1 | 2 | 4 | 8) => DataTypeCode::INT,
+        ('u', 1 | 2 | 4 | 8) => DataTypeCode::UINT,
+        ('f', 2 | 4 | 8) => DataTypeCode::FLOAT,
+        ('c', 8 | 16) => DataTypeCode::COMPLEX,
+        _ => return None,
+    };
+    // The largest is 128.
+    Some(DataType::new(code, (size * 8) as u8, 1))
+}
+
+/// A dtype that NumPy takes for opaque bytes, such as those of `ml_dtypes`: by the name that the
+/// array's own dtype has.
+fn named(object: &Bound<'_, PyAny>, size: usize) -> Option<DataType> {
+    let py = object.py();
+    let dtype = object.getattr(intern!(py, "dtype")).ok()?;
+    let name = dtype.getattr(intern!(py, "name")).ok()?;
+    let dtype: DataType = name.extract::<String>().ok()?.parse().ok()?;
+    (dtype.lanes() == 1 && dtype.itemsize() == size).then_some(dtype)
+}
