@@ -23,13 +23,16 @@ from dlbridge._core import (
     live_exports,
     record_exports,
 )
+from dlbridge.explanation import Explanation, explain
 
 __all__ = [
+    "Explanation",
     "Tensor",
     "__version__",
     "asdlpack",
     "consumers",
     "empty",
+    "explain",
     "fit",
     "from_dlpack",
     "like",

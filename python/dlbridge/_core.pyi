@@ -1,45 +1,25 @@
 from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias, TypedDict, final
+from typing import Any, Literal, final
 
 from typing_extensions import Buffer, CapsuleType
 
-from dlbridge.protocols import SupportsDLPack
+from dlbridge.typing import Consumer, Export, ProtocolName, SupportsDLPack
 
-__version__: str
-
-ProtocolName: TypeAlias = Literal[
-    "exchange-api",
-    "dlpack",
-    "dlpack-legacy",
-    "cuda-array-interface",
-    "array-interface",
-    "array-struct",
-    "buffer",
+__all__ = [
+    "Tensor",
+    "__version__",
+    "_rebuild",
+    "asdlpack",
+    "consumers",
+    "empty",
+    "fit",
+    "from_dlpack",
+    "like",
+    "live_exports",
+    "record_exports",
 ]
 
-class Export(TypedDict):
-    """One entry of :func:`live_exports`."""
-
-    number: int
-    dtype: str
-    shape: tuple[int, ...]
-    device: str
-    door: str
-    age: float
-
-class Consumer(TypedDict):
-    """One entry of :func:`consumers`."""
-
-    name: str
-    module: str
-    function: str
-    takes: str
-    exchange_api: bool
-    read_only: str
-    layout: str
-    max_ndim: int
-    align: int
-    misreads: tuple[str, str] | None
+__version__: str
 
 @final
 class Tensor:
@@ -272,8 +252,14 @@ def consumers() -> list[Consumer]:
     wrong without a word.
     """
 
-def fit(tensor: Tensor, library: str) -> tuple[str | None, str | None]:
-    """Why a library does not take a tensor, and why it needs a copy of it; None where it does not."""
+def fit(tensor: Tensor, library: str) -> tuple[str | None, str | None, str | None]:
+    """How a library takes a tensor.
+
+    Why it does not take it at all, why :meth:`Tensor.to` copies it for that library, and what to do
+    about the copy; None where there is nothing to say. :func:`dlbridge.explain` says it in words.
+
+    Raises ValueError for a library that is not known.
+    """
 
 def record_exports(on: bool) -> bool:
     """Begin or end to record what is lent; whether it was recorded before."""
@@ -285,4 +271,4 @@ def live_exports() -> list[Export]:
     age in seconds.
     """
 
-def _rebuild(data: Buffer, dtype: str, shape: tuple[int, ...], padded: bool, /) -> Tensor: ...
+def _rebuild(data: Buffer, dtype: str, shape: tuple[int, ...], padded: bool) -> Tensor: ...

@@ -12,6 +12,8 @@ pub(crate) struct Consumer {
     pub(crate) module: &'static str,
     /// The function within the module that takes a tensor.
     pub(crate) function: &'static str,
+    /// A function within the module to call before the first use.
+    pub(crate) prepare: Option<&'static str>,
     /// What the function is called with.
     pub(crate) argument: Argument,
     /// The class within the module that carries the C exchange API.
@@ -90,7 +92,7 @@ impl Layout {
             Self::Any => "any strides",
             Self::NonNegative => "no negative strides",
             Self::Compact => "no gaps between elements",
-            Self::C => "C order",
+            Self::C => "C order only",
         }
     }
 }
@@ -99,6 +101,7 @@ const CONSUMER: Consumer = Consumer {
     name: "",
     module: "",
     function: "from_dlpack",
+    prepare: None,
     argument: Argument::Object,
     table_of: None,
     read_only: ReadOnly::Kept,
@@ -176,6 +179,7 @@ pub(crate) const CONSUMERS: &[Consumer] = &[
     Consumer {
         name: "warp",
         module: "warp",
+        prepare: Some("init"),
         argument: Argument::LegacyObject,
         read_only: ReadOnly::Lost,
         max_ndim: 4,
@@ -198,6 +202,12 @@ const ALIASES: &[(&str, &str)] = &[
     ("array-api-strict", "array_api_strict"),
 ];
 
+/// Why a tensor must be copied, and what the caller can do about it.
+pub(crate) struct Need {
+    pub(crate) reason: String,
+    pub(crate) remedy: String,
+}
+
 impl Consumer {
     pub(crate) fn by_name(name: &str) -> Option<&'static Self> {
         let alias = ALIASES.iter().find(|(alias, _)| *alias == name);
@@ -205,26 +215,35 @@ impl Consumer {
         CONSUMERS.iter().find(|consumer| consumer.name == name)
     }
 
-    /// Why a tensor must be copied for this consumer, as a sentence about the consumer.
-    pub(crate) fn needs_copy(&self, tensor: &Tensor, read_only: bool) -> Option<String> {
+    /// Why a tensor must be copied for this consumer.
+    pub(crate) fn needs_copy(&self, tensor: &Tensor, read_only: bool) -> Option<Need> {
         let name = self.name;
         let (shape, strides) = (tensor.shape(), tensor.strides());
         let backwards =
             shape.iter().zip(strides).any(|(&extent, &stride)| extent > 1 && stride < 0);
-        let address = tensor.data().addr();
+        let need = |reason: String, remedy: String| Some(Need { reason, remedy });
         if self.read_only == ReadOnly::Copied {
-            return Some(format!("{name} copies whatever it takes"));
+            return need(
+                format!("{name} copies whatever it takes"),
+                "work in another library".to_owned(),
+            );
         }
         if read_only && self.read_only == ReadOnly::Lost {
-            return Some(format!(
-                "the tensor is read-only and {name} ignores that: what it writes would change the \
-                 source"
-            ));
+            return need(
+                format!(
+                    "the tensor is read-only and {name} ignores that: what it writes would change \
+                     the source"
+                ),
+                format!("call {}.{} yourself if nobody writes", self.module, self.function),
+            );
         }
         if tensor.is_read_only() && self.argument != Argument::Object {
-            return Some(format!(
-                "the tensor is read-only and {name} takes legacy capsules, which cannot say so"
-            ));
+            return need(
+                format!(
+                    "the tensor is read-only and {name} takes legacy capsules, which cannot say so"
+                ),
+                "start from memory that may be written".to_owned(),
+            );
         }
         let fits = match self.layout {
             Layout::Any => true,
@@ -233,10 +252,17 @@ impl Consumer {
             Layout::C => tensor.is_c_contiguous(),
         };
         if !fits {
-            return Some(format!("{name} needs {}", self.layout.describe()));
+            return need(
+                format!("{name} takes {}", self.layout.describe()),
+                "make the data so with asdlpack(obj, contiguous='C'), once".to_owned(),
+            );
         }
-        if !tensor.is_empty() && !address.is_multiple_of(self.align) {
-            return Some(format!("{name} copies data that is not aligned to {} bytes", self.align));
+        if !tensor.is_empty() && !tensor.data().addr().is_multiple_of(self.align) {
+            let align = self.align;
+            return need(
+                format!("{name} copies data that is not aligned to {align} bytes"),
+                format!("allocate it with dlbridge.empty, or asdlpack(obj, align={align}), once"),
+            );
         }
         None
     }

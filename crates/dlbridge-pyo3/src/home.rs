@@ -3,18 +3,18 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use dlbridge::{Access, DataType, DataTypeCode, Device, RawParts, Tensor};
+use dlbridge::{DataType, DataTypeCode, Device};
 use pyo3::exceptions::{PyBufferError, PyModuleNotFoundError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyMemoryView, PyTuple};
 use pyo3::{ffi, intern};
 
 use crate::PyTensor;
-use crate::consumer::{Argument, CONSUMERS, Consumer, is_common};
+use crate::consumer::{Argument, CONSUMERS, Consumer, Need, is_common};
 use crate::error::to_py_err;
-use crate::live::Export;
+use crate::lent;
 use crate::protocol::exchange_api::Table;
-use crate::protocol::{Protocol, table_of};
+use crate::protocol::table_of;
 use crate::wanted::{Wanted, expect_bool};
 
 /// The consumer of a name.
@@ -42,10 +42,9 @@ pub(crate) fn to<'py>(
         return Err(PyBufferError::new_err(reason));
     }
     let needs_copy = consumer.needs_copy(this.tensor(), this.is_read_only());
-    if let (Some(reason), Some(false)) = (&needs_copy, copy) {
+    if let (Some(Need { reason, remedy }), Some(false)) = (&needs_copy, copy) {
         return Err(PyBufferError::new_err(format!(
-            "a copy would be needed, since {reason}, and copy=False forbids it; leave that out, or \
-             call the from_dlpack of {name} yourself"
+            "a copy would be needed, since {reason}, and copy=False forbids it; {remedy}"
         )));
     }
     let tensor = match needs_copy.is_some() || copy == Some(true) {
@@ -60,9 +59,7 @@ pub(crate) fn to<'py>(
         && is_common(dtype)
         && tensor.get().tensor().device() == Device::CPU
     {
-        let managed = tensor.get().lend(Protocol::ExchangeApi)?;
-        // SAFETY: just lent, and given to the table alone.
-        return unsafe { table.export(py, managed) };
+        return table.export(py, tensor.get());
     }
     if name == "numpy" && !numpy_knows(dtype) {
         return to_ml_dtypes(tensor, &entrance.function, copy);
@@ -109,6 +106,9 @@ impl<'py> Entrance<'py> {
             path.split('.').try_fold(module.clone().into_any(), |object, name| object.getattr(name))
         };
         let function = within(consumer.function)?;
+        if let Some(prepare) = consumer.prepare {
+            within(prepare)?.call0()?;
+        }
         let table = match consumer.table_of {
             Some(class) => table_of(&within(class)?.cast_into()?)?,
             None => None,
@@ -124,7 +124,8 @@ impl<'py> Entrance<'py> {
 
 /// Whether `numpy.from_dlpack` takes a dtype.
 fn numpy_knows(dtype: DataType) -> bool {
-    is_common(dtype) || (dtype.code() == DataTypeCode::UINT && !dtype.is_subbyte())
+    let (code, whole) = (dtype.code(), !dtype.is_subbyte());
+    code != DataTypeCode::BFLOAT && (is_common(dtype) || (code == DataTypeCode::UINT && whole))
 }
 
 /// An array of one of the dtypes that the package `ml_dtypes` adds to NumPy, over the same memory:
@@ -158,15 +159,8 @@ fn to_ml_dtypes<'py>(
     };
     // The largest of these has eight bytes.
     let bits = (this.dtype().itemsize() * 8) as u8;
-    let parts = RawParts {
-        access: if this.is_read_only() { Access::ReadOnly } else { Access::Shared },
-        ..RawParts::new(this.data(), DataType::new(DataTypeCode::UINT, bits, 1))
-    };
-    // SAFETY: memory of a tensor that the owner keeps alive, whose elements take as many bytes each.
-    let integers = unsafe {
-        let owner = Export::new(this, "dlpack");
-        Tensor::from_raw_parts(owner, parts, this.shape(), Some(this.strides()))
-    };
+    let integers = DataType::new(DataTypeCode::UINT, bits, 1);
+    let integers = lent::with_dtype(this, "dlpack", this.is_read_only(), integers);
     let integers = Bound::new(py, PyTensor::from(integers.map_err(to_py_err)?))?;
     from_dlpack.call1((integers,))?.call_method1(intern!(py, "view"), (scalar,))
 }
@@ -199,9 +193,7 @@ pub fn like<'py>(
         }
     }
     if let Some(table) = table_of(&likeness.get_type())? {
-        let managed = tensor.get().lend(Protocol::ExchangeApi)?;
-        // SAFETY: just lent, and given to the table alone.
-        return unsafe { table.export(py, managed) };
+        return table.export(py, tensor.get());
     }
     // SAFETY: attached; an object.
     if unsafe { ffi::PyObject_CheckBuffer(likeness.as_ptr()) } != 0 {
@@ -235,13 +227,15 @@ pub fn consumers(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
     CONSUMERS.iter().map(fields).collect()
 }
 
-/// Whether a library takes a tensor as it is: why it takes none, and why it needs a copy.
+/// How a library takes a tensor: why not at all, why with a copy, and what to do about that.
 #[pyfunction]
 pub fn fit(
     tensor: &Bound<'_, PyTensor>,
     library: &str,
-) -> PyResult<(Option<String>, Option<String>)> {
+) -> PyResult<(Option<String>, Option<String>, Option<String>)> {
     let (consumer, this) = (consumer(library)?, tensor.get());
     let refused = consumer.refuses(this.tensor());
-    Ok((refused, consumer.needs_copy(this.tensor(), this.is_read_only())))
+    let need = consumer.needs_copy(this.tensor(), this.is_read_only());
+    let (reason, remedy) = need.map(|need| (need.reason, need.remedy)).unzip();
+    Ok((refused, reason, remedy))
 }

@@ -49,6 +49,7 @@ mod error;
 mod functions;
 mod home;
 mod interpreter;
+mod lent;
 mod live;
 mod pending;
 mod pickle;

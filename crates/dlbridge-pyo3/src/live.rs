@@ -6,11 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use dlbridge::{RawParts, Tensor};
+use dlbridge::Tensor;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-
-use crate::error::to_py_err;
 
 static RECORDING: AtomicBool = AtomicBool::new(false);
 
@@ -39,7 +37,7 @@ pub(crate) struct Export {
 
 impl Export {
     pub(crate) fn new(tensor: &Arc<Tensor>, door: &'static str) -> Self {
-        let number = RECORDING.load(Ordering::Relaxed).then(|| record(tensor, door));
+        let number = is_recording().then(|| record(tensor, door));
         Self { _tensor: Arc::clone(tensor), number }
     }
 }
@@ -68,27 +66,9 @@ fn record(tensor: &Tensor, door: &'static str) -> u64 {
     number
 }
 
-/// The tensor to lend instead of `tensor`: over the same memory, and recorded until it is given
-/// back. `None` if exports are not recorded.
-pub(crate) fn recorded(tensor: &Arc<Tensor>, door: &'static str) -> PyResult<Option<Tensor>> {
-    if !RECORDING.load(Ordering::Relaxed) {
-        return Ok(None);
-    }
-    let parts = RawParts {
-        device: tensor.device(),
-        byte_offset: tensor.byte_offset(),
-        access: match tensor.is_read_only() {
-            true => dlbridge::Access::ReadOnly,
-            false => dlbridge::Access::Shared,
-        },
-        subbyte_padded: tensor.is_subbyte_padded(),
-        ..RawParts::new(tensor.data(), tensor.dtype())
-    };
-    let export = Export::new(tensor, door);
-    // SAFETY: the memory of a tensor that the owner keeps alive, as its producer described it.
-    let recorded =
-        unsafe { Tensor::from_raw_parts(export, parts, tensor.shape(), Some(tensor.strides())) };
-    recorded.map(Some).map_err(to_py_err)
+/// Whether exports are recorded now.
+pub(crate) fn is_recording() -> bool {
+    RECORDING.load(Ordering::Relaxed)
 }
 
 /// Begins or ends to record what is lent; whether it was recorded before.

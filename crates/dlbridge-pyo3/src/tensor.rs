@@ -16,7 +16,7 @@ use crate::protocol::{
 };
 use crate::receipt::CopyReason;
 use crate::wanted::{Wanted, expect_bool};
-use crate::{home, live, pickle};
+use crate::{home, lent, live, pickle};
 
 /// A tensor over memory that somebody lent or that Rust owns.
 ///
@@ -44,7 +44,7 @@ impl From<Imported> for PyTensor {
 
 impl PyTensor {
     /// Imports any Python object that speaks a protocol. A `Tensor` comes back as it is, if it is as
-    /// wanted.
+    /// wanted and no door is.
     ///
     /// # Errors
     /// As [`import`](crate::import); `BufferError` if the data cannot be had as wanted.
@@ -60,7 +60,8 @@ impl PyTensor {
     /// ```
     pub fn import<'py>(object: &Bound<'py, PyAny>, wanted: &Wanted) -> PyResult<Bound<'py, Self>> {
         let py = object.py();
-        let Ok(ours) = object.cast::<Self>() else {
+        let ours = object.cast::<Self>().ok().filter(|_| wanted.protocol.is_none());
+        let Some(ours) = ours else {
             return Bound::new(py, Self::from(protocol::by_ladder(object, wanted)?));
         };
         let Self { tensor, protocol, .. } = ours.get();
@@ -138,20 +139,22 @@ impl PyTensor {
 
     /// A managed tensor over the same memory for a consumer behind a door.
     pub(crate) fn lend(&self, door: Protocol) -> PyResult<*mut DLManagedTensorVersioned> {
-        let recorded = live::recorded(&self.tensor, door.name())?;
-        Ok(match (recorded, self.is_read_only()) {
-            (Some(recorded), true) => recorded.into_read_only().into_raw(),
-            (Some(recorded), false) => recorded.into_raw(),
-            (None, true) => self.tensor.share().into_raw(),
-            (None, false) => self.tensor.lend(),
-        })
+        let read_only = self.is_read_only();
+        if live::is_recording() {
+            let recorded = lent::same(&self.tensor, door.name(), read_only).map_err(to_py_err)?;
+            return Ok(recorded.into_raw());
+        }
+        Ok(if read_only { self.tensor.share().into_raw() } else { self.tensor.lend() })
     }
 
     /// A legacy managed tensor over the same memory, for data that such a one can express.
     pub(crate) fn lend_legacy(&self) -> PyResult<*mut DLManagedTensor> {
-        let lent = match live::recorded(&self.tensor, Protocol::LegacyDlpack.name())? {
-            Some(recorded) => recorded.into_raw_legacy().map_err(|(_, error)| error),
-            None => self.tensor.lend_legacy(),
+        let lent = if live::is_recording() {
+            let read_only = self.tensor.is_read_only();
+            lent::same(&self.tensor, Protocol::LegacyDlpack.name(), read_only)
+                .and_then(|recorded| recorded.into_raw_legacy().map_err(|(_, error)| error))
+        } else {
+            self.tensor.lend_legacy()
         };
         lent.map_err(to_py_err)
     }

@@ -6,14 +6,14 @@
 use std::ffi::c_void;
 use std::ptr;
 
-use dlbridge::{Device, MAX_NDIM, Tensor};
+use dlbridge::{Device, Tensor};
 use pyo3::exceptions::{PyAttributeError, PyBufferError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use super::buffer::Buffer;
-use super::memory::Memory;
+use super::memory::{MAX_NDIM, Memory};
 use super::typestr::{self, ElementType};
 use super::{Imported, Protocol, attribute};
 use crate::interpreter::PyOwner;

@@ -8,14 +8,14 @@ use std::ptr::{self, NonNull};
 use std::slice;
 use std::sync::Arc;
 
-use dlbridge::{Device, MAX_NDIM, Tensor};
+use dlbridge::{Device, Tensor};
 use pyo3::exceptions::{PyAttributeError, PyBufferError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyCapsuleMethods, PyTuple};
 use pyo3::{ffi, intern};
 
 use super::array_interface::byte_strides;
-use super::memory::Memory;
+use super::memory::{MAX_NDIM, Memory};
 use super::typestr::{self, ElementType};
 use super::{Imported, Protocol, attribute};
 use crate::interpreter::PyOwner;

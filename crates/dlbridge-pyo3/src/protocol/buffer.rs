@@ -16,7 +16,7 @@ use pyo3::prelude::*;
 
 use super::array_interface::byte_strides;
 use super::buffer_format::{self, Unfit};
-use super::memory::Memory;
+use super::memory::{MAX_NDIM, Memory};
 use super::{Imported, Protocol};
 use crate::interpreter::{check_main_interpreter, while_it_lives};
 use crate::live::Export;
@@ -112,7 +112,6 @@ impl Buffer {
     }
 
     fn into_tensor(self, copy: Option<bool>) -> PyResult<(Tensor, Option<CopyReason>)> {
-        const MAX_NDIM: usize = ffi::PyBUF_MAX_NDIM;
         let (fields, (dtype, byte_swapped)) = (self.fields(), self.dtype()?);
         let itemsize = dtype.itemsize() as isize;
         let ndim = usize::try_from(fields.ndim).ok().filter(|&ndim| ndim <= MAX_NDIM);

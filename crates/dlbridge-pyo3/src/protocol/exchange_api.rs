@@ -7,7 +7,7 @@ use std::ptr::{self, NonNull};
 
 use dlbridge::Tensor;
 use dlbridge::sys::{
-    DLManagedTensorVersioned, DLPACK_MAJOR_VERSION, DLPackExchangeAPI, DLPackExchangeAPIHeader,
+    DLPACK_MAJOR_VERSION, DLPackExchangeAPI, DLPackExchangeAPIHeader,
     DLPackManagedTensorFromPyObjectNoSync, DLPackManagedTensorToPyObjectNoSync,
 };
 use pyo3::exceptions::PyBufferError;
@@ -16,6 +16,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyCapsuleMethods, PyType};
 
 use super::{Imported, Protocol};
+use crate::PyTensor;
 use crate::error::to_py_err;
 
 /// The name of the capsule that a type carries.
@@ -83,16 +84,14 @@ impl Table {
         Ok(Some(Imported::new(tensor, Protocol::ExchangeApi)))
     }
 
-    /// A managed tensor as an object of the type. PyTorch and Paddle leak it where they fail.
-    ///
-    /// # Safety
-    /// A valid managed tensor, which the caller gives up.
-    pub(crate) unsafe fn export(
+    /// A tensor as an object of the type, over the same memory. PyTorch and Paddle leak what they do
+    /// not take.
+    pub(crate) fn export<'py>(
         self,
-        py: Python<'_>,
-        managed: *mut DLManagedTensorVersioned,
-    ) -> PyResult<Bound<'_, PyAny>> {
-        let mut object = ptr::null_mut();
+        py: Python<'py>,
+        tensor: &PyTensor,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (managed, mut object) = (tensor.lend(Protocol::ExchangeApi)?, ptr::null_mut());
         // SAFETY: attached; a managed tensor that is given away, and a place to write to.
         if unsafe { (self.to_py_object)(managed, &mut object) } != 0 {
             return Err(failed(py, "managed_tensor_to_py_object_no_sync"));

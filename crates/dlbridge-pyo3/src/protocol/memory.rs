@@ -3,14 +3,15 @@
 
 use std::ffi::c_void;
 
-use dlbridge::{
-    Access, DataType, Device, Error, MAX_NDIM, RawParts, Tensor, TensorRef, TensorRefMut,
-};
+use dlbridge::{Access, DataType, Device, RawParts, Tensor, TensorRef, TensorRefMut};
 use pyo3::PyResult;
 use pyo3::exceptions::PyBufferError;
 
 use crate::error::to_py_err;
 use crate::receipt::CopyReason;
+
+/// The most dimensions that these protocols have.
+pub(super) const MAX_NDIM: usize = 64;
 
 /// Elements somewhere in memory.
 pub(super) struct Memory<'a> {
@@ -21,7 +22,7 @@ pub(super) struct Memory<'a> {
     pub(super) dtype: DataType,
     /// Whether the bytes of each number are in the other order than this machine's.
     pub(super) byte_swapped: bool,
-    /// Extents, none of them negative.
+    /// At most [`MAX_NDIM`] extents, none of them negative.
     pub(super) shape: &'a [isize],
     /// C order where there are none.
     pub(super) byte_strides: Option<&'a [isize]>,
@@ -106,10 +107,7 @@ impl Memory<'_> {
     /// That of `into_tensor`.
     unsafe fn copied_by_bytes<O: Send + 'static>(&self, owner: O) -> PyResult<Tensor> {
         let (ndim, itemsize) = (self.shape.len(), self.dtype.itemsize() as isize);
-        if ndim == MAX_NDIM {
-            return Err(to_py_err(Error::InvalidNdim { ndim: ndim as i64 + 1 }));
-        }
-        let (mut shape, mut strides) = ([1; MAX_NDIM], [1; MAX_NDIM]);
+        let (mut shape, mut strides) = ([1; MAX_NDIM + 1], [1; MAX_NDIM + 1]);
         shape[..ndim].copy_from_slice(self.shape);
         strides[..ndim].copy_from_slice(self.byte_strides.unwrap_or_default());
         shape[ndim] = itemsize;

@@ -23,12 +23,7 @@ pub(super) fn element_type(
     kind: char,
     size: usize,
 ) -> PyResult<ElementType> {
-    let dtype = match of_kind(kind, size) {
-        Some(dtype) => Some(dtype),
-        None if kind == 'V' => named(object, size),
-        None => None,
-    };
-    let Some(dtype) = dtype else {
+    let Some(dtype) = of_kind(kind, size).or_else(|| named(object, size)) else {
         return Err(PyBufferError::new_err(format!(
             "the array interface's element type '{order}{kind}{size}' has no dtype here, which \
              boolean, integer, half, single or double float and complex types have; convert the \
@@ -85,8 +80,8 @@ fn of_kind(kind: char, size: usize) -> Option<DataType> {
     Some(DataType::new(code, (size * 8) as u8, 1))
 }
 
-/// A dtype that NumPy takes for opaque bytes, such as those of `ml_dtypes`: by the name that the
-/// array's own dtype has.
+/// A dtype that NumPy has no kind for, such as those of `ml_dtypes`: by the name that the array's own
+/// dtype has.
 fn named(object: &Bound<'_, PyAny>, size: usize) -> Option<DataType> {
     let py = object.py();
     let dtype = object.getattr(intern!(py, "dtype")).ok()?;

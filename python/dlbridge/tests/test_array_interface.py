@@ -1,0 +1,382 @@
+"""The array interfaces of NumPy, in and out: dictionaries and structs, and what is wrong with them."""
+
+from __future__ import annotations
+
+import array
+import ctypes
+import gc
+import sys
+import weakref
+from typing import Any
+
+import dlbridge
+import pytest
+
+ORDER = "<" if sys.byteorder == "little" else ">"
+OTHER = ">" if ORDER == "<" else "<"
+
+
+class Memory:
+    """A producer that has nothing but the dictionary that it is told to have."""
+
+    def __init__(self, content: bytes = bytes(range(24)), /, **fields: Any) -> None:
+        self.buffer = (ctypes.c_uint8 * len(content)).from_buffer_copy(content)
+        self.address = ctypes.addressof(self.buffer)
+        whole = {"version": 3, "shape": (24,), "typestr": "|u1", "data": (self.address, False)}
+        self.fields = {**whole, **fields}
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        """The dictionary."""
+        return self.fields
+
+
+def values(tensor: dlbridge.Tensor) -> Any:
+    """The elements as nested lists."""
+    return memoryview(tensor).tolist()
+
+
+def test_the_memory_is_shared_and_its_owner_kept() -> None:
+    memory = Memory()
+    tensor = dlbridge.asdlpack(memory)
+    assert (tensor.shape, tensor.dtype, tensor.device) == ((24,), "uint8", "cpu")
+    assert (tensor.protocol, tensor.readonly, tensor.copied) == ("array-interface", False, False)
+    assert tensor.address == memory.address
+    memory.buffer[3] = 99
+    assert values(tensor)[3] == 99
+    gone = weakref.ref(memory)
+    del memory
+    gc.collect()
+    assert gone() is not None
+    del tensor
+    assert gone() is None
+
+
+def test_what_is_read_only_stays_so() -> None:
+    memory = Memory()
+    memory.fields["data"] = (memory.address, True)
+    tensor = dlbridge.asdlpack(memory)
+    assert tensor.readonly
+    assert tensor.__array_interface__["data"] == (memory.address, True)
+    assert memoryview(tensor).readonly
+    with pytest.raises(TypeError, match="read-only|not writable"):
+        memoryview(tensor)[0] = 1
+
+
+@pytest.mark.parametrize(
+    ("typestr", "itemsize", "dtype"),
+    [
+        *(("|b1", 1, "bool"), ("|i1", 1, "int8"), ("|u1", 1, "uint8"), ("=i4", 4, "int32")),
+        *((f"{ORDER}i{n}", n, f"int{8 * n}") for n in (2, 4, 8)),
+        *((f"{ORDER}u{n}", n, f"uint{8 * n}") for n in (2, 4, 8)),
+        *((f"{ORDER}f{n}", n, f"float{8 * n}") for n in (2, 4, 8)),
+        *((f"{ORDER}c{n}", n, f"complex{8 * n}") for n in (8, 16)),
+    ],
+)
+def test_every_type(typestr: str, itemsize: int, dtype: str) -> None:
+    tensor = dlbridge.asdlpack(Memory(bytes(48), typestr=typestr, shape=(3,)))
+    assert (tensor.dtype, tensor.nbytes) == (dtype, 3 * itemsize)
+    out = tensor.__array_interface__
+    order = "|" if itemsize == 1 else ORDER
+    assert out["typestr"] == order + typestr[1:]
+    assert (out["version"], out["shape"], out["strides"]) == (3, (3,), None)
+
+
+@pytest.mark.parametrize(
+    "typestr",
+    [f"{ORDER}f16", f"{ORDER}c32", "|O8", "|S4", f"{ORDER}U2", f"{ORDER}M8[ns]", "|V4", "|t1", "|b2"],
+)
+def test_types_that_are_no_number(typestr: str) -> None:
+    memory = Memory(bytes(64), typestr=typestr, shape=(2,))
+    with pytest.raises(BufferError, match="has no dtype here|typestr is"):
+        dlbridge.asdlpack(memory)
+
+
+@pytest.mark.parametrize(
+    ("fields", "match"),
+    [
+        ({"typestr": "f4"}, "typestr is 'f4'"),
+        ({"typestr": "<fx"}, "typestr is '<fx'"),
+        ({"typestr": ""}, "typestr is ''"),
+        ({"typestr": b"<f4"}, "typestr must be a string"),
+        ({"typestr": None}, "typestr must be a string"),
+        ({"shape": [24]}, "shape must be a tuple"),
+        ({"shape": (2.5,)}, "shape must be a tuple"),
+        ({"shape": (-1,)}, "non-negative"),
+        ({"shape": (1,) * 65}, "at most 64"),
+        ({"shape": None}, "shape must be a tuple"),
+        ({"shape": (2**40, 2**40)}, "address space"),
+        ({"strides": (1, 1)}, "one number for each of 1 axes"),
+        ({"strides": [1]}, "None or a tuple of integers"),
+        ({"strides": (2**62,)}, "address space"),
+        ({"mask": (1, 0)}, "mask"),
+        ({"data": (0, False)}, "NULL"),
+        ({"data": (-1, False)}, "data must be an address and a bool"),
+        ({"data": (1,)}, "data must be an address and a bool"),
+        ({"data": ("a", False)}, "data must be an address and a bool"),
+    ],
+    ids=str,
+)
+def test_what_is_wrong_is_said(fields: dict[str, Any], match: str) -> None:
+    for copy in (None, True, False):
+        memory = Memory(**fields)
+        with pytest.raises(BufferError, match=match):
+            dlbridge.asdlpack(memory, copy=copy)
+        gone = weakref.ref(memory)
+        del memory
+        gc.collect()
+        assert gone() is None, "a refusal keeps nothing"
+
+
+def test_no_dictionary_is_refused() -> None:
+    memory = Memory()
+    memory.fields = [1]  # type: ignore[assignment]
+    with pytest.raises(BufferError, match="must be a dictionary"):
+        dlbridge.asdlpack(memory)
+
+
+def test_an_exception_in_the_property_is_passed_on() -> None:
+    class Broken:
+        """A producer whose property raises."""
+
+        @property
+        def __array_interface__(self) -> Any:
+            """Nothing."""
+            raise ZeroDivisionError("on purpose")
+
+    with pytest.raises(ZeroDivisionError, match="on purpose"):
+        dlbridge.asdlpack(Broken())
+
+
+@pytest.mark.parametrize("declined", [None, ...])
+def test_none_and_a_missing_property_decline(declined: Any) -> None:
+    class Declining:
+        """A producer that may have it."""
+
+        @property
+        def __array_interface__(self) -> Any:
+            """None, or an AttributeError."""
+            if declined is None:
+                return None
+            raise AttributeError("not now")
+
+    with pytest.raises(TypeError, match="speaks no exchange protocol"):
+        dlbridge.asdlpack(Declining())
+    with pytest.raises(TypeError, match="speaks no exchange protocol"):
+        dlbridge.asdlpack(Memory)
+
+
+def test_strides_and_an_origin_in_the_middle() -> None:
+    memory = Memory(bytes(range(12)), shape=(3, 2), strides=(-4, 2))
+    memory.fields["data"] = (memory.address + 8, False)
+    tensor = dlbridge.asdlpack(memory)
+    assert tensor.strides == (-4, 2)
+    assert values(tensor) == [[8, 10], [4, 6], [0, 2]]
+    out = tensor.__array_interface__
+    assert (out["strides"], out["data"]) == ((-4, 2), (memory.address + 8, False))
+
+
+def test_zero_size_and_no_dimension() -> None:
+    assert dlbridge.asdlpack(Memory(shape=(0, 3), data=(0, False))).shape == (0, 3)
+    one = dlbridge.asdlpack(Memory(b"\x07", shape=()))
+    assert (one.shape, values(one)) == ((), 7)
+
+
+@pytest.mark.parametrize(("typestr", "letter"), [("f4", "f"), ("i2", "h"), ("u8", "Q")])
+def test_the_other_byte_order_is_repaired_or_refused(typestr: str, letter: str) -> None:
+    numbers = array.array(letter, [1, 2, 3])
+    numbers.byteswap()
+    memory = Memory(numbers.tobytes(), typestr=OTHER + typestr, shape=(3,))
+    with pytest.raises(BufferError, match="not in this machine's byte order"):
+        dlbridge.asdlpack(memory, copy=False)
+    tensor = dlbridge.asdlpack(memory)
+    assert (tensor.copied, tensor.readonly) == (True, False)
+    assert tensor.copy_reason == "the elements were not in this machine's byte order"
+    assert values(tensor) == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides", "offset", "expected"),
+    [
+        ((3,), None, 2, [2, 3, 4]),
+        ((3,), (-2,), 8, [8, 6, 4]),
+        ((2, 2), (4, 1), 0, [[0, 1], [4, 5]]),
+        ((0, 9), None, 24, []),
+    ],
+)
+def test_a_buffer_instead_of_an_address(
+    shape: tuple[int, ...], strides: Any, offset: int, expected: Any
+) -> None:
+    lent = bytearray(range(24))
+    tensor = dlbridge.asdlpack(Memory(data=lent, shape=shape, strides=strides, offset=offset))
+    assert values(tensor) == expected
+    with pytest.raises(BufferError, match="export"):
+        lent.append(1)
+    del tensor
+    lent.append(1)
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides", "offset"),
+    [
+        ((25,), None, 0),
+        ((3,), None, 22),
+        ((3,), (-1,), 1),
+        ((2, 13), None, 0),
+        ((2,), (24,), 0),
+        ((2**62, 2**62), None, 0),
+        ((2,), (2**62,), 0),
+        ((1,), None, 24),
+    ],
+)
+def test_elements_outside_of_the_buffer_are_refused(
+    shape: tuple[int, ...], strides: Any, offset: int
+) -> None:
+    lent = bytearray(range(24))
+    memory = Memory(data=lent, shape=shape, strides=strides, offset=offset)
+    with pytest.raises(BufferError, match="of a buffer that has 24"):
+        dlbridge.asdlpack(memory)
+    lent.append(1)
+
+
+def test_a_buffer_that_is_the_object_itself() -> None:
+    class Bytes(bytearray):
+        """A bytearray that says how it is to be read."""
+
+        @property
+        def __array_interface__(self) -> dict[str, Any]:
+            """Pairs of bytes."""
+            return {"version": 3, "shape": (2, 2), "typestr": "|u1", "data": None}
+
+    assert values(dlbridge.asdlpack(Bytes(b"\1\2\3\4"))) == [[1, 2], [3, 4]]
+
+
+def test_a_dictionary_out_again_is_one_in() -> None:
+    class Other:
+        """Nothing but the dictionary of a tensor."""
+
+        def __init__(self, tensor: dlbridge.Tensor) -> None:
+            self.tensor = tensor
+
+        @property
+        def __array_interface__(self) -> dict[str, Any]:
+            """That of the tensor."""
+            return self.tensor.__array_interface__
+
+    tensor = dlbridge.asdlpack(Memory(shape=(4, 6), strides=(1, 4)))
+    again = dlbridge.asdlpack(Other(tensor))
+    assert (again.shape, again.strides, again.address) == ((4, 6), (1, 4), tensor.address)
+
+
+class Struct:
+    """A producer that has nothing but the capsule of another."""
+
+    def __init__(self, tensor: dlbridge.Tensor) -> None:
+        self.tensor = tensor
+
+    @property
+    def __array_struct__(self) -> Any:
+        """A new capsule."""
+        return self.tensor.__array_struct__
+
+
+class Fields(ctypes.Structure):
+    """The struct that the capsule points at."""
+
+    _fields_ = [
+        ("two", ctypes.c_int),
+        ("nd", ctypes.c_int),
+        ("typekind", ctypes.c_char),
+        ("itemsize", ctypes.c_int),
+        ("flags", ctypes.c_int),
+        ("shape", ctypes.POINTER(ctypes.c_ssize_t)),
+        ("strides", ctypes.POINTER(ctypes.c_ssize_t)),
+        ("data", ctypes.c_void_p),
+    ]
+
+
+def fields_of(capsule: Any) -> Fields:
+    """The struct behind a capsule."""
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    return Fields.from_address(get(capsule, None))
+
+
+C, F, ALIGNED, NATIVE, WRITABLE = 0x1, 0x2, 0x100, 0x200, 0x400
+
+
+@pytest.mark.parametrize(
+    ("fields", "flags"),
+    [
+        ({"shape": (6,), "typestr": f"{ORDER}f4"}, C | F | ALIGNED | NATIVE | WRITABLE),
+        ({"shape": (2, 3), "typestr": f"{ORDER}f4"}, C | ALIGNED | NATIVE | WRITABLE),
+        ({"shape": (2, 3), "strides": (1, 2)}, F | ALIGNED | NATIVE | WRITABLE),
+        ({"shape": (2, 3), "strides": (8, 2)}, ALIGNED | NATIVE | WRITABLE),
+    ],
+)
+def test_the_struct_says_the_same(fields: dict[str, Any], flags: int) -> None:
+    tensor = dlbridge.asdlpack(Memory(**fields))
+    capsule = tensor.__array_struct__
+    struct = fields_of(capsule)
+    itemsize = tensor.nbytes // 6
+    assert (struct.two, struct.nd, struct.itemsize) == (2, tensor.ndim, itemsize)
+    assert struct.flags == flags
+    assert struct.typekind == (b"f" if itemsize == 4 else b"u")
+    assert tuple(struct.shape[: tensor.ndim]) == tensor.shape
+    assert tuple(struct.strides[: tensor.ndim]) == tuple(s * itemsize for s in tensor.strides)
+    assert struct.data == tensor.address
+
+
+def test_a_struct_out_again_is_one_in() -> None:
+    memory = Memory(shape=(2, 3), strides=(-3, 1))
+    memory.fields["data"] = (memory.address + 3, False)
+    tensor = dlbridge.asdlpack(memory)
+    again = dlbridge.asdlpack(Struct(tensor))
+    assert (again.protocol, again.strides, again.readonly) == ("array-struct", (-3, 1), False)
+    assert values(again) == values(tensor)
+    gone = weakref.ref(memory)
+    del memory, tensor
+    gc.collect()
+    assert gone() is not None
+    del again
+    assert gone() is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "match"),
+    [("two", 3, "begins with 3"), ("nd", -1, "-1 dimensions"), ("nd", 65, "65 dimensions")],
+)
+def test_structs_that_are_none(name: str, value: int, match: str) -> None:
+    class Broken:
+        """A producer that spoils a struct."""
+
+        def __init__(self) -> None:
+            self.tensor = dlbridge.asdlpack(Memory())
+
+        @property
+        def __array_struct__(self) -> Any:
+            """A capsule over a struct with one wrong field."""
+            capsule = self.tensor.__array_struct__
+            setattr(fields_of(capsule), name, value)
+            return capsule
+
+    with pytest.raises(BufferError, match=match):
+        dlbridge.asdlpack(Broken())
+
+
+def test_what_is_no_capsule_is_refused() -> None:
+    class Broken:
+        """A producer with a number for a capsule."""
+
+        __array_struct__ = 5
+
+    with pytest.raises(BufferError, match="must be a capsule"):
+        dlbridge.asdlpack(Broken())
+
+
+@pytest.mark.parametrize("name", ["__array_interface__", "__array_struct__"])
+def test_what_they_cannot_express_they_do_not_have(name: str) -> None:
+    tensor = dlbridge.empty(4, "bfloat16")
+    assert not hasattr(tensor, name)
+    assert not hasattr(tensor, "__cuda_array_interface__")
+    assert hasattr(dlbridge.empty(4, "float16"), name)

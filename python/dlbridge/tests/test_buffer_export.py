@@ -1,0 +1,173 @@
+"""The buffer protocol, out of our tensors."""
+
+from __future__ import annotations
+
+import array
+import ctypes
+import gc
+import struct
+import weakref
+from typing import Any
+
+import dlbridge
+import pytest
+
+SIMPLE, WRITABLE, FORMAT, ND, STRIDES = 0, 0x1, 0x4, 0x8, 0x18
+C, F, ANY, INDIRECT = 0x38, 0x58, 0x98, 0x118
+FULL = INDIRECT | WRITABLE | FORMAT
+
+
+class Buffer(ctypes.Structure):
+    """``Py_buffer``."""
+
+    _fields_ = [
+        ("buf", ctypes.c_void_p),
+        ("obj", ctypes.c_void_p),
+        ("len", ctypes.c_ssize_t),
+        ("itemsize", ctypes.c_ssize_t),
+        ("readonly", ctypes.c_int),
+        ("ndim", ctypes.c_int),
+        ("format", ctypes.c_char_p),
+        ("shape", ctypes.POINTER(ctypes.c_ssize_t)),
+        ("strides", ctypes.POINTER(ctypes.c_ssize_t)),
+        ("suboffsets", ctypes.POINTER(ctypes.c_ssize_t)),
+        ("internal", ctypes.c_void_p),
+    ]
+
+
+GET = ctypes.pythonapi.PyObject_GetBuffer
+GET.argtypes = [ctypes.py_object, ctypes.POINTER(Buffer), ctypes.c_int]
+RELEASE = ctypes.pythonapi.PyBuffer_Release
+RELEASE.argtypes = [ctypes.POINTER(Buffer)]
+RELEASE.restype = None
+
+
+def asked(tensor: dlbridge.Tensor, flags: int) -> dict[str, Any]:
+    """What a consumer with these flags gets, and gives back."""
+    buffer = Buffer()
+    GET(tensor, buffer, flags)
+    seen = {
+        "len": buffer.len,
+        "itemsize": buffer.itemsize,
+        "readonly": bool(buffer.readonly),
+        "ndim": buffer.ndim,
+        "format": buffer.format,
+        "shape": tuple(buffer.shape[: buffer.ndim]) if buffer.shape else None,
+        "strides": tuple(buffer.strides[: buffer.ndim]) if buffer.strides else None,
+        "same": buffer.buf == tensor.address and not buffer.suboffsets,
+    }
+    RELEASE(buffer)
+    return seen
+
+
+def tensor(contiguous: Any = None) -> dlbridge.Tensor:
+    """Six numbers in two rows."""
+    rows = memoryview(array.array("h", range(6))).cast("B").cast("h", (2, 3))
+    return dlbridge.asdlpack(rows, contiguous=contiguous)
+
+
+WHOLE = {"len": 12, "itemsize": 2, "readonly": False, "ndim": 2, "same": True}
+
+
+@pytest.mark.parametrize("flags", [SIMPLE, FORMAT, ND, STRIDES, C, ANY, INDIRECT, FULL, WRITABLE])
+def test_c_order(flags: int) -> None:
+    seen = asked(tensor(), flags)
+    assert seen == {
+        **WHOLE,
+        "format": b"h" if flags & FORMAT else None,
+        "shape": (2, 3) if flags & ND else None,
+        "strides": (6, 2) if flags & STRIDES == STRIDES else None,
+    }
+
+
+@pytest.mark.parametrize("flags", [STRIDES, F, ANY, INDIRECT, FULL])
+def test_fortran_order(flags: int) -> None:
+    seen = asked(tensor("F"), flags)
+    expected = {**WHOLE, "shape": (2, 3), "strides": (2, 4)}
+    assert seen == {**expected, "format": b"h" if flags & FORMAT else None}
+
+
+@pytest.mark.parametrize(
+    ("contiguous", "flags"), [("F", SIMPLE), ("F", FORMAT), ("F", ND), ("F", C), ("C", F)]
+)
+def test_an_order_that_the_consumer_does_not_take(contiguous: str, flags: int) -> None:
+    with pytest.raises(BufferError, match="not adjacent in the order that the consumer needs"):
+        asked(tensor(contiguous), flags)
+
+
+@pytest.mark.parametrize("flags", [SIMPLE, ND, C, F, ANY])
+def test_gaps(flags: int) -> None:
+    part = dlbridge.asdlpack(memoryview(array.array("h", range(6)))[::2])
+    assert asked(part, STRIDES)["strides"] == (4,)
+    with pytest.raises(BufferError, match="not adjacent"):
+        asked(part, flags)
+
+
+def test_read_only_data() -> None:
+    read_only = dlbridge.asdlpack(b"abc")
+    assert asked(read_only, FORMAT | ND)["readonly"]
+    for flags in (WRITABLE, FULL):
+        with pytest.raises(BufferError, match="read-only and a writable buffer"):
+            asked(read_only, flags)
+    with pytest.raises(BufferError, match="without a place for it"):
+        GET(read_only, None, SIMPLE)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "format"),
+    [
+        *(("bool", "?"), ("int8", "b"), ("uint8", "B"), ("int16", "h"), ("uint16", "H")),
+        *(("int32", "i"), ("uint32", "I"), ("int64", "q"), ("uint64", "Q")),
+        *(("float16", "e"), ("float32", "f"), ("float64", "d")),
+        *(("complex64", "Zf"), ("complex128", "Zd")),
+    ],
+)
+def test_every_dtype(dtype: str, format: str) -> None:
+    view = memoryview(dlbridge.empty(3, dtype))
+    assert (view.format, view.shape) == (format, (3,))
+    again = dlbridge.asdlpack(view)
+    assert again.dtype == dtype
+    if format[0] != "Z":
+        assert view.itemsize == struct.calcsize(format)
+
+
+@pytest.mark.parametrize(
+    "dtype", ["bfloat16", "float8_e4m3fn", "int4", "float32x2", "complex32", "float128"]
+)
+def test_dtypes_without_a_letter(dtype: str) -> None:
+    with pytest.raises(BufferError, match=f"a buffer cannot express the dtype {dtype}"):
+        memoryview(dlbridge.empty(4, dtype))
+
+
+def test_nothing_and_no_dimension() -> None:
+    nothing = memoryview(dlbridge.empty((0, 3), "int32"))
+    assert (nothing.shape, nothing.nbytes, nothing.tolist()) == ((0, 3), 0, [])
+    one = memoryview(dlbridge.empty((), "int32"))
+    assert (one.shape, one.tolist()) == ((), 0)
+    assert bytes(dlbridge.empty(0)) == b""
+
+
+def test_the_tensor_lives_as_long_as_its_buffers() -> None:
+    source = dlbridge.empty(3)
+    gone = weakref.ref(source)
+    view = memoryview(source)
+    second = view[1:]
+    del source
+    gc.collect()
+    assert gone() is not None
+    view.release()
+    assert gone() is not None
+    second.release()
+    assert gone() is None
+
+
+def test_writes_go_through() -> None:
+    numbers = array.array("h", range(6))
+    view = memoryview(dlbridge.asdlpack(numbers))
+    view[2] = -5
+    assert numbers[2] == -5
+    with pytest.raises(BufferError):
+        numbers.append(1)
+    view.release()
+    gc.collect()
+    numbers.append(1)

@@ -1,0 +1,329 @@
+"""The C exchange API of DLPack: our table, called as C does, and tables of others."""
+
+from __future__ import annotations
+
+import array
+import ctypes
+import gc
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import dlbridge
+import native as n
+import pytest
+from native import Flags, Native
+
+API = "__dlpack_c_exchange_api__"
+NAME = b"dlpack_exchange_api"
+
+
+class DLTensor(ctypes.Structure):
+    """``DLTensor``."""
+
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    ]
+
+
+SET_ERROR = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p)
+OUT = ctypes.POINTER(ctypes.c_void_p)
+ALLOCATE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, OUT, ctypes.c_void_p, SET_ERROR)
+FROM_OBJECT = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, OUT)
+TO_OBJECT = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(ctypes.py_object))
+BORROW = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(DLTensor))
+STREAM = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int32, ctypes.c_int32, OUT)
+
+
+class Table(ctypes.Structure):
+    """``DLPackExchangeAPI``."""
+
+    _fields_ = [
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("prev_api", ctypes.c_void_p),
+        ("allocate", ALLOCATE),
+        ("from_object", FROM_OBJECT),
+        ("to_object", TO_OBJECT),
+        ("borrow", BORROW),
+        ("stream", STREAM),
+    ]
+
+
+def pointer(capsule: Any, name: bytes = NAME) -> int:
+    """The address in a capsule."""
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    return int(get(capsule, name))
+
+
+@pytest.fixture
+def table() -> Table:
+    """Our table."""
+    return Table.from_address(pointer(getattr(dlbridge.Tensor, API)))
+
+
+def numbers() -> dlbridge.Tensor:
+    """Six numbers that may be written."""
+    return dlbridge.asdlpack(memoryview(array.array("f", range(6))).cast("B").cast("f", (2, 3)))
+
+
+def test_the_table_is_the_same_for_the_class_and_all_objects(table: Table) -> None:
+    assert (table.major, table.minor, table.prev_api) == (1, 3, None)
+    assert pointer(getattr(numbers(), API)) == ctypes.addressof(table)
+
+
+def test_a_managed_tensor_out(table: Table, native: Native) -> None:
+    tensor = numbers()
+    out = ctypes.c_void_p()
+    assert table.from_object(tensor, out) == 0
+    held = n.Held(native.library, out.value or 0, True)
+    assert (held.fields.data, held.fields.shape, held.fields.flags) == (tensor.address, (2, 3), 0)
+    gone = weakref.ref(tensor)
+    del tensor
+    assert gone() is None, "what is lent holds the memory, not the object"
+    assert n.floats(held.fields.data, 6) == [0, 1, 2, 3, 4, 5]
+    held.delete(n.Way.NATIVE_THREAD)
+
+
+def test_read_only_data_is_marked(table: Table, native: Native) -> None:
+    out = ctypes.c_void_p()
+    assert table.from_object(dlbridge.asdlpack(b"abc"), out) == 0
+    held = n.Held(native.library, out.value or 0, True)
+    assert held.fields.flags == Flags.READ_ONLY
+    held.delete()
+    with pytest.raises(BufferError, match="read-only, which a borrowed DLTensor cannot say"):
+        table.borrow(dlbridge.asdlpack(b"abc"), DLTensor())
+
+
+def test_a_borrowed_tensor(table: Table) -> None:
+    tensor = numbers()
+    borrowed = DLTensor()
+    assert table.borrow(tensor, borrowed) == 0
+    assert (borrowed.data, borrowed.ndim, borrowed.byte_offset) == (tensor.address, 2, 0)
+    assert (borrowed.device_type, borrowed.device_id) == (1, 0)
+    assert (borrowed.code, borrowed.bits, borrowed.lanes) == (2, 32, 1)
+    assert (borrowed.shape[:2], borrowed.strides[:2]) == ([2, 3], [3, 1])
+
+
+@pytest.mark.parametrize("function", ["from_object", "borrow"])
+def test_other_objects_are_refused(table: Table, function: str) -> None:
+    out: Any = DLTensor() if function == "borrow" else ctypes.c_void_p()
+    with pytest.raises(TypeError):
+        getattr(table, function)(b"abc", out)
+
+
+def test_a_managed_tensor_in(table: Table, native: Native) -> None:
+    crafted = native.craft((2, 3), flags=Flags.READ_ONLY)
+    out = ctypes.py_object()
+    assert table.to_object(crafted.address, out) == 0
+    tensor = out.value
+    assert isinstance(tensor, dlbridge.Tensor)
+    assert (tensor.protocol, tensor.shape, tensor.readonly) == ("exchange-api", (2, 3), True)
+    # ctypes does not count the reference that the function returned.
+    ctypes.pythonapi.Py_DecRef(ctypes.py_object(tensor))
+    del tensor, out
+    assert crafted.record.calls == 1
+
+
+@pytest.mark.parametrize("fields", [{"shape": (-1,)}, {"version": (2, 0)}, {"dtype": (2, 0, 1)}], ids=str)
+def test_a_broken_tensor_is_refused_and_deleted(
+    table: Table, native: Native, fields: dict[str, Any]
+) -> None:
+    crafted = native.craft(**fields)
+    with pytest.raises(BufferError):
+        table.to_object(crafted.address, ctypes.py_object())
+    assert crafted.record.calls == 1
+
+
+def prototype(shape: tuple[int, ...], dtype: tuple[int, int, int], device: int = 1) -> DLTensor:
+    """What an allocator is asked for."""
+    extents = (ctypes.c_int64 * max(len(shape), 1))(*shape)
+    return DLTensor(None, device, 0, len(shape), *dtype, extents, None, 0)
+
+
+def test_the_allocator(table: Table, native: Native) -> None:
+    out = ctypes.c_void_p()
+    asked = prototype((2, 3), n.FLOAT32)
+    assert table.allocate(ctypes.addressof(asked), out, None, SET_ERROR()) == 0
+    held = n.Held(native.library, out.value or 0, True)
+    assert (held.fields.shape, held.fields.strides, held.fields.dtype) == ((2, 3), (3, 1), n.FLOAT32)
+    assert held.fields.data % 256 == 0
+    assert held.fields.flags == Flags.IS_COPIED
+    held.delete(n.Way.NATIVE_THREAD)
+
+
+@pytest.mark.parametrize(
+    ("asked", "match"),
+    [
+        (prototype((2,), n.FLOAT32, device=2), "cuda:0"),
+        (prototype((-2,), n.FLOAT32), "extent of axis 0 is -2"),
+        (prototype((2,), (2, 0, 1)), "dtype"),
+        (prototype((2**40, 2**40), n.FLOAT32), "address space"),
+        (None, "NULL"),
+    ],
+)
+def test_what_the_allocator_refuses(table: Table, asked: Any, match: str) -> None:
+    errors = []
+
+    @SET_ERROR
+    def remember(context: int, kind: bytes, message: bytes) -> None:
+        errors.append((context, kind, message.decode()))
+
+    address = ctypes.addressof(asked) if asked else None
+    assert table.allocate(address, ctypes.c_void_p(), 7, remember) == -1
+    [(context, kind, message)] = errors
+    assert (context, kind) == (7, b"BufferError")
+    assert match in message
+    assert table.allocate(address, ctypes.c_void_p(), None, SET_ERROR()) == -1
+
+
+def test_the_stream(table: Table) -> None:
+    for device in (1, 2, 10):
+        out = ctypes.c_void_p(5)
+        assert table.stream(device, 0, out) == 0
+        assert out.value is None
+
+
+def capsule_of(address: int, name: bytes = NAME) -> Any:
+    """A capsule over a table."""
+    new = ctypes.pythonapi.PyCapsule_New
+    new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    return new(address, name, None)
+
+
+KEPT: list[Any] = []
+
+
+def foreign(table: Table, name: bytes = NAME, **attributes: Any) -> type:
+    """A new type with a table."""
+    KEPT.append((table, name))
+    return type("Foreign", (), {API: capsule_of(ctypes.addressof(table), name), **attributes})
+
+
+@pytest.fixture
+def exported(native: Native) -> Iterator[list[Any]]:
+    """The objects that a foreign table was asked for."""
+    yield []
+
+
+def table_over(crafted: n.Crafted, asked: list[Any]) -> Table:
+    """A table whose objects are all one crafted tensor."""
+
+    @FROM_OBJECT
+    def from_object(obj: Any, out: Any) -> int:
+        asked.append(obj)
+        out[0] = crafted.address
+        return 0
+
+    @TO_OBJECT
+    def to_object(managed: int, out: Any) -> int:
+        raise AssertionError("not called")
+
+    return Table(1, 3, None, ALLOCATE(), from_object, to_object, BORROW(), STREAM())
+
+
+def test_a_foreign_table_is_asked_first(native: Native, exported: list[Any]) -> None:
+    crafted = native.craft((2, 3))
+    kind = foreign(table_over(crafted, exported), __dlpack__=lambda self: 1 / 0)
+    obj = kind()
+    tensor = dlbridge.asdlpack(obj)
+    assert (tensor.protocol, tensor.address) == ("exchange-api", crafted.fields.data)
+    assert exported == [obj]
+    del tensor
+    assert crafted.record.calls == 1
+
+
+def test_a_subclass_with_a_method_of_its_own_is_asked_itself(
+    native: Native, exported: list[Any]
+) -> None:
+    crafted = native.craft((2, 3))
+    base = foreign(table_over(crafted, exported))
+    plain = type("Plain", (base,), {})
+    own = type("Own", (base,), {"__dlpack__": lambda self, **_: crafted.capsule()})
+    assert dlbridge.asdlpack(own()).protocol == "dlpack"
+    assert exported == []
+    crafted = native.craft((2, 3))
+    kind = type("Plain", (foreign(table_over(crafted, exported)),), {})
+    assert dlbridge.asdlpack(kind()).protocol == "exchange-api"
+    assert plain is not kind
+
+
+@pytest.mark.parametrize("how", ["major 2", "major 0", "older table", "name", "no capsule", "hole"])
+def test_tables_that_cannot_be_used(native: Native, exported: list[Any], how: str) -> None:
+    crafted = native.craft((2, 3))
+    table = table_over(crafted, exported)
+    KEPT.append(table)
+    name = NAME
+    if how == "major 2":
+        table.major = 2
+    elif how == "major 0":
+        table.major = 0
+    elif how == "older table":
+        newer = Table(2, 0, ctypes.addressof(table))
+        KEPT.append(newer)
+        table = newer
+    elif how == "name":
+        name = b"something_else"
+    elif how == "hole":
+        table.from_object = FROM_OBJECT()
+    kind = foreign(table, name, __dlpack__=lambda self, **_: crafted.capsule())
+    if how == "no capsule":
+        kind = type("Foreign", (), {API: 5, "__dlpack__": lambda self, **_: crafted.capsule()})
+    tensor = dlbridge.asdlpack(kind())
+    assert tensor.protocol == ("exchange-api" if how == "older table" else "dlpack")
+    del tensor
+    assert crafted.record.calls == 1
+
+
+def test_a_table_that_fails_without_a_reason() -> None:
+    silent = FROM_OBJECT(lambda obj, out: -1)
+    to_object = TO_OBJECT(lambda managed, out: -1)
+    table = Table(1, 3, None, ALLOCATE(), silent, to_object, BORROW(), STREAM())
+    with pytest.raises(BufferError, match="from_py_object_no_sync failed without a reason"):
+        dlbridge.asdlpack(foreign(table)())
+
+
+def test_data_elsewhere_is_asked_for_again_with_a_stream(native: Native, exported: list[Any]) -> None:
+    crafted = native.craft((6,), device=n.CUDA)
+    answered = native.craft((6,), device=n.CUDA)
+    streams = []
+
+    class OnDevice:
+        """A producer on CUDA with a table."""
+
+        def __dlpack__(self, *, stream: Any = None, max_version: Any = None) -> Any:
+            """A capsule, after waiting."""
+            streams.append(stream)
+            return answered.capsule()
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            """CUDA."""
+            return n.CUDA
+
+    kind = type("Kind", (foreign(table_over(crafted, exported), **vars(OnDevice)),), {})
+    # The table and the methods are in one class.
+    tensor = dlbridge.asdlpack(kind())
+    assert (tensor.protocol, tensor.device, streams) == ("dlpack", "cuda:0", [1])
+    assert crafted.record.calls == 1
+
+
+def test_types_are_not_kept_without_end() -> None:
+    def refuse() -> weakref.ref[type]:
+        kind = type("Short", (), {})
+        with pytest.raises(TypeError):
+            dlbridge.asdlpack(kind())
+        return weakref.ref(kind)
+
+    kinds = [refuse() for _ in range(1000)]
+    gc.collect()
+    assert sum(kind() is not None for kind in kinds) <= 256

@@ -1,0 +1,233 @@
+"""What the caller of asdlpack can ask for, and the receipt."""
+
+from __future__ import annotations
+
+import array
+from typing import Any
+
+import dlbridge
+import native as n
+import pytest
+from native import Flags, Native
+
+
+def numbers() -> Any:
+    """Six numbers that may be written, in two rows."""
+    return memoryview(array.array("f", range(6))).cast("B").cast("f", (2, 3))
+
+
+def rows(tensor: dlbridge.Tensor) -> Any:
+    """The elements as nested lists."""
+    return memoryview(tensor).tolist()
+
+
+def test_nothing_asked_for_nothing_copied() -> None:
+    source = numbers()
+    for keywords in [
+        {},
+        *({"copy": False}, {"device": "cpu"}, {"device": (1, 0)}, {"align": 4}, {"align": 1}),
+        *({"contiguous": True}, {"contiguous": "C"}, {"contiguous": False}, {"writable": True}),
+        {"protocol": "buffer"},
+        {"copy": False, "device": "cpu", "align": 4, "contiguous": "C", "writable": True},
+    ]:
+        tensor = dlbridge.asdlpack(source, **keywords)
+        assert (tensor.copied, tensor.copy_reason, tensor.readonly) == (False, None, False)
+        assert dlbridge.asdlpack(tensor, **{**keywords, "protocol": None}) is tensor
+        source[0, 0] += 1
+        assert rows(tensor)[0][0] == source[0, 0]
+
+
+def test_a_copy() -> None:
+    source = numbers()
+    tensor = dlbridge.asdlpack(source, copy=True)
+    assert (tensor.copied, tensor.copy_reason) == (True, "a copy was asked for")
+    assert (tensor.readonly, tensor.address % 256, tensor.protocol) == (False, 0, "buffer")
+    source[0, 0] = 100
+    assert rows(tensor) == [[0, 1, 2], [3, 4, 5]]
+    again = dlbridge.asdlpack(tensor, copy=True)
+    assert again.address != tensor.address
+
+
+def test_an_order() -> None:
+    source = numbers()
+    columns = dlbridge.asdlpack(source, contiguous="F")
+    assert (columns.strides, columns.address % 256) == ((1, 2), 0)
+    assert columns.copy_reason == "the elements were not adjacent in Fortran order"
+    assert rows(columns) == [[0, 1, 2], [3, 4, 5]]
+    back = dlbridge.asdlpack(columns, contiguous="C")
+    assert (back.strides, rows(back)) == ((3, 1), [[0, 1, 2], [3, 4, 5]])
+    assert back.copy_reason == "the elements were not adjacent in C order"
+    assert dlbridge.asdlpack(columns, contiguous="F", copy=False) is columns
+    with pytest.raises(BufferError, match="not adjacent in C order, and copy=False forbids it"):
+        dlbridge.asdlpack(columns, contiguous=True, copy=False)
+    both = dlbridge.asdlpack(source, contiguous="F", copy=True)
+    assert (both.strides, both.copy_reason) == ((1, 2), columns.copy_reason)
+
+
+def test_an_alignment() -> None:
+    room = memoryview(dlbridge.empty(300, "uint8"))
+    source = room[1:5]
+    for align in (2, 8, 256):
+        tensor = dlbridge.asdlpack(source, align=align)
+        assert tensor.address % align == 0
+        assert tensor.copy_reason is not None
+        assert f"was not aligned to {align} bytes" in tensor.copy_reason
+        with pytest.raises(BufferError, match=f"not aligned to {align} bytes, and copy=False"):
+            dlbridge.asdlpack(source, align=align, copy=False)
+    assert not dlbridge.asdlpack(room, align=256).copied
+
+
+def test_data_that_may_be_written() -> None:
+    tensor = dlbridge.asdlpack(b"abc", writable=True)
+    assert (tensor.readonly, tensor.copy_reason) == (False, "the data was read-only")
+    memoryview(tensor)[0] = 0
+    with pytest.raises(BufferError, match="the data was read-only, and copy=False"):
+        dlbridge.asdlpack(b"abc", writable=True, copy=False)
+
+
+def test_data_that_must_not_be_written(native: Native) -> None:
+    source = numbers()
+    tensor = dlbridge.asdlpack(source, writable=False)
+    assert (tensor.readonly, tensor.copied) == (True, False)
+    assert native.export(tensor, max_version=(1, 0)).fields.flags & Flags.READ_ONLY
+    shared = dlbridge.asdlpack(source)
+    marked = dlbridge.asdlpack(shared, writable=False)
+    assert (marked.readonly, shared.readonly) == (True, False)
+    assert marked.address == shared.address
+    copied = dlbridge.asdlpack(shared, writable=False, copy=True)
+    assert (copied.readonly, copied.copied) == (True, True)
+
+
+def test_a_legacy_producer_may_be_written_after_a_copy(native: Native) -> None:
+    producer, crafted = native.tensor((6,), versioned=False)
+    tensor = dlbridge.asdlpack(producer, writable=True)
+    assert (tensor.readonly, tensor.copied) == (False, True)
+    del producer
+    assert crafted.record.calls == 1
+
+
+def test_a_device(native: Native) -> None:
+    producer, crafted = native.tensor((6,), device=n.CUDA_HOST)
+    tensor = dlbridge.asdlpack(producer)
+    assert tensor.device == "cuda_host"
+    moved = dlbridge.asdlpack(tensor, device="cpu")
+    assert (moved.device, moved.copy_reason) == ("cpu", "the data was in memory of another device")
+    with pytest.raises(BufferError, match="another device, and copy=False"):
+        dlbridge.asdlpack(tensor, device="cpu", copy=False)
+    with pytest.raises(BufferError, match="the data is on cuda_host and cannot be imported on cuda:1"):
+        dlbridge.asdlpack(tensor, device="cuda:1")
+    for door in (b"abc", numbers()):
+        with pytest.raises(BufferError, match="a buffer is on the CPU"):
+            dlbridge.asdlpack(door, device="cuda")
+    del tensor, producer, moved
+    assert crafted.record.calls == 1
+
+
+@pytest.mark.parametrize(
+    ("keywords", "error", "match"),
+    [
+        ({"copy": 1}, TypeError, "copy must be None, True or False, not 1"),
+        ({"writable": "yes"}, TypeError, "writable must be None, True or False, not 'yes'"),
+        ({"align": 3}, ValueError, "align must be None or a power of two, at most 256, not 3"),
+        ({"align": 0}, ValueError, "not 0"),
+        ({"align": 512}, ValueError, "not 512"),
+        ({"align": -8}, ValueError, "not -8"),
+        ({"align": "8"}, TypeError, "not '8'"),
+        ({"align": True}, TypeError, "not True"),
+        ({"contiguous": "K"}, ValueError, "contiguous must be None, a bool, 'C' or 'F', not 'K'"),
+        ({"contiguous": 1}, TypeError, "contiguous must be None, a bool, 'C' or 'F', not 1"),
+        ({"protocol": "dlpac"}, ValueError, "protocol must be None or one of 'exchange-api', 'dl"),
+        ({"protocol": 1}, TypeError, "protocol must be None or one of"),
+        ({"device": "gpu"}, ValueError, "device is 'gpu'"),
+        ({"device": 1}, TypeError, "device must be None or a tuple"),
+    ],
+)
+def test_wrong_arguments(keywords: dict[str, Any], error: type[Exception], match: str) -> None:
+    with pytest.raises(error, match=match):
+        dlbridge.asdlpack(b"abc", **keywords)
+
+
+class Versioned:
+    """A producer that has ``__dlpack__`` and nothing else."""
+
+    def __init__(self, crafted: n.Crafted) -> None:
+        self.crafted = crafted
+
+    def __dlpack__(self, *, max_version: Any = None) -> Any:
+        """A versioned capsule."""
+        return self.crafted.capsule()
+
+
+def test_a_door_and_no_other(native: Native) -> None:
+    crafted = native.craft((6,))
+    tensor = dlbridge.asdlpack(Versioned(crafted), protocol="dlpack")
+    assert tensor.protocol == "dlpack"
+    del tensor
+    assert crafted.record.calls == 1
+    for door, name in [
+        ("exchange-api", "__dlpack_c_exchange_api__"),
+        ("cuda-array-interface", "__cuda_array_interface__"),
+        ("array-interface", "__array_interface__"),
+        ("array-struct", "__array_struct__"),
+        ("buffer", "the buffer protocol"),
+    ]:
+        with pytest.raises(TypeError, match=f"looked for {name};"):
+            dlbridge.asdlpack(Versioned(crafted), protocol=door)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="looked for __dlpack__;"):
+        dlbridge.asdlpack(b"abc", protocol="dlpack")
+
+
+@pytest.mark.parametrize(
+    "door", ["exchange-api", "dlpack", "dlpack-legacy", "array-interface", "array-struct", "buffer"]
+)
+def test_our_own_tensors_have_every_door(door: Any) -> None:
+    source = numbers()
+    tensor = dlbridge.asdlpack(source)
+    again = dlbridge.asdlpack(tensor, protocol=door)
+    assert again is not tensor
+    assert (again.protocol, again.address, again.copied) == (door, tensor.address, False)
+    assert again.readonly == (door == "dlpack-legacy")
+    assert rows(again) == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_the_legacy_answer_can_be_asked_for(native: Native) -> None:
+    class Both:
+        """A producer of both."""
+
+        def __dlpack__(self, *, max_version: Any = None) -> Any:
+            """The capsule that was asked for."""
+            return crafted[max_version is not None].capsule()
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            """The CPU."""
+            return n.CPU
+
+    crafted = [native.craft((6,), versioned=versioned) for versioned in (False, True)]
+    legacy = dlbridge.asdlpack(Both(), protocol="dlpack-legacy")
+    assert (legacy.protocol, legacy.readonly) == ("dlpack-legacy", True)
+    versioned = dlbridge.asdlpack(Both(), protocol="dlpack")
+    assert (versioned.protocol, versioned.readonly) == ("dlpack", False)
+
+
+def test_new_tensors() -> None:
+    tensor = dlbridge.empty((2, 3), "int16")
+    assert (tensor.shape, tensor.strides, tensor.dtype) == ((2, 3), (3, 1), "int16")
+    assert (tensor.device, tensor.readonly, tensor.protocol) == ("cpu", False, None)
+    assert tensor.address % 256 == 0
+    view = memoryview(tensor)
+    view[1, 2] = -7
+    assert view.tolist()[1][2] == -7
+    assert dlbridge.empty(5).dtype == "float32"
+    assert dlbridge.empty((), "bool").shape == ()
+    assert dlbridge.empty((0, 4)).address == 0
+    assert dlbridge.empty([8], "float4_e2m1fn", align=256, device="cpu").nbytes == 4
+    with pytest.raises(ValueError, match="dtype"):
+        dlbridge.empty(3, "float33x")
+    with pytest.raises(ValueError, match="align"):
+        dlbridge.empty(3, align=12)
+    with pytest.raises(BufferError, match="cannot allocate memory on cuda:0"):
+        dlbridge.empty(3, device="cuda")
+    with pytest.raises(TypeError, match="shape"):
+        dlbridge.empty("3")  # type: ignore[arg-type]
+    with pytest.raises((BufferError, MemoryError)):
+        dlbridge.empty((2**40, 2**40))

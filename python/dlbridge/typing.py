@@ -1,0 +1,120 @@
+"""Types for annotations: what an object must have for each door, and what functions return.
+
+The protocol classes can be asked with ``isinstance`` too. That looks for the attribute; ``__dlpack__``
+is not called, but the property of an array interface runs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict, runtime_checkable
+
+if TYPE_CHECKING:
+    from typing_extensions import CapsuleType
+
+__all__ = [
+    "Consumer",
+    "Export",
+    "ProtocolName",
+    "SupportsArrayInterface",
+    "SupportsArrayStruct",
+    "SupportsCudaArrayInterface",
+    "SupportsDLPack",
+    "SupportsExchangeAPI",
+]
+
+#: The name of a door.
+ProtocolName: TypeAlias = Literal[
+    "exchange-api",
+    "dlpack",
+    "dlpack-legacy",
+    "cuda-array-interface",
+    "array-interface",
+    "array-struct",
+    "buffer",
+]
+
+
+class Export(TypedDict):
+    """One entry of :func:`dlbridge.live_exports`."""
+
+    #: Exports are counted from 0.
+    number: int
+    dtype: str
+    shape: tuple[int, ...]
+    device: str
+    #: The door it left through.
+    door: str
+    #: Seconds since then.
+    age: float
+
+
+class Consumer(TypedDict):
+    """One entry of :func:`dlbridge.consumers`."""
+
+    #: The name for :meth:`dlbridge.Tensor.to`.
+    name: str
+    module: str
+    function: str
+    #: ``"versioned"``, ``"legacy"`` or ``"legacy capsule"``.
+    takes: str
+    #: Whether it is reached through its table of C functions.
+    exchange_api: bool
+    #: What becomes of data that must not be written: ``"kept"``, ``"never written"``, ``"ignored"``
+    #: or ``"copied"``.
+    read_only: str
+    #: The strides that it takes.
+    layout: str
+    max_ndim: int
+    #: The alignment without which it copies, in bytes.
+    align: int
+    #: A dtype that it takes for another one, and that one.
+    misreads: tuple[str, str] | None
+
+
+@runtime_checkable
+class SupportsDLPack(Protocol):
+    """``__dlpack__`` of the Python specification of DLPack."""
+
+    def __dlpack__(self) -> Any:
+        """A capsule over the data; keywords differ from producer to producer."""
+        ...
+
+
+@runtime_checkable
+class SupportsExchangeAPI(Protocol):
+    """The C exchange API of DLPack 1.3, on the type."""
+
+    @property
+    def __dlpack_c_exchange_api__(self) -> CapsuleType:
+        """A capsule over the table of functions."""
+        ...
+
+
+@runtime_checkable
+class SupportsArrayInterface(Protocol):
+    """The array interface of NumPy."""
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        """Where the elements are, and what they are."""
+        ...
+
+
+@runtime_checkable
+class SupportsArrayStruct(Protocol):
+    """The array interface of NumPy as a C struct."""
+
+    @property
+    def __array_struct__(self) -> CapsuleType:
+        """A capsule over the struct."""
+        ...
+
+
+@runtime_checkable
+class SupportsCudaArrayInterface(Protocol):
+    """The array interface of CUDA."""
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """Where the elements are, and what they are."""
+        ...
