@@ -16,6 +16,24 @@ pub(crate) const FRAMEWORKS: &[Framework] = &[
     Framework { name: "pyarrow", requirement: "pyarrow==26.0.1" },
 ];
 
+/// What the table of all producers and consumers needs beside those.
+pub(crate) const INTEROP: &[&str] = &[
+    "tensorflow-cpu==2.21.0",
+    "paddlepaddle==3.3.1",
+    "apache-tvm-ffi==0.1.15.post2",
+    "onnxruntime==1.31.1",
+    "mlx[cpu]==0.32.4",
+    "warp-lang==1.19.0",
+    "array-api-strict==2.6.1",
+    "pillow==13.0.0",
+    "ml-dtypes==0.6.0",
+    "polars==2.1.0",
+    "nanoarrow==0.9.0",
+    "mpi4py==4.1.2",
+    "mpich==5.0.2",
+    "joblib==1.6.0",
+];
+
 /// Always installed: the demo's picture is lent to it.
 pub(crate) const NUMPY: &str = "numpy==2.4.6";
 

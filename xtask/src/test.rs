@@ -234,7 +234,8 @@ pub(crate) fn in_ci() -> bool {
 fn requirements(options: &Options) -> Vec<&'static str> {
     let frameworks = pins::FRAMEWORKS.iter().filter(|_| !options.quick).map(|f| f.requirement);
     let tools = [pins::NUMPY, pins::MATURIN].into_iter().chain(pins::TEST_TOOLS.iter().copied());
-    tools.chain(frameworks).collect()
+    let interop = pins::INTEROP.iter().copied().filter(|_| !options.quick);
+    tools.chain(frameworks).chain(interop).collect()
 }
 
 /// The examples that have a file or directory of this name, as paths from the root.

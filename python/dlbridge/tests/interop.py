@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import array
 import ctypes
-import gc
 import importlib
 import json
 import mmap
@@ -191,7 +190,6 @@ def outcome(producer: Producer, source: Any, consumer: Consumer, target: Any) ->
     except Exception as error:
         return type(error).__name__
     del tensor, made
-    gc.collect()
     values = np.asarray(consumer.values(result))
     if values.shape != expected.shape or values.dtype != expected.dtype:
         return f"{values.dtype} of shape {values.shape}"

@@ -19,6 +19,7 @@ use super::memory::{MAX_NDIM, Memory};
 use super::typestr::{self, ElementType};
 use super::{Imported, Protocol, attribute};
 use crate::interpreter::PyOwner;
+use crate::live::Export;
 use crate::wanted::Wanted;
 
 /// The struct that the capsule points at.
@@ -110,7 +111,7 @@ struct Lent {
     fields: ArrayStruct,
     shape: Vec<isize>,
     byte_strides: Vec<isize>,
-    _tensor: Arc<Tensor>,
+    _export: Export,
 }
 
 /// A capsule over the tensor, or an `AttributeError` if there can be none.
@@ -150,7 +151,7 @@ pub(crate) fn export<'py>(
         fields,
         shape: tensor.shape().iter().map(|&extent| extent as isize).collect(),
         byte_strides: byte_strides(tensor),
-        _tensor: Arc::clone(tensor),
+        _export: Export::new(tensor, Protocol::ArrayStruct.name()),
     }));
     // SAFETY: just made; the numbers stay where they are.
     unsafe {

@@ -230,7 +230,7 @@ pub(crate) unsafe fn export(
     let lent = Box::new(Lent {
         shape: tensor.shape().iter().map(|&extent| extent as ffi::Py_ssize_t).collect(),
         byte_strides: byte_strides(tensor),
-        _export: Export::new(tensor, "buffer"),
+        _export: Export::new(tensor, Protocol::Buffer.name()),
     });
     let lent = Box::leak(lent);
     let numbers = |wanted: bool, numbers: &mut Vec<ffi::Py_ssize_t>| match wanted {

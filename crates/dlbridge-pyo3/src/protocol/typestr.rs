@@ -81,11 +81,12 @@ fn of_kind(kind: char, size: usize) -> Option<DataType> {
 }
 
 /// A dtype that NumPy has no kind for, such as those of `ml_dtypes`: by the name that the array's own
-/// dtype has.
+/// dtype has. The `float128` of NumPy is another than that of DLPack.
 fn named(object: &Bound<'_, PyAny>, size: usize) -> Option<DataType> {
     let py = object.py();
     let dtype = object.getattr(intern!(py, "dtype")).ok()?;
     let name = dtype.getattr(intern!(py, "name")).ok()?;
     let dtype: DataType = name.extract::<String>().ok()?.parse().ok()?;
-    (dtype.lanes() == 1 && dtype.itemsize() == size).then_some(dtype)
+    let plain = matches!(dtype.code(), DataTypeCode::FLOAT | DataTypeCode::COMPLEX);
+    (!plain && dtype.lanes() == 1 && dtype.itemsize() == size).then_some(dtype)
 }

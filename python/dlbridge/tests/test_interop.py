@@ -1,0 +1,75 @@
+"""Every producer into every consumer, in processes of their own: values, addresses, refusals."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import missing
+
+#: What may live in one process. TensorFlow and Paddle may not.
+TOGETHER = ["torch", "jax", "pyarrow", "tvm_ffi", "onnxruntime", "mlx", "warp", "array_api_strict", "PIL"]
+PROCESSES = {"tensorflow": [*TOGETHER, "tensorflow"], "paddle": ["torch", "pyarrow", "paddle"]}
+
+#: Producers whose data must not be written, and that say so.
+READ_ONLY = {"bytes", "pyarrow Array", "pillow"}
+
+#: Producers with legacy capsules, who cannot say so: their data is taken for read-only.
+UNTOLD = {"jax", "tensorflow", "onnxruntime", "mlx", "warp"}
+
+#: Consumers that would write read-only data.
+CARELESS = {"torch", "paddle", "tvm_ffi", "onnxruntime", "warp"}
+
+#: Consumers that can only be asked with legacy capsules, which cannot mark read-only data.
+LEGACY = {"jax", "jax.from_dlpack", "tensorflow", "onnxruntime", "warp"}
+
+#: Consumers that copy what is not aligned enough, and what the producers' allocators make of that.
+ALIGNING = {"jax", "jax.from_dlpack"}
+
+#: Producers whose memory is always aligned to 64 bytes.
+ALIGNED = {
+    *("numpy", "numpy memmap", "mmap", "shared memory", "torch", "jax", "tensorflow", "paddle"),
+    *("tvm_ffi", "dlbridge"),
+}
+
+
+def expected(producer: str, consumer: str) -> set[str]:
+    """What may come of an exchange."""
+    if consumer == "mlx":
+        return {"copy"}
+    if producer in READ_ONLY | UNTOLD and consumer in CARELESS:
+        return {"copy"}
+    if producer in READ_ONLY and consumer in LEGACY:
+        return {"copy"}
+    if consumer in ALIGNING and producer not in ALIGNED:
+        return {"same", "copy"}
+    return {"same"}
+
+
+@pytest.mark.parametrize("alone", PROCESSES)
+def test_every_producer_into_every_consumer(alone: str) -> None:
+    modules = PROCESSES[alone]
+    for module in modules:
+        if importlib.util.find_spec(module) is None:
+            missing(f"{module} is not installed")
+    program = Path(__file__).with_name("interop.py")
+    result = subprocess.run(
+        [sys.executable, str(program), *modules], capture_output=True, text=True, timeout=500
+    )
+    assert result.returncode == 0, result.stderr[-2000:]
+    lines = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
+    found = {(line["producer"], line["consumer"]): line["outcome"] for line in lines}
+    wrong = {
+        pair: outcome for pair, outcome in found.items() if outcome not in expected(*pair)
+    }
+    assert wrong == {}
+    producers = {producer for producer, _ in found}
+    consumers = {consumer for _, consumer in found}
+    assert len(found) == len(producers) * len(consumers)
+    assert {"numpy", "bytes", "torch", alone} <= producers
+    assert {"numpy", "memoryview", "torch", alone} <= consumers
+    assert len(producers) >= (20 if alone == "tensorflow" else 12)
