@@ -1,0 +1,1 @@
+"""Replacements for packages that did part of this before, under the names that those had."""

@@ -1,0 +1,71 @@
+"""The replacement for pydlpack, and the tests that can be run from the package."""
+
+from __future__ import annotations
+
+import array
+import doctest
+import inspect
+import mmap
+from typing import Any
+
+import dlbridge
+import dlbridge.tests
+import pytest
+from conftest import Run, require
+from dlbridge.compat import dlpack
+from dlbridge.compat.dlpack import DLPackObject, asdlpack
+
+np = require("numpy")
+
+
+def test_the_module_has_the_documented_names() -> None:
+    assert {"asdlpack", "__version__"} <= set(dlpack.__all__)
+    assert list(inspect.signature(asdlpack).parameters) == ["obj", "impl_cls"]
+    failed, tried = doctest.testmod(dlpack)
+    assert (failed, tried > 0) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("make", "dtype"),
+    [
+        (lambda: np.arange(4.0), "float64"),
+        (lambda: bytes(4), "uint8"),
+        (lambda: bytearray(4), "uint8"),
+        (lambda: array.array("f", range(4)), "float32"),
+        (lambda: mmap.mmap(-1, 4), "uint8"),
+    ],
+)
+@pytest.mark.parametrize("impl_cls", [None, object])
+def test_what_the_original_takes(make: Any, dtype: str, impl_cls: Any) -> None:
+    source = make()
+    result = asdlpack(source, impl_cls=impl_cls)
+    assert isinstance(result, DLPackObject)
+    assert result.__dlpack_device__() == (1, 0)
+    first, second = np.from_dlpack(result), np.from_dlpack(result)
+    assert (first.dtype.name, first.shape) == (dtype, (4,))
+    assert first.ctypes.data == second.ctypes.data
+    assert type(result.__dlpack__()).__name__ == "PyCapsule"
+
+
+def test_wrong_values_are_not_passed_on() -> None:
+    swapped = np.arange(4, dtype=np.dtype("i4").newbyteorder())
+    assert np.from_dlpack(asdlpack(swapped)).tolist() == [0, 1, 2, 3]
+    field = np.zeros(3, [("a", "u1"), ("b", "f4")])["b"]
+    assert np.from_dlpack(asdlpack(field)).tolist() == [0, 0, 0]
+    with pytest.raises(BufferError, match="masked"):
+        asdlpack(np.ma.array([1, 2], mask=[0, 1]))
+
+
+def test_the_tests_can_be_run(run: Run) -> None:
+    result = run("import dlbridge.tests as t, sys; sys.exit(t.run('buffer_export'))")
+    assert result.returncode == 0, result.stdout + result.stderr
+    lines = result.stdout.splitlines()
+    assert lines[0] == "== test_buffer_export"
+    assert "passed" in result.stdout
+    assert lines[-2] == "failed: none"
+    assert lines[-1].startswith("not installed, so not tested: ")
+
+
+def test_names_that_no_test_has() -> None:
+    with pytest.raises(ValueError, match="no tests for nonsense; there are array_interface, "):
+        dlbridge.tests.run("nonsense")
