@@ -1,4 +1,4 @@
-"""Every block of Python in the README runs, each in a process of its own."""
+"""Every block of Python in the README and the pages of docs/ runs, each in a process of its own."""
 
 from __future__ import annotations
 
@@ -48,8 +48,12 @@ def frameworks(code: str) -> list[str]:
 def params() -> list[Any]:
     """One parameter for each block."""
     path = readme()
-    found = blocks(path.read_text(encoding="utf-8")) if path else []
-    return [pytest.param(line, code, id=f"line {line}") for line, code in found]
+    pages = [path, *sorted((path.parent / "docs").glob("*.md"))] if path else []
+    return [
+        pytest.param(line, code, id=f"{page.name}, line {line}")
+        for page in pages
+        for line, code in blocks(page.read_text(encoding="utf-8"))
+    ]
 
 
 def test_there_is_something_to_run() -> None:
@@ -68,7 +72,7 @@ def test_the_block(run: Run, tmp_path: Path, line: int, code: str) -> None:
         file.write_text(code, encoding="utf-8")
         done = run(DOCTEST, str(file), options=[])
     else:
-        # Tracebacks then name the lines of the README.
+        # Tracebacks then name the lines of the page.
         done = run("\n" * (line - 1) + code, options=[])
     assert done.returncode == 0, done.stdout + done.stderr
 
