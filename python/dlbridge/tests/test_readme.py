@@ -1,4 +1,4 @@
-"""Every block of Python in the README and the pages of docs/ runs, each in a process of its own."""
+"""Every block of Python in the README and of pages in docs/ runs, each in a process of its own."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ import pytest
 from conftest import Run, missing
 
 FRAMEWORKS = ("numpy", "torch", "jax", "pyarrow", "tensorflow", "paddle", "cupy")
+
+#: The pages of docs/ that are for users of Python.
+PAGES = ("exchange.md",)
 
 #: Runs a file of examples with prompts, as doctest does.
 DOCTEST = """
@@ -48,7 +51,7 @@ def frameworks(code: str) -> list[str]:
 def params() -> list[Any]:
     """One parameter for each block."""
     path = readme()
-    pages = [path, *sorted((path.parent / "docs").glob("*.md"))] if path else []
+    pages = [path, *(path.parent / "docs" / name for name in PAGES)] if path else []
     return [
         pytest.param(line, code, id=f"{page.name}, line {line}")
         for page in pages
