@@ -12,6 +12,7 @@ from typing import Any
 import dlbridge
 import native as n
 import pytest
+from conftest import require
 from native import Flags, Native
 
 API = "__dlpack_c_exchange_api__"
@@ -327,3 +328,21 @@ def test_types_are_not_kept_without_end() -> None:
     kinds = [refuse() for _ in range(1000)]
     gc.collect()
     assert sum(kind() is not None for kind in kinds) <= 256
+
+
+def test_a_real_consumer_in_c() -> None:
+    tvm_ffi = require("tvm_ffi")
+    echo = tvm_ffi.get_global_func("testing.echo")
+    tensor = numbers()
+    answer = echo(tensor)
+    assert isinstance(answer, dlbridge.Tensor), "made through our own table"
+    assert (answer.address, answer.protocol) == (tensor.address, "exchange-api")
+    read_only = echo(dlbridge.asdlpack(b"abc"))
+    assert bytes(read_only) == b"abc"
+    taken = tvm_ffi.from_dlpack(tensor)
+    assert dlbridge.asdlpack(taken).address == tensor.address
+    gone = weakref.ref(tensor)
+    del tensor
+    gc.collect()
+    assert gone() is None
+    assert n.floats(dlbridge.asdlpack(taken).address, 6) == [0, 1, 2, 3, 4, 5]

@@ -1,0 +1,92 @@
+"""The end of the process, with live tensors in every framework: code 0, and nothing on stderr."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+
+import pytest
+from conftest import missing
+
+#: What some frameworks say on import, whatever is done with them.
+QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "TF_ENABLE_ONEDNN_OPTS": "0", "PYTHONWARNINGS": "ignore"}
+
+LIBRARIES = [
+    *("numpy", "torch", "jax", "tensorflow", "paddle", "pyarrow", "tvm_ffi", "onnxruntime", "mlx"),
+    *("warp", "array_api_strict"),
+]
+
+BEGIN = """
+import array, sys, threading
+import dlbridge
+library = sys.argv[1]
+"""
+
+#: Both ways, kept by globals, by a cycle, by a module, and by a thread that goes on.
+EXCHANGE = """
+source = array.array("f", range(6))
+ours = dlbridge.asdlpack(source)
+theirs = [ours.to(library), dlbridge.empty(6).to(library)]
+again = [dlbridge.asdlpack(one) for one in theirs]
+capsules = [one.__dlpack__(max_version=(1, 0)) for one in again]
+views = [memoryview(one) for one in again]
+cycle = [again, theirs]
+cycle.append(cycle)
+sys.modules["kept_to_the_end"] = (ours, theirs, again)
+parked = threading.Event()
+threading.Thread(target=lambda kept: parked.wait(), args=(theirs,), daemon=True).start()
+"""
+
+BASELINE = """
+kept = dlbridge.empty(6).to(library)
+"""
+
+
+def look_for(library: str) -> None:
+    """Skips the test if a library is not there; not all can be imported into one process."""
+    if importlib.util.find_spec(library) is None:
+        missing(f"{library} is not installed")
+
+
+def run(code: str, library: str) -> subprocess.CompletedProcess[str]:
+    """Runs code in a process that is as quiet as it can be."""
+    command = [sys.executable, "-c", BEGIN + code, library]
+    environment = {**os.environ, **QUIET}
+    return subprocess.run(command, capture_output=True, text=True, timeout=250, env=environment)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_live_tensors_at_exit(library: str) -> None:
+    look_for(library)
+    result = run(EXCHANGE, library)
+    assert result.returncode == 0, result.stderr[-2000:]
+    if result.stderr:
+        # Some frameworks always say something.
+        assert result.stderr.splitlines() == run(BASELINE, library).stderr.splitlines()
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch", "jax"])
+def test_an_exception_ends_the_program(library: str) -> None:
+    look_for(library)
+    result = run(EXCHANGE + "raise ZeroDivisionError('on purpose')\n", library)
+    assert result.returncode == 1
+    assert result.stderr.endswith("ZeroDivisionError: on purpose\n")
+    assert result.stderr.count("Traceback") == 1
+    assert "Exception ignored" not in result.stderr
+
+
+def test_sys_exit_and_fork() -> None:
+    look_for("numpy")
+    code = """
+import os
+child = os.fork()
+if child == 0:
+    assert memoryview(again[0]).tolist() == [0, 1, 2, 3, 4, 5]
+    sys.exit(7)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+sys.exit(5)
+"""
+    result = run(EXCHANGE + code, "numpy")
+    assert (result.returncode, result.stderr) == (5, "")
