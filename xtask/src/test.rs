@@ -71,6 +71,9 @@ fn all(steps: &mut Steps, workplace: &Workplace, options: &Options) -> Option<()
     }
     type_checks(steps, workplace, &venv);
     python_tests(steps, workplace, &venv, options);
+    if !options.quick {
+        steps.try_run("Python under valgrind", || under_valgrind(workplace, &venv));
+    }
     for example in examples(workplace, "tests") {
         steps.run(&example, || {
             pytest(workplace, &venv, &format!("{example}/tests"), !options.quick)
@@ -320,6 +323,28 @@ fn pytest(workplace: &Workplace, venv: &Venv<'_>, path: &str, required: bool) ->
         pytest.env("DLBRIDGE_REQUIRE", "1");
     }
     process::run(&mut pytest)
+}
+
+/// Tests whose frameworks do not drown what valgrind says: of crafted tensors and own buffers.
+const UNDER_VALGRIND: &[&str] = &["array_interface", "buffer_export", "import", "wanted"];
+
+/// Whether the extension module touches memory that is not its own, or no more. Python's own reads of
+/// uninitialised memory are many, so those are not looked for.
+fn under_valgrind(workplace: &Workplace, venv: &Venv<'_>) -> Result<Finished> {
+    if !process::succeeds(workplace.command("valgrind").arg("--version")) {
+        return Ok(Finished::Notice(
+            "valgrind is not installed, so what the extension module does with memory was not \
+             checked"
+                .into(),
+        ));
+    }
+    let mut valgrind = workplace.command("valgrind");
+    valgrind.args(["--quiet", "--error-exitcode=9", "--undef-value-errors=no", "--num-callers=30"]);
+    valgrind.arg(venv.python().get_program());
+    valgrind.args(["-m", "pytest", "--quiet", "-p", "no:cacheprovider"]);
+    valgrind.args(UNDER_VALGRIND.iter().map(|name| format!("{PYTHON_TESTS}/test_{name}.py")));
+    process::run(valgrind.env("PYTHONMALLOC", "malloc"))?;
+    Ok(Finished::Passed)
 }
 
 #[cfg(test)]

@@ -89,7 +89,9 @@ def test_data_that_must_not_be_written(native: Native) -> None:
     source = numbers()
     tensor = dlbridge.asdlpack(source, writable=False)
     assert (tensor.readonly, tensor.copied) == (True, False)
-    assert native.export(tensor, max_version=(1, 0)).fields.flags & Flags.READ_ONLY
+    held = native.export(tensor, max_version=(1, 0))
+    assert held.fields.flags & Flags.READ_ONLY
+    held.delete()
     shared = dlbridge.asdlpack(source)
     marked = dlbridge.asdlpack(shared, writable=False)
     assert (marked.readonly, shared.readonly) == (True, False)
