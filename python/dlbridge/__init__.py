@@ -1,7 +1,7 @@
 """Tensors from any library to any other, without a copy.
 
-``asdlpack(obj)`` takes whatever speaks DLPack, an array interface or the buffer protocol and returns a
-:class:`Tensor` over the same memory, which the ``from_dlpack`` of every framework takes.
+``asdlpack(obj)`` takes whatever speaks DLPack, an array interface, the buffer protocol or Arrow and returns
+a :class:`Tensor` over the same memory, which the ``from_dlpack`` of every framework takes.
 
 >>> import dlbridge
 >>> t = dlbridge.asdlpack(bytearray(b"abc"))

@@ -77,6 +77,21 @@ class Tensor:
         AttributeError for data that is not on CUDA or ROCm.
         """
 
+    def __arrow_c_array__(
+        self, requested_schema: CapsuleType | None = None
+    ) -> tuple[CapsuleType, CapsuleType]:
+        """The Arrow PyCapsule interface: schema and array, without a copy.
+
+        Tensors of several dimensions are arrays of the extension type for fixed-shape tensors. A
+        request for another type is not met.
+
+        Raises BufferError for data that is not on the CPU or not adjacent in C order, for dtypes whose
+        memory Arrow does not have, and for tensors without a dimension.
+        """
+
+    def __arrow_c_schema__(self) -> CapsuleType:
+        """The type of the Arrow array. Raises as ``__arrow_c_array__``."""
+
     def __buffer__(self, flags: int, /) -> memoryview:
         """The buffer protocol, for data on the CPU.
 
@@ -177,7 +192,8 @@ def asdlpack(
     """Import any object that speaks an exchange protocol.
 
     The doors are tried in this order: the C exchange API of DLPack, ``__dlpack__``,
-    ``__cuda_array_interface__``, ``__array_interface__``, ``__array_struct__``, the buffer protocol.
+    ``__cuda_array_interface__``, ``__array_interface__``, ``__array_struct__``, the buffer protocol,
+    Arrow.
     A DLPack capsule is taken as it is, and a :class:`Tensor` comes back as it is.
 
     ``protocol`` takes one door and no other.

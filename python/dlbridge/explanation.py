@@ -21,6 +21,7 @@ DOORS: tuple[ProtocolName, ...] = (
     "array-interface",
     "array-struct",
     "buffer",
+    "arrow",
 )
 
 

@@ -17,6 +17,8 @@ __all__ = [
     "ProtocolName",
     "SupportsArrayInterface",
     "SupportsArrayStruct",
+    "SupportsArrowArray",
+    "SupportsArrowStream",
     "SupportsCudaArrayInterface",
     "SupportsDLPack",
     "SupportsExchangeAPI",
@@ -31,6 +33,7 @@ ProtocolName: TypeAlias = Literal[
     "array-interface",
     "array-struct",
     "buffer",
+    "arrow",
 ]
 
 
@@ -117,4 +120,22 @@ class SupportsCudaArrayInterface(Protocol):
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         """Where the elements are, and what they are."""
+        ...
+
+
+@runtime_checkable
+class SupportsArrowArray(Protocol):
+    """The Arrow PyCapsule interface, for one array."""
+
+    def __arrow_c_array__(self, requested_schema: Any = None) -> tuple[Any, Any]:
+        """A capsule over the schema and one over the array."""
+        ...
+
+
+@runtime_checkable
+class SupportsArrowStream(Protocol):
+    """The Arrow PyCapsule interface, for arrays one after the other."""
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """A capsule over the stream."""
         ...

@@ -11,8 +11,8 @@ use pyo3::types::{PyCapsule, PyDict, PyTuple};
 
 use crate::error::to_py_err;
 use crate::protocol::{
-    self, Imported, Protocol, Request, array_interface, array_struct, buffer, cuda_array_interface,
-    exchange_table,
+    self, Imported, Protocol, Request, array_interface, array_struct, arrow, buffer,
+    cuda_array_interface, exchange_table,
 };
 use crate::receipt::CopyReason;
 use crate::wanted::{Wanted, expect_bool};
@@ -198,6 +198,23 @@ impl PyTensor {
     #[getter]
     fn __cuda_array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         cuda_array_interface::export(py, &self.tensor, self.is_read_only())
+    }
+
+    /// The Arrow PyCapsule interface, for numbers that are adjacent. A request for another type is not
+    /// met.
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_array__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
+        let _ = requested_schema;
+        arrow::export(py, &self.tensor)
+    }
+
+    /// The type of the Arrow array.
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        arrow::export_schema(py, &self.tensor)
     }
 
     unsafe fn __getbuffer__(

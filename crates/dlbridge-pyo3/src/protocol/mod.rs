@@ -2,6 +2,7 @@
 
 pub(crate) mod array_interface;
 pub(crate) mod array_struct;
+pub(crate) mod arrow;
 pub(crate) mod buffer;
 mod buffer_format;
 mod caveats;
@@ -14,7 +15,8 @@ mod memory;
 mod typestr;
 
 use dlbridge::Tensor;
-use pyo3::exceptions::{PyBufferError, PyTypeError};
+use pyo3::exceptions::{PyBufferError, PyException, PyTypeError};
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyString, PyType};
 
@@ -50,11 +52,13 @@ pub enum Protocol {
     ArrayStruct,
     /// The buffer protocol.
     Buffer,
+    /// The Arrow PyCapsule interface.
+    Arrow,
 }
 
 impl Protocol {
     /// All doors.
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::ExchangeApi,
         Self::Dlpack,
         Self::LegacyDlpack,
@@ -62,17 +66,19 @@ impl Protocol {
         Self::ArrayInterface,
         Self::ArrayStruct,
         Self::Buffer,
+        Self::Arrow,
     ];
 
     /// The doors in the order in which they are tried. `__dlpack__` gives the legacy answer by
     /// itself, if it has no other.
-    const LADDER: [Self; 6] = [
+    const LADDER: [Self; 7] = [
         Self::ExchangeApi,
         Self::Dlpack,
         Self::CudaArrayInterface,
         Self::ArrayInterface,
         Self::ArrayStruct,
         Self::Buffer,
+        Self::Arrow,
     ];
 
     /// The name that Python sees.
@@ -89,6 +95,7 @@ impl Protocol {
             Self::ArrayInterface => "array-interface",
             Self::ArrayStruct => "array-struct",
             Self::Buffer => "buffer",
+            Self::Arrow => "arrow",
         }
     }
 
@@ -111,6 +118,7 @@ impl Protocol {
             Self::ArrayInterface => array_interface::import(object, wanted),
             Self::ArrayStruct => array_struct::import(object, wanted),
             Self::Buffer => buffer::import(object, wanted),
+            Self::Arrow => arrow::import(object, wanted),
         }
     }
 }
@@ -207,11 +215,25 @@ fn by_first_door(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Importe
     Err(no_door(object, &Protocol::LADDER))
 }
 
-/// What `__dlpack__` refused because DLPack cannot express it, through a door that can: data in the
-/// other byte order, strides that are no whole elements, dtypes that NumPy does not know. Anything
-/// else that was refused stays so.
+/// What `__dlpack__` refused because DLPack or the producer cannot express it, through a door that can:
+/// data in the other byte order, strides that are no whole elements, dtypes that NumPy does not know,
+/// and what Arrow has beyond plain numbers. Anything else that was refused stays so.
 fn repaired(object: &Bound<'_, PyAny>, wanted: &Wanted, refusal: PyErr) -> PyResult<Imported> {
-    if !refusal.is_instance_of::<PyBufferError>(object.py()) {
+    let py = object.py();
+    if !refusal.is_instance_of::<PyException>(py) {
+        return Err(refusal);
+    }
+    if attribute(object, intern!(py, "__arrow_c_array__"))?.is_some() {
+        // Arrow's own exceptions are no BufferErrors, and do not say what to do.
+        return match arrow::import(object, wanted) {
+            Ok(imported) => imported.ok_or(refusal),
+            Err(error) => {
+                error.set_cause(py, Some(refusal));
+                Err(error)
+            }
+        };
+    }
+    if !refusal.is_instance_of::<PyBufferError>(py) {
         return Err(refusal);
     }
     for door in [array_interface::import, buffer::import] {
@@ -253,6 +275,7 @@ fn no_door(object: &Bound<'_, PyAny>, looked_for: &[Protocol]) -> PyErr {
             Protocol::ArrayInterface => "__array_interface__",
             Protocol::ArrayStruct => "__array_struct__",
             Protocol::Buffer => "the buffer protocol",
+            Protocol::Arrow => "the Arrow PyCapsule interface",
         };
         if !names.contains(&name) {
             names.push(name);

@@ -1,0 +1,270 @@
+//! The C structs of Arrow, and handles on those that are ours to release.
+//!
+//! Source: "The Arrow C data interface", "The Arrow C stream interface" and "The Arrow C device data
+//! interface" in the format documentation of Apache Arrow.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ptr;
+
+use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyCapsuleMethods};
+
+use crate::interpreter::while_it_lives;
+
+/// `ARROW_FLAG_NULLABLE`.
+pub(super) const NULLABLE: i64 = 2;
+
+/// `ARROW_DEVICE_CPU`; the numbers are those of DLPack.
+pub(super) const CPU: i32 = 1;
+
+/// The type of the elements.
+#[repr(C)]
+pub(super) struct ArrowSchema {
+    pub(super) format: *const c_char,
+    pub(super) name: *const c_char,
+    pub(super) metadata: *const c_char,
+    pub(super) flags: i64,
+    pub(super) n_children: i64,
+    pub(super) children: *mut *mut ArrowSchema,
+    pub(super) dictionary: *mut ArrowSchema,
+    pub(super) release: Option<unsafe extern "C" fn(*mut ArrowSchema)>,
+    pub(super) private_data: *mut c_void,
+}
+
+/// The elements.
+#[repr(C)]
+pub(super) struct ArrowArray {
+    pub(super) length: i64,
+    pub(super) null_count: i64,
+    pub(super) offset: i64,
+    pub(super) n_buffers: i64,
+    pub(super) n_children: i64,
+    pub(super) buffers: *mut *const c_void,
+    pub(super) children: *mut *mut ArrowArray,
+    pub(super) dictionary: *mut ArrowArray,
+    pub(super) release: Option<unsafe extern "C" fn(*mut ArrowArray)>,
+    pub(super) private_data: *mut c_void,
+}
+
+/// The elements, and where they are.
+#[repr(C)]
+pub(super) struct ArrowDeviceArray {
+    pub(super) array: ArrowArray,
+    pub(super) device_id: i64,
+    pub(super) device_type: i32,
+    pub(super) sync_event: *mut c_void,
+    pub(super) reserved: [i64; 3],
+}
+
+type GetSchema = unsafe extern "C" fn(*mut ArrowArrayStream, *mut ArrowSchema) -> c_int;
+type GetNext = unsafe extern "C" fn(*mut ArrowArrayStream, *mut ArrowArray) -> c_int;
+type GetLastError = unsafe extern "C" fn(*mut ArrowArrayStream) -> *const c_char;
+
+/// Arrays of one type, one after the other.
+#[repr(C)]
+pub(super) struct ArrowArrayStream {
+    get_schema: Option<GetSchema>,
+    get_next: Option<GetNext>,
+    get_last_error: Option<GetLastError>,
+    release: Option<unsafe extern "C" fn(*mut ArrowArrayStream)>,
+    private_data: *mut c_void,
+}
+
+/// A struct with a function that releases it.
+pub(super) trait Release {
+    /// The name of a capsule over it.
+    const CAPSULE: &'static CStr;
+    /// A released struct, to be filled.
+    const RELEASED: Self;
+
+    fn is_released(&self) -> bool;
+
+    /// # Safety
+    /// Attached; valid, not released, and not used after this but to see that it is released.
+    unsafe fn release(&mut self);
+}
+
+macro_rules! release {
+    ($name:ident, $capsule:literal, $released:expr) => {
+        impl Release for $name {
+            const CAPSULE: &'static CStr = $capsule;
+            const RELEASED: Self = $released;
+
+            fn is_released(&self) -> bool {
+                self.release.is_none()
+            }
+
+            unsafe fn release(&mut self) {
+                if let Some(release) = self.release {
+                    // SAFETY: by contract.
+                    unsafe { release(self) };
+                }
+            }
+        }
+    };
+}
+
+release!(
+    ArrowSchema,
+    c"arrow_schema",
+    Self {
+        format: ptr::null(),
+        name: ptr::null(),
+        metadata: ptr::null(),
+        flags: 0,
+        n_children: 0,
+        children: ptr::null_mut(),
+        dictionary: ptr::null_mut(),
+        release: None,
+        private_data: ptr::null_mut(),
+    }
+);
+
+release!(
+    ArrowArray,
+    c"arrow_array",
+    Self {
+        length: 0,
+        null_count: 0,
+        offset: 0,
+        n_buffers: 0,
+        n_children: 0,
+        buffers: ptr::null_mut(),
+        children: ptr::null_mut(),
+        dictionary: ptr::null_mut(),
+        release: None,
+        private_data: ptr::null_mut(),
+    }
+);
+
+release!(
+    ArrowArrayStream,
+    c"arrow_array_stream",
+    Self {
+        get_schema: None,
+        get_next: None,
+        get_last_error: None,
+        release: None,
+        private_data: ptr::null_mut(),
+    }
+);
+
+impl Release for ArrowDeviceArray {
+    const CAPSULE: &'static CStr = c"arrow_device_array";
+    const RELEASED: Self = Self {
+        array: ArrowArray::RELEASED,
+        device_id: 0,
+        device_type: CPU,
+        sync_event: ptr::null_mut(),
+        reserved: [0; 3],
+    };
+
+    fn is_released(&self) -> bool {
+        self.array.is_released()
+    }
+
+    unsafe fn release(&mut self) {
+        // SAFETY: by contract.
+        unsafe { self.array.release() };
+    }
+}
+
+/// A struct that is ours to release, which happens attached, when this is dropped.
+pub(super) struct Owned<T: Release>(Box<T>);
+
+// SAFETY: the interface allows to release a struct on any thread, and it is read before it becomes an
+// owner.
+unsafe impl<T: Release> Send for Owned<T> {}
+
+impl<T: Release> Owned<T> {
+    /// Moves the struct out of a capsule, which is left released.
+    pub(super) fn take(answer: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let name = T::CAPSULE.to_string_lossy();
+        let capsule = answer.cast::<PyCapsule>().map_err(|_| {
+            PyTypeError::new_err(format!("expected a capsule named '{name}', not {answer}"))
+        })?;
+        if !capsule.is_valid_checked(Some(T::CAPSULE)) {
+            return Err(PyValueError::new_err(format!("{answer} is not named '{name}'")));
+        }
+        let place = capsule.pointer_checked(Some(T::CAPSULE))?.cast::<T>();
+        // SAFETY: the name says what it points at; a released struct may stay there.
+        let taken = Self(Box::new(unsafe { place.replace(T::RELEASED) }));
+        if taken.0.is_released() {
+            return Err(PyValueError::new_err(format!(
+                "{answer} was consumed before; ask the producer for a new one"
+            )));
+        }
+        Ok(taken)
+    }
+
+    pub(super) fn get(&self) -> &T {
+        &self.0
+    }
+}
+
+impl Owned<ArrowDeviceArray> {
+    /// The array, of one on the CPU.
+    pub(super) fn on_cpu(mut self) -> PyResult<Owned<ArrowArray>> {
+        if self.0.device_type != CPU {
+            let device = dlbridge::DeviceType::from_code(self.0.device_type);
+            return Err(PyBufferError::new_err(format!(
+                "the Arrow array is on a device of type {device}; copy it to the CPU first"
+            )));
+        }
+        let array = std::mem::replace(&mut self.0.array, ArrowArray::RELEASED);
+        Ok(Owned(Box::new(array)))
+    }
+}
+
+impl Owned<ArrowArrayStream> {
+    pub(super) fn schema(&mut self) -> PyResult<Owned<ArrowSchema>> {
+        let mut schema = ArrowSchema::RELEASED;
+        let get_schema = self.0.get_schema.ok_or_else(|| missing("get_schema"))?;
+        // SAFETY: the interface: a stream that is not released, and a place to write to.
+        let status = unsafe { get_schema(&mut *self.0, &mut schema) };
+        self.check(status)?;
+        Ok(Owned(Box::new(schema)))
+    }
+
+    /// The next array; `None` at the end.
+    pub(super) fn next(&mut self) -> PyResult<Option<Owned<ArrowArray>>> {
+        let mut array = ArrowArray::RELEASED;
+        let get_next = self.0.get_next.ok_or_else(|| missing("get_next"))?;
+        // SAFETY: as above.
+        let status = unsafe { get_next(&mut *self.0, &mut array) };
+        self.check(status)?;
+        Ok((!array.is_released()).then(|| Owned(Box::new(array))))
+    }
+
+    fn check(&mut self, status: c_int) -> PyResult<()> {
+        if status == 0 {
+            return Ok(());
+        }
+        let mut reason = String::new();
+        if let Some(get_last_error) = self.0.get_last_error {
+            // SAFETY: the interface: right after a function that failed; NULL or a string that lives
+            // until the next call.
+            unsafe {
+                let text = get_last_error(&mut *self.0);
+                if !text.is_null() {
+                    reason = CStr::from_ptr(text).to_string_lossy().into_owned();
+                }
+            }
+        }
+        Err(PyBufferError::new_err(format!("the Arrow stream failed with code {status}: {reason}")))
+    }
+}
+
+fn missing(function: &str) -> PyErr {
+    PyBufferError::new_err(format!("the Arrow stream has no {function}; the producer must set it"))
+}
+
+impl<T: Release> Drop for Owned<T> {
+    fn drop(&mut self) {
+        if !self.0.is_released() {
+            // SAFETY: attached, ours, and not released; it stays where it is meanwhile.
+            while_it_lives(|_py| unsafe { self.0.release() });
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! The Arrow PyCapsule interface: one-dimensional arrays of numbers, and fixed-size lists as tensors of
+//! more dimensions, as a consumer and as a producer.
+//!
+//! Source: "The Arrow PyCapsule Interface" in the format documentation of Apache Arrow.
+
+mod abi;
+mod export;
+mod format;
+mod import;
+
+pub(crate) use export::{export, export_schema};
+pub(super) use import::import;
