@@ -11,6 +11,10 @@ a :class:`Tensor` over the same memory, which the ``from_dlpack`` of every frame
 b'abc'
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from dlbridge._core import (
     Tensor,
     __version__,
@@ -23,13 +27,18 @@ from dlbridge._core import (
     live_exports,
     record_exports,
 )
-from dlbridge.explanation import Explanation, explain
+
+if TYPE_CHECKING:
+    from dlbridge.explanation import Explanation, explain
+    from dlbridge.shared import SharedTensor, attach, share_memory
 
 __all__ = [
     "Explanation",
+    "SharedTensor",
     "Tensor",
     "__version__",
     "asdlpack",
+    "attach",
     "consumers",
     "empty",
     "explain",
@@ -38,4 +47,24 @@ __all__ = [
     "like",
     "live_exports",
     "record_exports",
+    "share_memory",
 ]
+
+#: What takes longer to import than the rest, and where it is.
+_LATE = {
+    **dict.fromkeys(["Explanation", "explain"], "dlbridge.explanation"),
+    **dict.fromkeys(["SharedTensor", "attach", "share_memory"], "dlbridge.shared"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATE:
+        raise AttributeError(f"module 'dlbridge' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = globals()[name] = getattr(import_module(_LATE[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

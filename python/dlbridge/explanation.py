@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-import importlib.util
-import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -71,6 +68,8 @@ class Explanation:
 
     def as_json(self) -> str:
         """The same as JSON."""
+        import json
+
         return json.dumps(self.as_dict(), indent=2)
 
     def __str__(self) -> str:
@@ -192,6 +191,10 @@ def _consumer(library: str) -> str:
 
 
 def _version(library: str) -> str | None:
+    # These take longer to import than everything else here.
+    import importlib.metadata
+    import importlib.util
+
     if importlib.util.find_spec(library) is None:
         return None
     for distribution in importlib.metadata.packages_distributions().get(library, []):

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from conftest import Run, missing
 
-FRAMEWORKS = ("numpy", "torch", "jax", "pyarrow", "tensorflow", "paddle", "cupy")
+FRAMEWORKS = ("numpy", "torch", "jax", "pyarrow", "tensorflow", "paddle", "cupy", "mpi4py")
 
 #: The pages of docs/ that are for users of Python.
-PAGES = ("exchange.md",)
+PAGES = ("exchange.md", "processes.md")
 
 #: Runs a file of examples with prompts, as doctest does.
 DOCTEST = """

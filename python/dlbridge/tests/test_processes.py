@@ -1,0 +1,298 @@
+"""Across processes: pickles, pools, shared memory."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import copy
+import gc
+import importlib.util
+import multiprocessing
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import dlbridge
+import pytest
+from conftest import Run, missing, require
+from dlbridge.shared import DATA, MAGIC
+
+np = require("numpy")
+
+SHM = Path("/dev/shm")
+
+
+def numbers(dtype: str = "float32") -> Any:
+    """Numbers that may be written, of shape (2, 3)."""
+    return np.arange(6).reshape(2, 3).astype(dtype)
+
+
+def double(tensor: dlbridge.Tensor) -> dlbridge.Tensor:
+    """What a worker does: a new tensor with each number doubled."""
+    return dlbridge.asdlpack(tensor.numpy() * 2)
+
+
+def double_in_place(shared: dlbridge.SharedTensor) -> int:
+    """What a worker does with shared memory."""
+    with shared:
+        array = shared.tensor.numpy()
+        array *= 2
+        return os.getpid()
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+@pytest.mark.parametrize(
+    "make",
+    [
+        numbers,
+        lambda: numbers("int64").T,
+        lambda: numbers("complex64")[::-1, ::2],
+        lambda: numbers("bool"),
+        lambda: np.array(5.5),
+        lambda: np.zeros((0, 3)),
+        lambda: dlbridge.empty((2, 5), "bfloat16"),
+        lambda: dlbridge.empty((3, 3), "int4"),
+        lambda: b"bytes",
+    ],
+)
+def test_pickles(protocol: int, make: Any) -> None:
+    tensor = dlbridge.asdlpack(make())
+    again = pickle.loads(pickle.dumps(tensor, protocol))
+    assert (again.dtype, again.shape, again.nbytes) == (tensor.dtype, tensor.shape, tensor.nbytes)
+    assert again.address != tensor.address or tensor.nbytes == 0
+    if tensor.dtype not in ("bfloat16", "int4"):
+        assert np.array_equal(again.numpy(), tensor.numpy())
+    assert again.readonly == (tensor.readonly and protocol >= 5)
+
+
+def test_pickles_out_of_band_are_no_copies() -> None:
+    source = numbers()
+    tensor = dlbridge.asdlpack(source)
+    buffers: list[pickle.PickleBuffer] = []
+    pickled = pickle.dumps(tensor, 5, buffer_callback=buffers.append)
+    assert len(buffers) == 1
+    assert len(pickled) < 200
+    again = pickle.loads(pickled, buffers=buffers)
+    assert (again.address, again.readonly) == (tensor.address, False)
+    received = [bytearray(buffer.raw()) for buffer in buffers]
+    moved = pickle.loads(pickled, buffers=received)
+    moved.numpy()[0, 0] = 99
+    assert received[0][:4] == np.float32(99).tobytes()
+    assert pickle.loads(pickled, buffers=[bytes(received[0])]).readonly
+
+
+def test_padded_elements_stay_padded() -> None:
+    ml_dtypes = require("ml_dtypes")
+    source = np.array([1, -2, 3], ml_dtypes.int4)
+    again = pickle.loads(pickle.dumps(dlbridge.asdlpack(source), 5))
+    assert again.numpy().tolist() == source.tolist()
+
+
+def test_copies() -> None:
+    tensor = dlbridge.asdlpack(numbers())
+    for again in (copy.copy(tensor), copy.deepcopy([tensor])[0]):
+        assert again.address != tensor.address
+        assert np.array_equal(again.numpy(), tensor.numpy())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ((b"abcd", "float32", (2,), False), ValueError),
+        ((b"abcd", "float32", (-1,), False), (OverflowError, TypeError, ValueError)),
+        ((b"abcd", "float33x", (1,), False), ValueError),
+        ((b"abcd", "int4", (4,), False), ValueError),
+        ((b"abcd", "float32", (2**40, 2**40), False), ValueError),
+        ((b"abcd"[::2], "uint8", (4,), False), ValueError),
+        (("abcd", "float32", (1,), False), TypeError),
+    ],
+)
+def test_pickles_that_are_wrong(arguments: Any, error: Any) -> None:
+    from dlbridge._core import _rebuild
+
+    with pytest.raises(error):
+        _rebuild(*arguments)
+    with pytest.raises(ValueError, match="no tensor of float32 with the shape"):
+        _rebuild(memoryview(bytes(8))[::2], "float32", (1,), False)
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_pools(method: str) -> None:
+    context = multiprocessing.get_context(method)
+    tensors = [dlbridge.asdlpack(numbers(dtype)) for dtype in ("float32", "int16")]
+    with concurrent.futures.ProcessPoolExecutor(2, mp_context=context) as pool:
+        for tensor, result in zip(tensors, pool.map(double, tensors)):
+            assert result.dtype == tensor.dtype
+            assert np.array_equal(result.numpy(), tensor.numpy() * 2)
+    with context.Pool(1) as pool:
+        [result] = pool.map(double, tensors[:1])
+        assert np.array_equal(result.numpy(), numbers() * 2)
+
+
+def test_joblib() -> None:
+    joblib = require("joblib")
+    tensors = [dlbridge.asdlpack(numbers() + i) for i in range(3)]
+    results = joblib.Parallel(n_jobs=2)(joblib.delayed(np.from_dlpack)(t) for t in tensors)
+    for i, result in enumerate(results):
+        assert np.array_equal(result, numbers() + i)
+
+
+def segments() -> set[str]:
+    """The segments of ours that have a name now."""
+    return {path.name for path in SHM.glob("dlbridge_*")} if SHM.is_dir() else set()
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_shared_memory_is_one_memory(method: str) -> None:
+    before = segments()
+    with dlbridge.share_memory(numbers()) as shared:
+        array = shared.tensor.numpy()
+        context = multiprocessing.get_context(method)
+        with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as pool:
+            process = pool.submit(double_in_place, shared).result()
+            assert process != os.getpid()
+            assert np.array_equal(array, numbers() * 2), "what the worker wrote is here"
+            array[0, 0] = 50
+            pool.submit(double_in_place, shared).result()
+        assert array[0, 0] == 100, "what was written here was there"
+    assert array[0, 0] == 100, "tensors outlive the name"
+    assert segments() == before
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: numbers("complex128").T,
+        lambda: np.zeros((0, 4)),
+        lambda: np.array(3),
+        lambda: dlbridge.empty((3, 5), "float8_e4m3fn"),
+        lambda: dlbridge.empty(7, "float4_e2m1fn"),
+        lambda: b"read-only",
+    ],
+)
+def test_everything_can_be_shared(make: Any) -> None:
+    source = dlbridge.asdlpack(make())
+    with dlbridge.share_memory(source) as shared, dlbridge.attach(shared.name) as other:
+        for tensor in (shared.tensor, other.tensor):
+            assert (tensor.dtype, tensor.shape) == (source.dtype, source.shape)
+            assert tensor.nbytes == source.nbytes
+            assert not tensor.readonly
+            assert tensor.address % 256 == 0
+        if source.dtype not in ("float8_e4m3fn", "float4_e2m1fn"):
+            assert np.array_equal(other.tensor.numpy(), source.numpy())
+
+
+def test_closed_and_removed() -> None:
+    shared = dlbridge.share_memory(numbers(), name=f"dlbridge_test_{os.getpid()}")
+    assert shared.name in repr(shared)
+    kept = shared.tensor
+    shared.close()
+    with pytest.raises(ValueError, match="is closed; attach to it again"):
+        _ = shared.tensor
+    with dlbridge.attach(shared.name) as again:
+        assert memoryview(again.tensor).tolist() == memoryview(kept).tolist()
+    assert shared.name in segments(), "who attaches does not remove the name"
+    shared.unlink()
+    shared.unlink()
+    with pytest.raises(FileNotFoundError):
+        dlbridge.attach(shared.name)
+    assert memoryview(kept)[1, 2] == 5
+
+
+def test_garbage_removes_its_name() -> None:
+    before = segments()
+    tensor = dlbridge.share_memory(numbers()).tensor
+    gc.collect()
+    assert segments() == before
+    assert memoryview(tensor)[1, 2] == 5
+
+
+def test_names_that_are_none() -> None:
+    for name in ("", "a/b", "a\0b", "a" * 300):
+        with pytest.raises(ValueError, match="is no name for shared memory"):
+            dlbridge.share_memory(b"abc", name=name)
+        with pytest.raises(ValueError, match="is no name for shared memory"):
+            dlbridge.attach(name)
+    with dlbridge.share_memory(b"abc") as shared, pytest.raises(FileExistsError):
+        dlbridge.share_memory(b"abc", name=shared.name)
+
+
+@pytest.mark.parametrize(
+    ("content", "match"),
+    [
+        (b"", "it has 0 bytes"),
+        (bytes(100), "it has 100 bytes"),
+        (bytes(DATA), "is no tensor: it begins with"),
+        (MAGIC.ljust(DATA, b"\0"), "is no tensor"),
+        ((MAGIC + b"[]").ljust(DATA, b"\0"), "is no tensor"),
+        ((MAGIC + b"{}").ljust(DATA, b"\0"), "is no tensor"),
+        (
+            (MAGIC + b'{"dtype":"uint8","shape":[9],"padded":false,"bytes":9}').ljust(DATA, b"\0"),
+            "9 bytes of data are needed, and 0 are there",
+        ),
+        (
+            (MAGIC + b'{"dtype":"uint8","shape":[9],"padded":false,"bytes":0}').ljust(DATA, b"\0"),
+            "no tensor of uint8 with the shape",
+        ),
+        (
+            (MAGIC + b'{"dtype":"uint8","shape":[-1],"padded":false,"bytes":-1}').ljust(DATA, b"\0"),
+            "is no tensor",
+        ),
+    ],
+)
+def test_memory_of_others_is_refused(content: bytes, match: str) -> None:
+    if not SHM.is_dir():
+        pytest.skip("shared memory is no file here")
+    path = SHM / f"dlbridge_wrong_{os.getpid()}"
+    path.write_bytes(content)
+    try:
+        with pytest.raises(ValueError, match=match):
+            dlbridge.attach(path.name)
+    finally:
+        path.unlink()
+
+
+def test_the_end_of_processes(run: Run) -> None:
+    before = segments()
+    maker = """
+import dlbridge, subprocess, sys
+shared = dlbridge.share_memory(bytes(100))
+code = f"import dlbridge; kept = dlbridge.attach({shared.name!r}); print(kept.tensor.shape)"
+done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True)
+assert (done.stdout, done.stderr, done.returncode) == ("(100,)\\n", "", 0), done
+dlbridge.attach(shared.name)
+print(shared.name)
+"""
+    result = run(maker)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.strip() not in segments()
+    assert segments() == before
+
+
+def test_a_process_that_is_killed_is_cleaned_up_after() -> None:
+    before = segments()
+    code = """
+import dlbridge, os, signal
+shared = dlbridge.share_memory(bytes(100))
+print(shared.name, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.startswith("dlbridge_")
+    assert segments() == before, "the tracker of multiprocessing has removed it"
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_mpi(ranks: int) -> None:
+    if importlib.util.find_spec("mpi4py") is None:
+        missing("mpi4py is not installed")
+    mpiexec = Path(sys.executable).with_name("mpiexec")
+    if not mpiexec.exists():
+        missing("mpiexec is not installed beside Python")
+    program = Path(__file__).with_name("mpi.py")
+    command = [str(mpiexec), "-n", str(ranks), sys.executable, str(program)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=200)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert all(f"rank{rank}." in result.stdout for rank in range(ranks))

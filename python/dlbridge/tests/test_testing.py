@@ -1,0 +1,70 @@
+"""The fixture and the context manager that find tensors which are not given back."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import dlbridge
+import pytest
+from dlbridge.testing import LeakedExports, exports_given_back
+
+
+def test_what_is_given_back_is_no_leak() -> None:
+    with exports_given_back():
+        tensor = dlbridge.empty(3)
+        view = memoryview(tensor)
+        view.release()
+        tensor.__dlpack__()
+    assert dlbridge.live_exports() == []
+
+
+def test_leaks_are_told() -> None:
+    kept = []
+    with pytest.raises(LeakedExports) as caught, exports_given_back():
+        kept.append(memoryview(dlbridge.empty((2, 3), "int16")))
+        kept.append(dlbridge.empty(5).__dlpack__(max_version=(1, 0)))
+    assert [export["door"] for export in caught.value.exports] == ["buffer", "dlpack"]
+    text = str(caught.value)
+    assert text.startswith("2 tensors were lent and not given back:\n  int16 of shape (2, 3) on cpu, ")
+    assert "float32 of shape (5,) on cpu, lent through dlpack 0." in text
+    with exports_given_back():
+        pass
+    assert dlbridge.record_exports(False) is False
+    kept.clear()
+
+
+def test_an_exception_is_not_hidden() -> None:
+    kept = []
+    with pytest.raises(ZeroDivisionError), exports_given_back():
+        kept.append(memoryview(dlbridge.empty(3)))
+        raise ZeroDivisionError
+    assert dlbridge.record_exports(False) is False
+
+
+def test_garbage_is_collected_first() -> None:
+    with exports_given_back():
+        cycle: list[object] = [memoryview(dlbridge.empty(3))]
+        cycle.append(cycle)
+        del cycle
+
+
+def test_the_fixture(tmp_path: Path) -> None:
+    file = tmp_path / "test_example.py"
+    file.write_text(
+        "import dlbridge\n"
+        "kept = []\n"
+        "def test_good(no_leaked_exports):\n"
+        "    memoryview(dlbridge.empty(3)).release()\n"
+        "def test_bad(no_leaked_exports):\n"
+        "    kept.append(memoryview(dlbridge.empty(3)))\n"
+        "def test_without():\n"
+        "    kept.append(memoryview(dlbridge.empty(3)))\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(file)]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=os.environ)
+    assert result.returncode == 1
+    assert "3 passed, 1 error" in result.stdout
+    assert "ERROR test_example.py::test_bad - dlbridge.testing.LeakedExports: 1 tensors" in result.stdout
