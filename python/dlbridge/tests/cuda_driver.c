@@ -1,0 +1,44 @@
+/* A stand-in for the CUDA driver, over memory of the host: what the tests tell it about addresses.
+ * It counts nothing as a GPU; it lets the code that asks a driver run where there is none. */
+#include <stdint.h>
+
+enum { IS_MANAGED = 8, DEVICE_ORDINAL = 9 };
+enum { SUCCESS = 0, INVALID_VALUE = 1, NOT_READY = 600 };
+
+static uint64_t known_address;
+static int known_device, known_managed, init_result;
+static uint64_t last_stream;
+static int synchronized;
+
+void stand_in_know(uint64_t address, int device, int managed) {
+    known_address = address;
+    known_device = device;
+    known_managed = managed;
+}
+
+int stand_in_synchronized(uint64_t *stream) {
+    *stream = last_stream;
+    return synchronized;
+}
+
+int cuInit(unsigned flags) {
+    (void)flags;
+    return init_result;
+}
+
+int cuPointerGetAttribute(void *value, int attribute, uint64_t address) {
+    if (address != known_address) {
+        return INVALID_VALUE;
+    }
+    *(int *)value = attribute == DEVICE_ORDINAL ? known_device : known_managed;
+    return attribute == DEVICE_ORDINAL || attribute == IS_MANAGED ? SUCCESS : INVALID_VALUE;
+}
+
+int cuStreamSynchronize(void *stream) {
+    if ((uintptr_t)stream == 99) {
+        return NOT_READY;
+    }
+    last_stream = (uintptr_t)stream;
+    synchronized++;
+    return SUCCESS;
+}

@@ -1,0 +1,214 @@
+"""The CUDA array interface, with crafted producers; the driver is a stand-in over host memory.
+
+The stand-in is a library under the driver's name, which child processes find first. No GPU is needed, and
+none of this counts as tested on one.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import dlbridge
+import native as n
+import pytest
+from conftest import Run, missing
+from native import Flags, Native
+
+SOURCE = Path(__file__).with_name("cuda_driver.c")
+
+PRODUCER = '''
+import ctypes, sys
+import dlbridge
+
+class Memory:
+    """A producer that has nothing but the dictionary that it is told to have."""
+
+    def __init__(self, **fields):
+        self.buffer = (ctypes.c_float * 6)(*range(6))
+        self.address = ctypes.addressof(self.buffer)
+        whole = {"version": 3, "shape": (2, 3), "typestr": "<f4", "data": (self.address, False)}
+        self.__cuda_array_interface__ = {**whole, **fields}
+
+def refused(match, **fields):
+    try:
+        dlbridge.asdlpack(Memory(**fields))
+    except BufferError as error:
+        assert match in str(error), error
+    else:
+        raise AssertionError("not refused")
+
+driver = ctypes.CDLL("libcuda.so.1")
+know = driver.stand_in_know
+know.argtypes = [ctypes.c_uint64, ctypes.c_int, ctypes.c_int]
+
+def synchronized():
+    stream = ctypes.c_uint64()
+    return driver.stand_in_synchronized(ctypes.byref(stream)), stream.value
+'''
+
+
+@pytest.fixture(scope="session")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with the stand-in."""
+    compiler = n.compiler()
+    if compiler is None or sys.platform != "linux":
+        missing("there is no C compiler, or this is not Linux")
+    folder = tmp_path_factory.mktemp("driver")
+    command = [compiler, "-shared", "-fPIC", "-o", str(folder / "libcuda.so.1"), str(SOURCE)]
+    subprocess.run(command, check=True)
+    return folder
+
+
+def with_driver(driver: Path, code: str) -> None:
+    """Runs code in a process that finds the stand-in."""
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(driver)}
+    command = [sys.executable, "-X", "dev", "-W", "error", "-c", PRODUCER + code]
+    result = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=100)
+    assert (result.returncode, result.stderr, result.stdout) == (0, "", "")
+
+
+@pytest.mark.parametrize(
+    ("number", "managed", "device"),
+    [(0, 0, "cuda:0"), (3, 0, "cuda:3"), (1, 1, "cuda_managed:1")],
+)
+def test_the_device_is_what_the_driver_says(
+    driver: Path, number: int, managed: int, device: str
+) -> None:
+    code = f"""
+memory = Memory()
+know(memory.address, {number}, {managed})
+tensor = dlbridge.asdlpack(memory)
+assert tensor.device == {device!r}, tensor.device
+assert (tensor.protocol, tensor.shape, tensor.strides) == ("cuda-array-interface", (2, 3), (3, 1))
+assert (tensor.address, tensor.dtype, tensor.readonly) == (memory.address, "float32", False)
+assert tensor.__dlpack_device__()[1] == {number}
+out = tensor.__cuda_array_interface__
+assert out == {{"version": 3, "shape": (2, 3), "typestr": "<f4", "strides": None, "stream": 1,
+               "data": (memory.address, False)}}, out
+assert not hasattr(tensor, "__array_interface__")
+try:
+    memoryview(tensor)
+except BufferError as error:
+    assert "a buffer is on the CPU" in str(error)
+else:
+    raise AssertionError
+assert synchronized()[0] == 0
+import weakref
+gone = weakref.ref(memory)
+del memory
+assert gone() is not None
+del tensor
+assert gone() is None
+"""
+    with_driver(driver, code)
+
+
+def test_streams_are_waited_for(driver: Path) -> None:
+    code = """
+def imported(**fields):
+    memory = Memory(**fields)
+    know(memory.address, 0, 0)
+    return dlbridge.asdlpack(memory)
+
+imported(stream=None)
+imported(stream=1)
+assert synchronized()[0] == 0, "the default stream is that of the tensor"
+imported(stream=2)
+assert synchronized() == (1, 2)
+imported(stream=1234)
+assert synchronized() == (2, 1234)
+imported(version=2)
+for stream, match in [(0, "never 0"), (-5, "None or an integer"), ("a", "None or an integer")]:
+    refused(match, stream=stream)
+memory = Memory(stream=99)
+know(memory.address, 0, 0)
+try:
+    dlbridge.asdlpack(memory)
+except BufferError as error:
+    assert "cannot wait for the producer's stream 99: error 600" in str(error)
+else:
+    raise AssertionError
+"""
+    with_driver(driver, code)
+
+
+def test_layouts_and_refusals(driver: Path) -> None:
+    code = """
+memory = Memory(shape=(3, 2), strides=(4, 12))
+know(memory.address, 0, 0)
+tensor = dlbridge.asdlpack(memory)
+assert (tensor.strides, tensor.copied) == ((1, 3), False)
+assert tensor.__cuda_array_interface__["strides"] == (4, 12)
+nothing = dlbridge.asdlpack(Memory(shape=(0, 3), data=(0, False)))
+assert (nothing.shape, nothing.device, nothing.address) == ((0, 3), "cuda:0", 0)
+memory = Memory()
+know(memory.address, 0, 0)
+memory.__cuda_array_interface__["data"] = (memory.address, True)
+assert dlbridge.asdlpack(memory).readonly
+refused("the CUDA driver does not know the address", )
+refused("mask", mask=(1,))
+refused("data must be an address and a bool", data=None)
+refused("data must be an address and a bool", data=(1, 2, 3))
+for fields, match in [({"typestr": ">f4"}, "byte order"), ({"strides": (13, 4)}, "no multiple")]:
+    memory = Memory(**fields)
+    know(memory.address, 0, 0)
+    try:
+        dlbridge.asdlpack(memory)
+    except BufferError as error:
+        assert match in str(error), error
+    else:
+        raise AssertionError
+memory = Memory()
+know(memory.address, 1, 0)
+try:
+    dlbridge.asdlpack(memory, device="cuda:0")
+except BufferError as error:
+    assert "the data is on cuda:1 and cannot be imported on cuda:0" in str(error)
+else:
+    raise AssertionError
+assert dlbridge.asdlpack(memory, device="cuda:1").device == "cuda:1"
+try:
+    dlbridge.asdlpack(memory, copy=True)
+except BufferError as error:
+    assert "cuda:1" in str(error)
+else:
+    raise AssertionError
+"""
+    with_driver(driver, code)
+
+
+def test_without_a_driver(run: Run) -> None:
+    code = """
+import dlbridge
+class Memory:
+    __cuda_array_interface__ = {"version": 3, "shape": (2,), "typestr": "<f4", "data": (4096, False)}
+try:
+    dlbridge.asdlpack(Memory())
+except BufferError as error:
+    print(error)
+"""
+    result = run(code)
+    assert (result.returncode, result.stderr) == (0, "")
+    if "does not know the address" not in result.stdout:
+        assert "the CUDA driver is needed to tell the device" in result.stdout
+
+
+@pytest.mark.parametrize("device", [n.CUDA, n.ROCM, (13, 0)])
+def test_out_of_a_tensor_that_came_by_dlpack(native: Native, device: tuple[int, int]) -> None:
+    tensor, crafted = native.tensor((2, 3), device=device, flags=Flags.READ_ONLY)
+    out: dict[str, Any] = tensor.__cuda_array_interface__
+    assert (out["data"], out["shape"], out["stream"]) == ((tensor.address, True), (2, 3), 1)
+    del tensor
+    assert crafted.record.calls == 1
+
+
+def test_not_out_of_other_devices(native: Native) -> None:
+    for device in (n.CPU, n.CUDA_HOST, n.OPENCL):
+        tensor, _ = native.tensor((2, 3), device=device)
+        with pytest.raises(AttributeError, match="the data is on"):
+            _ = tensor.__cuda_array_interface__
+    assert not hasattr(dlbridge.empty(3), "__cuda_array_interface__")
