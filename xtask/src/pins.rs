@@ -28,6 +28,7 @@ pub(crate) const INTEROP: &[&str] = &[
     "pillow==13.0.0",
     "ml-dtypes==0.6.0",
     "polars==2.1.0",
+    "pandas==3.1.1",
     "nanoarrow==0.9.0",
     "mpi4py==4.1.2",
     "mpich==5.0.2",
@@ -44,7 +45,7 @@ pub(crate) const UV: &str = "uv==0.13.8";
 pub(crate) const MATURIN: &str = "maturin==1.16.0";
 
 /// What the Python tests are run with.
-pub(crate) const TEST_TOOLS: &[&str] = &["pytest==9.2.0", "mypy==2.4.1"];
+pub(crate) const TEST_TOOLS: &[&str] = &["pytest==9.2.0", "mypy==2.4.1", "pyright==1.1.414"];
 
 /// Holds `dlpack.h` 1.3. It is unpacked, not installed.
 pub(crate) const DLPACK_HEADER: &str = "apache-tvm-ffi==0.1.15.post2";

@@ -112,6 +112,7 @@ PRODUCERS = [
     Producer("pyarrow Tensor", "pyarrow", from_numpy("Tensor.from_numpy")),
     Producer("pyarrow Array", "pyarrow", lambda pa: pa.array(NUMBERS.ravel()), "row"),
     Producer("polars", "polars", lambda pl: pl.Series(NUMBERS.ravel()), "row"),
+    Producer("pandas", "pandas", lambda pd: pd.Series(NUMBERS.ravel()), "row"),
     Producer("tvm_ffi", "tvm_ffi", lambda tvm: tvm.from_dlpack(numpy_array(None))),
     Producer("onnxruntime", "onnxruntime", from_numpy("OrtValue.ortvalue_from_numpy")),
     Producer("mlx", "mlx.core", from_numpy("array")),

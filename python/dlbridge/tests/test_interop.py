@@ -13,13 +13,13 @@ from conftest import missing
 
 #: What may live in one process. TensorFlow and Paddle may not.
 TOGETHER = [
-    *("torch", "jax", "pyarrow", "polars", "tvm_ffi", "onnxruntime", "mlx", "warp"),
-    *("array_api_strict", "PIL"),
+    *("torch", "jax", "pyarrow", "polars", "pandas", "tvm_ffi", "onnxruntime", "mlx"),
+    *("warp", "array_api_strict", "PIL"),
 ]
 PROCESSES = {"tensorflow": [*TOGETHER, "tensorflow"], "paddle": ["torch", "pyarrow", "paddle"]}
 
 #: Producers whose data must not be written, and that say so.
-READ_ONLY = {"bytes", "pyarrow Array", "polars", "pillow"}
+READ_ONLY = {"bytes", "pyarrow Array", "polars", "pandas", "pillow"}
 
 #: Producers with legacy capsules, who cannot say so: their data is taken for read-only.
 UNTOLD = {"jax", "tensorflow", "onnxruntime", "mlx", "warp"}

@@ -1,0 +1,62 @@
+"""Type checkers accept what is right, and refuse what is wrong, line by line."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import dlbridge
+import pytest
+from conftest import missing
+from dlbridge import typing as dlbridge_typing
+
+CASES = Path(__file__).with_name("typing_cases.py")
+
+
+def marked() -> set[int]:
+    """The lines that say that they are wrong."""
+    lines = CASES.read_text(encoding="utf-8").splitlines()
+    return {number for number, line in enumerate(lines, 1) if "  # error: " in line}
+
+
+def mypy(folder: Path) -> set[int]:
+    """The lines that mypy refuses."""
+    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(folder), str(CASES)]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=folder)
+    found = re.findall(r"typing_cases\.py:(\d+): error: ", result.stdout)
+    assert f"Found {len(found)} error" in result.stdout, result.stdout + result.stderr
+    return {int(line) for line in found}
+
+
+def pyright(folder: Path) -> set[int]:
+    """The lines that pyright refuses."""
+    (folder / "pyrightconfig.json").write_text('{"typeCheckingMode": "strict"}')
+    command = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "--outputjson"]
+    result = subprocess.run([*command, str(CASES)], capture_output=True, text=True, cwd=folder)
+    report = json.loads(result.stdout)
+    assert report["summary"]["filesAnalyzed"] == 1
+    errors = [entry for entry in report["generalDiagnostics"] if entry["severity"] == "error"]
+    return {entry["range"]["start"]["line"] + 1 for entry in errors}
+
+
+@pytest.mark.parametrize("checker", [mypy, pyright])
+def test_the_marked_lines_are_refused_and_no_others(checker: object, tmp_path: Path) -> None:
+    assert callable(checker)
+    if importlib.util.find_spec(checker.__name__) is None:
+        missing(f"{checker.__name__} is not installed")
+    assert marked()
+    assert checker(tmp_path) == marked()
+
+
+def test_the_protocols_can_be_asked() -> None:
+    tensor = dlbridge.empty(3)
+    for name in dlbridge_typing.__all__:
+        if name.startswith("Supports"):
+            protocol = getattr(dlbridge_typing, name)
+            there = name not in ("SupportsCudaArrayInterface", "SupportsArrowStream")
+            assert isinstance(tensor, protocol) == there, name
+            assert not isinstance(b"abc", protocol)

@@ -1,0 +1,73 @@
+"""Code that type checkers must accept; and, behind "error:" comments, code that they must refuse."""
+
+from __future__ import annotations
+
+from typing import Any, assert_type
+
+import dlbridge
+from dlbridge.compat.dlpack import asdlpack
+from dlbridge.testing import exports_given_back
+from dlbridge.typing import (
+    Consumer,
+    Export,
+    ProtocolName,
+    SupportsArrayInterface,
+    SupportsArrayStruct,
+    SupportsArrowArray,
+    SupportsCudaArrayInterface,
+    SupportsDLPack,
+    SupportsExchangeAPI,
+)
+
+tensor = dlbridge.asdlpack(b"abc", copy=None, device=(1, 0), align=64, contiguous="F", writable=True)
+assert_type(tensor, dlbridge.Tensor)
+assert_type(dlbridge.from_dlpack(tensor, device="cpu", copy=False), dlbridge.Tensor)
+assert_type(dlbridge.empty((2, 3), "float16"), dlbridge.Tensor)
+assert_type(dlbridge.empty([2]), dlbridge.Tensor)
+assert_type(asdlpack(b"abc"), dlbridge.Tensor)
+assert_type(tensor.shape, tuple[int, ...])
+assert_type(tensor.strides, tuple[int, ...])
+assert_type(tensor.dtype, str)
+assert_type(tensor.readonly, bool)
+assert_type(tensor.protocol, ProtocolName | None)
+assert_type(tensor.copy_reason, str | None)
+assert_type(tensor.__dlpack_device__(), tuple[int, int])
+assert_type(dlbridge.live_exports(), list[Export])
+assert_type(dlbridge.consumers(), list[Consumer])
+assert_type(dlbridge.explain(tensor, to=["numpy"]), dlbridge.Explanation)
+assert_type(dlbridge.explain(tensor).verdicts[0].zero_copy, bool)
+with dlbridge.share_memory(tensor) as shared:
+    assert_type(shared.tensor, dlbridge.Tensor)
+    assert_type(dlbridge.attach(shared.name), dlbridge.SharedTensor)
+with exports_given_back():
+    memoryview(tensor).tolist()
+
+dlpack: SupportsDLPack = tensor
+table: SupportsExchangeAPI = tensor
+interface: SupportsArrayInterface = tensor
+struct: SupportsArrayStruct = tensor
+cuda: SupportsCudaArrayInterface = tensor
+arrow: SupportsArrowArray = tensor
+
+
+class Producer:
+    """An object that speaks DLPack."""
+
+    def __dlpack__(self, *, stream: int | None = None, **keywords: Any) -> Any:
+        """A capsule."""
+        return tensor.__dlpack__(stream=stream)
+
+
+dlbridge.from_dlpack(Producer())
+
+dlbridge.from_dlpack(b"abc")  # error: no __dlpack__
+dlbridge.asdlpack(b"abc", protocol="buffers")  # error: no such door
+dlbridge.asdlpack(b"abc", contiguous="K")  # error: no such order
+dlbridge.asdlpack(obj=b"abc")  # error: by position
+tensor.shape = (3,)  # error: cannot be set
+dlbridge.empty(2.5)  # error: no number of elements
+dlbridge.Tensor.numpy(tensor, True)  # error: by keyword
+
+
+class Own(dlbridge.Tensor):  # error: final
+    """A subclass."""
