@@ -20,6 +20,8 @@ pub(crate) struct Consumer {
     pub(crate) table_of: Option<&'static str>,
     pub(crate) read_only: ReadOnly,
     pub(crate) layout: Layout,
+    /// Whether it takes nothing but what the CPU can read.
+    pub(crate) cpu_only: bool,
     /// The most dimensions that it takes.
     pub(crate) max_ndim: usize,
     /// The alignment without which it copies, in bytes.
@@ -106,6 +108,7 @@ const CONSUMER: Consumer = Consumer {
     table_of: None,
     read_only: ReadOnly::Kept,
     layout: Layout::Any,
+    cpu_only: false,
     max_ndim: dlbridge::MAX_NDIM,
     align: 1,
     misread: None,
@@ -113,7 +116,7 @@ const CONSUMER: Consumer = Consumer {
 
 /// All that are known, by name.
 pub(crate) const CONSUMERS: &[Consumer] = &[
-    Consumer { name: "numpy", module: "numpy", ..CONSUMER },
+    Consumer { name: "numpy", module: "numpy", cpu_only: true, ..CONSUMER },
     Consumer {
         name: "torch",
         module: "torch",
@@ -155,6 +158,7 @@ pub(crate) const CONSUMERS: &[Consumer] = &[
     Consumer {
         name: "pyarrow",
         module: "pyarrow",
+        cpu_only: true,
         function: "Tensor.from_dlpack",
         layout: Layout::NonNegative,
         ..CONSUMER
@@ -162,6 +166,7 @@ pub(crate) const CONSUMERS: &[Consumer] = &[
     Consumer {
         name: "mlx",
         module: "mlx.core",
+        cpu_only: true,
         read_only: ReadOnly::Copied,
         layout: Layout::NonNegative,
         ..CONSUMER
@@ -186,7 +191,7 @@ pub(crate) const CONSUMERS: &[Consumer] = &[
         ..CONSUMER
     },
     Consumer { name: "dpnp", module: "dpnp", ..CONSUMER },
-    Consumer { name: "array_api_strict", module: "array_api_strict", ..CONSUMER },
+    Consumer { name: "array_api_strict", module: "array_api_strict", cpu_only: true, ..CONSUMER },
 ];
 
 /// Other names under which a library is known.
@@ -273,6 +278,13 @@ impl Consumer {
         if let Some((_, other)) = self.misread.filter(|(misread, _)| *misread == dtype) {
             return Some(format!(
                 "{name} takes {dtype} for {other}; convert the elements to another dtype first"
+            ));
+        }
+        let device = tensor.device();
+        if self.cpu_only && !device.device_type().is_host_accessible() {
+            return Some(format!(
+                "{name} takes data on the CPU only, and this is on {device}; import it with \
+                 asdlpack(obj, device='cpu'), if its producer can move it"
             ));
         }
         if tensor.ndim() > self.max_ndim {

@@ -195,6 +195,16 @@ def test_misread_dtypes_and_too_many_dimensions_are_refused() -> None:
         assert match.partition(";")[0] in explanation.verdicts[0].reason
 
 
+@pytest.mark.parametrize("name", ["numpy", "pyarrow", "array_api_strict", "mlx"])
+def test_data_that_is_not_on_the_cpu_is_refused(native: Native, name: str) -> None:
+    tensor, crafted = native.tensor((6,), device=(14, 1))
+    with pytest.raises(BufferError, match=f"{name} takes data on the CPU only.*on oneapi:1"):
+        tensor.to(name)
+    assert not dlbridge.explain(tensor, to=name).verdicts[0].zero_copy
+    del tensor
+    assert crafted.record.calls == 1
+
+
 def test_like() -> None:
     class Own(np.ndarray):  # type: ignore[name-defined,misc]
         """A subclass."""

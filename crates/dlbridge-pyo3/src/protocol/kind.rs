@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple, PyType};
+use pyo3::{ffi, intern};
 
 use super::exchange_api::Table;
 
@@ -16,6 +16,8 @@ pub(super) struct Kind {
     pub(super) table: Option<Table>,
     /// What its objects may be that their bytes do not show.
     pub(super) caveats: Caveats,
+    /// Whether its objects surely have no door but their buffer: then nobody needs to look.
+    pub(super) only_buffer: bool,
 }
 
 /// States of a tensor in which its bytes are not its values, or must not be lent.
@@ -74,7 +76,42 @@ fn find_out(object_type: &Bound<'_, PyType>) -> PyResult<Kind> {
         true => None,
         false => Table::of_type(object_type)?,
     };
-    Ok(Kind { table, caveats })
+    let only_buffer = table.is_none() && has_only_buffer(object_type)?;
+    Ok(Kind { table, caveats, only_buffer })
+}
+
+/// The attributes that are doors.
+const DOORS: [&str; 7] = [
+    "__dlpack__",
+    "__cuda_array_interface__",
+    "__array_interface__",
+    "__array_struct__",
+    "__arrow_c_array__",
+    "__arrow_c_device_array__",
+    "__arrow_c_stream__",
+];
+
+/// Whether objects of a type surely have none of the attributes that are doors: the type cannot
+/// change, its objects have no attributes of their own, and nothing makes some up.
+fn has_only_buffer(object_type: &Bound<'_, PyType>) -> PyResult<bool> {
+    const IMMUTABLE: u64 = 1 << 8;
+    const HEAP: u64 = 1 << 9;
+    let py = object_type.py();
+    let flags = object_type.getattr(intern!(py, "__flags__"))?.extract::<u64>()?;
+    let dict_offset = object_type.getattr(intern!(py, "__dictoffset__"))?.extract::<i64>()?;
+    let fixed = flags & HEAP == 0 || flags & IMMUTABLE != 0;
+    // SAFETY: attached; a type, and the number of one of its slots.
+    let lookup = unsafe { ffi::PyType_GetSlot(object_type.as_type_ptr(), ffi::Py_tp_getattro) };
+    let plain = lookup.addr() == ffi::PyObject_GenericGetAttr as *const () as usize;
+    if !fixed || dict_offset != 0 || !plain {
+        return Ok(false);
+    }
+    for door in DOORS {
+        if object_type.hasattr(door)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Whether a subclass has a `__dlpack__` of its own and the table of its base: then what the

@@ -23,6 +23,7 @@ use pyo3::types::{PyCapsule, PyString, PyType};
 pub(crate) use dlpack::{Request, expect_named_device, export};
 
 use self::exchange_api::Table;
+use self::kind::Kind;
 use crate::PyTensor;
 use crate::receipt::CopyReason;
 use crate::wanted::Wanted;
@@ -106,9 +107,14 @@ impl Protocol {
     }
 
     /// Imports through this door alone; `None` if the object does not have it.
-    fn import(self, object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Option<Imported>> {
+    fn import(
+        self,
+        object: &Bound<'_, PyAny>,
+        kind: &Kind,
+        wanted: &Wanted,
+    ) -> PyResult<Option<Imported>> {
         match self {
-            Self::ExchangeApi => match kind::of(object)?.table {
+            Self::ExchangeApi => match kind.table {
                 Some(table) => table.import(object),
                 None => Ok(None),
             },
@@ -193,7 +199,7 @@ pub(crate) fn by_dlpack(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<
 fn by_door(protocol: Protocol, object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Imported> {
     let kind = kind::of(object)?;
     caveats::check_mask(object, kind.caveats)?;
-    let imported = protocol.import(object, wanted)?;
+    let imported = protocol.import(object, &kind, wanted)?;
     let imported = imported.ok_or_else(|| no_door(object, &[protocol]))?;
     caveats::check(object, kind.caveats, imported.tensor.dtype())?;
     Ok(imported)
@@ -202,8 +208,9 @@ fn by_door(protocol: Protocol, object: &Bound<'_, PyAny>, wanted: &Wanted) -> Py
 fn by_first_door(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Imported> {
     let kind = kind::of(object)?;
     caveats::check_mask(object, kind.caveats)?;
-    for protocol in Protocol::LADDER {
-        let imported = match protocol.import(object, wanted) {
+    let ladder = if kind.only_buffer { &[Protocol::Buffer][..] } else { &Protocol::LADDER };
+    for &protocol in ladder {
+        let imported = match protocol.import(object, &kind, wanted) {
             Ok(Some(imported)) => imported,
             Ok(None) => continue,
             Err(refusal) if protocol == Protocol::Dlpack => repaired(object, wanted, refusal)?,
