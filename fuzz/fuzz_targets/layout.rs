@@ -103,6 +103,7 @@ fn step<'a>(
             if axis < ndim && start <= end && end <= extent {
                 next.step(start as i128, next.axes[axis].1);
                 next.axes[axis].0 = (end - start) as i128;
+                assert!(fits(&found));
             } else {
                 assert!(matches!(
                     found,
@@ -117,14 +118,18 @@ fn step<'a>(
                 let step = step as i128;
                 *axis = ((axis.0 + step - 1) / step, axis.1.saturating_mul(step));
             }
-            part.step_by(axis, step)
+            let found = part.step_by(axis, step);
+            assert_eq!(found.is_ok(), axis < ndim);
+            found
         }
         2 => {
             if let Some(&(extent, stride)) = next.axes.get(axis) {
                 next.step((extent - 1).max(0), stride);
                 next.axes[axis].1 = stride.saturating_neg();
             }
-            part.flip(axis)
+            let found = part.flip(axis);
+            assert!(axis >= ndim || fits(&found));
+            found
         }
         3 => {
             let index = if u.ratio(1, 20)? { u.arbitrary()? } else { u.int_in_range(0..=extent)? };
@@ -132,6 +137,7 @@ fn step<'a>(
             if axis < ndim && index < extent {
                 let (_, stride) = next.axes.remove(axis);
                 next.step(index as i128, stride);
+                assert!(fits(&found));
             } else {
                 assert!(matches!(
                     found,
@@ -144,7 +150,9 @@ fn step<'a>(
             if axis <= ndim {
                 next.axes.insert(axis, (1, 1));
             }
-            part.insert_axis(axis)
+            let found = part.insert_axis(axis);
+            assert_eq!(found.is_ok(), axis <= ndim);
+            found
         }
         5 => {
             next.axes.reverse();
@@ -182,6 +190,11 @@ fn step<'a>(
         }
         Err(_) => Ok(None),
     }
+}
+
+/// Whether a part was made, or would begin within a byte.
+fn fits(found: &std::result::Result<TensorRef<'_>, Error>) -> bool {
+    matches!(found, Ok(_) | Err(Error::SubbytePacked { .. }))
 }
 
 /// A layout in a vector is taken exactly if each index leads into it.

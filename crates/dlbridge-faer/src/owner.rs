@@ -1,6 +1,6 @@
 //! Matrices that own their elements, into tensors.
 
-use dlbridge::{Access, Element, RawParts, Tensor, TensorRef};
+use dlbridge::{Access, Element, RawParts, Tensor, TensorRef, TensorRefMut};
 use faer::{Col, Mat};
 
 use crate::sealed::Sealed;
@@ -46,6 +46,18 @@ pub trait MatrixExt: Sealed + Sized {
     /// # Ok::<(), dlbridge::Error>(())
     /// ```
     fn as_tensor_ref(&self) -> TensorRef<'_>;
+
+    /// The matrix as a tensor that borrows it mutably, for C kernels that write it.
+    ///
+    /// ```
+    /// use dlbridge_faer::MatrixExt;
+    ///
+    /// let mut matrix = faer::mat![[1.0, 2.0], [3.0, 4.0_f32]];
+    /// matrix.as_tensor_ref_mut().into_view_mut::<f32>()?[[1, 0]] = 30.0;
+    /// assert_eq!(matrix[(1, 0)], 30.0);
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    fn as_tensor_ref_mut(&mut self) -> TensorRefMut<'_>;
 }
 
 impl<T> Sealed for Mat<T> {}
@@ -70,6 +82,15 @@ impl<T: Element> MatrixExt for Mat<T> {
         // is borrowed for as long as the tensor.
         unsafe { TensorRef::from_raw_parts(&parts, &shape, Some(&strides)) }.expect(FITS)
     }
+
+    fn as_tensor_ref_mut(&mut self) -> TensorRefMut<'_> {
+        const { refuse_checked::<T>() };
+        let parts = RawParts::of_elements(self.as_ptr_mut(), Access::Exclusive);
+        let (shape, strides) = ([self.nrows(), self.ncols()], [1, self.col_stride()]);
+        // SAFETY: the contract of `TensorRefMut::from_raw_parts`: the elements are the matrix's, which
+        // is borrowed mutably for as long as the tensor; columns do not overlap; any bytes are values.
+        unsafe { TensorRefMut::from_raw_parts(&parts, &shape, Some(&strides)) }.expect(FITS)
+    }
 }
 
 impl<T: Element> MatrixExt for Col<T> {
@@ -86,6 +107,13 @@ impl<T: Element> MatrixExt for Col<T> {
         let parts = RawParts::of_elements(self.as_ptr().cast_mut(), Access::ReadOnly);
         // SAFETY: as for a matrix; the elements of a column are adjacent.
         unsafe { TensorRef::from_raw_parts(&parts, &[self.nrows()], Some(&[1])) }.expect(FITS)
+    }
+
+    fn as_tensor_ref_mut(&mut self) -> TensorRefMut<'_> {
+        const { refuse_checked::<T>() };
+        let parts = RawParts::of_elements(self.as_ptr_mut(), Access::Exclusive);
+        // SAFETY: as for a matrix; the elements of a column are adjacent.
+        unsafe { TensorRefMut::from_raw_parts(&parts, &[self.nrows()], Some(&[1])) }.expect(FITS)
     }
 }
 

@@ -1,7 +1,9 @@
 //! Matrices that own their elements: into tensors, and back.
 
-use dlbridge::{Element, Tensor, TensorRef};
-use nalgebra::{ArrayStorage, Const, Dim, Matrix, RawStorage, Scalar, U1, VecStorage};
+use dlbridge::{Element, Tensor, TensorRef, TensorRefMut};
+use nalgebra::{
+    ArrayStorage, Const, Dim, IsContiguous, Matrix, RawStorageMut, Scalar, U1, VecStorage,
+};
 
 use crate::sealed::Sealed;
 
@@ -67,6 +69,21 @@ pub trait MatrixExt: Sealed + Sized {
     /// assert_eq!(tensor.data().addr(), matrix.as_ptr().addr());
     /// ```
     fn as_tensor_ref(&self) -> TensorRef<'_>;
+
+    /// The matrix as a tensor that borrows it mutably, for C kernels that write it.
+    ///
+    /// # Panics
+    /// As [`into_tensor`](MatrixExt::into_tensor).
+    ///
+    /// ```
+    /// use dlbridge_nalgebra::MatrixExt;
+    ///
+    /// let mut matrix = nalgebra::dmatrix![1, 2; 3, 4];
+    /// matrix.as_tensor_ref_mut().into_view_mut::<i32>()?[[1, 0]] = 30;
+    /// assert_eq!(matrix[(1, 0)], 30);
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    fn as_tensor_ref_mut(&mut self) -> TensorRefMut<'_>;
 }
 
 impl<T, R: Dim, C: Dim> Sealed for Matrix<T, R, C, VecStorage<T, R, C>> {}
@@ -74,7 +91,7 @@ impl<T, R: Dim, C: Dim> Sealed for Matrix<T, R, C, VecStorage<T, R, C>> {}
 impl<T, R: Dim, C: Dim> MatrixExt for Matrix<T, R, C, VecStorage<T, R, C>>
 where
     T: Element + Scalar,
-    VecStorage<T, R, C>: RawStorage<T, R, C>,
+    VecStorage<T, R, C>: RawStorageMut<T, R, C> + IsContiguous,
 {
     fn into_tensor(self) -> Tensor {
         let (rows, columns) = self.shape();
@@ -107,6 +124,11 @@ where
 
     fn as_tensor_ref(&self) -> TensorRef<'_> {
         borrowed::<T, C>(self.data.as_vec(), self.shape())
+    }
+
+    fn as_tensor_ref_mut(&mut self) -> TensorRefMut<'_> {
+        let shape = self.shape();
+        borrowed_mut::<T, C>(self.as_mut_slice(), shape)
     }
 }
 
@@ -142,6 +164,10 @@ where
     fn as_tensor_ref(&self) -> TensorRef<'_> {
         borrowed::<T, Const<C>>(self.as_slice(), (R, C))
     }
+
+    fn as_tensor_ref_mut(&mut self) -> TensorRefMut<'_> {
+        borrowed_mut::<T, Const<C>>(self.as_mut_slice(), (R, C))
+    }
 }
 
 const FITS: &str = "the extents of a matrix fit an isize";
@@ -165,6 +191,19 @@ fn of_columns<T: Element, C: Dim>(
 /// As [`of_columns`], borrowed.
 fn borrowed<T: Element, C: Dim>(elements: &[T], (rows, columns): (usize, usize)) -> TensorRef<'_> {
     let elements = TensorRef::from(elements);
+    if C::is::<U1>() {
+        elements
+    } else {
+        elements.reshape([columns, rows]).expect(FITS).transpose()
+    }
+}
+
+/// The same, to be written.
+fn borrowed_mut<T: Element, C: Dim>(
+    elements: &mut [T],
+    (rows, columns): (usize, usize),
+) -> TensorRefMut<'_> {
+    let elements = TensorRefMut::from(elements);
     if C::is::<U1>() {
         elements
     } else {

@@ -45,7 +45,7 @@ impl fmt::Display for CopyReason {
             }
             Self::ReadOnly => write!(f, "the data was read-only"),
             Self::Shared => write!(f, "the data was shared with its producer"),
-            Self::Overlapping => write!(f, "the strides made elements overlap"),
+            Self::Overlapping => write!(f, "elements may overlap with the strides it had"),
         }
     }
 }

@@ -85,9 +85,9 @@ pub enum Error {
     },
     /// There are too few bytes for the elements.
     ByteCount {
-        /// The number of bytes that the elements take.
+        /// Where the elements end, in bytes from the first that there is.
         needed: u128,
-        /// The number of bytes from the offset on.
+        /// The number of bytes that there are.
         available: usize,
     },
     /// Shape and strides have different lengths.
@@ -120,6 +120,13 @@ pub enum Error {
         /// The number of the tensor.
         found: usize,
     },
+    /// Axes or extents are given for another number of dimensions than the tensor has.
+    AxisCount {
+        /// The number given.
+        given: usize,
+        /// The number of dimensions of the tensor.
+        ndim: usize,
+    },
     /// The extent of an axis is not the one asked for.
     Extent {
         /// The axis.
@@ -150,7 +157,7 @@ pub enum Error {
         /// The alignment needed, in bytes.
         required: usize,
     },
-    /// Elements share bytes, so they cannot be viewed one by one.
+    /// Elements share bytes, so none can be viewed alone, and no part can begin or end within a byte.
     SubbytePacked {
         /// The dtype of the tensor.
         dtype: DataType,
@@ -169,7 +176,8 @@ pub enum Error {
     ReadOnly,
     /// Somebody else may read or write the data too.
     Shared,
-    /// Two indices lead to the same element, which forbids a mutable view.
+    /// Two indices may lead to the same element, which forbids a mutable view. Strides that interleave
+    /// in ways that nobody uses are taken to overlap, even where they do not.
     Overlapping,
     /// The elements are not adjacent in C order.
     NotContiguous,
@@ -263,8 +271,8 @@ impl fmt::Display for Error {
             ),
             Self::ByteCount { needed, available } => write!(
                 f,
-                "the elements take {needed} bytes but there are {available} from the offset on; \
-                 change shape, dtype or offset"
+                "the elements end at byte {needed} but there are {available} bytes; change shape, dtype \
+                 or offset"
             ),
             Self::StridesLength { ndim, strides } => {
                 write!(f, "{strides} strides for {ndim} dimensions; give one stride per dimension")
@@ -280,10 +288,16 @@ impl fmt::Display for Error {
             Self::Ndim { expected, found } => {
                 write!(f, "expected {expected} dimensions, found {found}; reshape the tensor")
             }
+            Self::AxisCount { given, ndim } => write!(
+                f,
+                "{given} axes are given for {ndim} dimensions; give each axis once, and for a broadcast \
+                 at least as many"
+            ),
             Self::Extent { axis, expected, found } => {
                 write!(
                     f,
-                    "expected extent {expected} on axis {axis}, found {found}; reshape the tensor"
+                    "expected extent {expected} on axis {axis}, found {found}; permute or reshape the \
+                     tensor"
                 )
             }
             Self::ExtentLimit { axis, limit, found } => {
@@ -305,13 +319,13 @@ impl fmt::Display for Error {
             ),
             Self::SubbytePacked { dtype } => write!(
                 f,
-                "the {dtype} elements are packed, several in a byte, and cannot be viewed one by \
-                 one; see Tensor::view_subbyte and Tensor::to_unpacked"
+                "the {dtype} elements are packed, several in a byte: none can be viewed alone, and no \
+                 part can begin or end within a byte; see Tensor::view_subbyte and Tensor::to_unpacked"
             ),
             Self::NotSubbyte { dtype } => write!(
                 f,
-                "elements of {dtype} are whole bytes, or have more than 64 bits; ask for a view of that \
-                 dtype"
+                "elements of {dtype} are whole bytes, or have more than 64 bits, so there are no bits to \
+                 view, pack or unpack; take the tensor as it is"
             ),
             Self::InvalidElement { dtype } => write!(
                 f,
@@ -324,7 +338,7 @@ impl fmt::Display for Error {
                  tensor, or see Tensor::assume_exclusive"
             ),
             Self::Overlapping => {
-                write!(f, "the strides make elements overlap; copy the tensor to write it")
+                write!(f, "elements may overlap with these strides; copy the tensor to write it")
             }
             Self::NotContiguous => {
                 write!(f, "the elements are not adjacent in C order; copy the tensor first")

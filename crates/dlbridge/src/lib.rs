@@ -65,7 +65,8 @@
 //! A tensor made of a uniquely owned value is [`Access::Exclusive`]; one made of shared data is
 //! [`Access::ReadOnly`]; one that a producer lends without a flag is [`Access::Shared`]: it can be
 //! read, and written only by who knows that nobody else does ([`Tensor::assume_exclusive`]).
-//! [`Tensor::from_raw`] is the one unsafe door in; its contract is that of the specification.
+//! The unsafe doors in are [`Tensor::from_raw`] and its twins: their contract is that of the
+//! specification.
 //! `docs/safety.md` in the repository has the whole trust model.
 //!
 //! # Features
@@ -76,8 +77,8 @@
 //! - `microfloat`: the floats of eight, six and four bits of microfloat 0.1 as elements.
 //! - `num-complex`: complex numbers of num-complex 0.4 as elements.
 //! - `bytes`: `Bytes` and `BytesMut` of bytes 1 out as owners; `Bytes` over the tensor itself.
-//! - `memmap2`: maps of files, of memmap2 0.9, out as owners.
-//! - `safetensors`: files of tensors, read without a copy, and written.
+//! - `memmap2`: maps of files, of memmap2 0.9, out as owners; turns `std` on.
+//! - `safetensors`: files of tensors, read without a copy, and written; turns `std` on.
 //! - `ndarray`: arrays of ndarray 0.17 out as owners, in as views.
 //! - `image`: buffers of image 0.25 out as height × width × channels, in as views and over the
 //!   tensor itself.
@@ -112,8 +113,9 @@ pub use dtype::{DataType, DataTypeCode};
 pub use error::{Error, Result};
 pub use layout::MAX_NDIM;
 pub use raw::{
-    Access, Element, Items, Iter, IterMut, Owner, RawParts, SubbyteView, SubbyteViewMut, TensorRef,
-    TensorRefMut, TensorSlice, TensorSliceMut, TensorView, TensorViewMut, Unaligned,
+    Access, DLTensorRef, Element, Items, Iter, IterMut, Owner, RawParts, SubbyteView,
+    SubbyteViewMut, TensorRef, TensorRefMut, TensorSlice, TensorSliceMut, TensorView,
+    TensorViewMut, Unaligned,
 };
 pub use tensor::Tensor;
 

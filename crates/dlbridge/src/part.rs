@@ -21,9 +21,9 @@ macro_rules! example {
 }
 
 /// The same methods for tensors, borrowed ones and views. What is shared is kept, what is owned or
-/// mutable is consumed, also on error.
+/// mutable is consumed, also on an error, which `$error` says of an owner.
 macro_rules! parts {
-    ($([$($generics:tt)*] $type:ty, ($($receiver:tt)+) $this:ident, $make:literal;)*) => {$(
+    ($([$($generics:tt)*] $type:ty, ($($receiver:tt)+) $this:ident, $make:literal, $error:literal;)*) => {$(
         impl<$($generics)*> $type {
             /// The indices of a range along an axis.
             ///
@@ -32,6 +32,8 @@ macro_rules! parts {
             /// if the range is not within the extent; [`Error::SubbytePacked`](crate::Error::SubbytePacked) if the
             /// part would begin within a byte; and of a [`Tensor`], whose owner can be taken out whole later,
             /// [`Error::InvalidElement`](crate::Error::InvalidElement) if an element is no value of its type.
+            ///
+            #[doc = $error]
             ///
             #[doc = example!($make, "assert_eq!(view.slice(1, 1..)?.shape(), [2, 2]);")]
             pub fn slice($($receiver)+, axis: usize, range: impl RangeBounds<usize>) -> Result<Self> {
@@ -47,6 +49,8 @@ macro_rules! parts {
             /// # Panics
             /// If the step is 0.
             ///
+            #[doc = $error]
+            ///
             #[doc = example!($make, "assert_eq!(view.step_by(1, 2)?.shape(), [2, 2]);")]
             pub fn step_by($($receiver)+, axis: usize, step: usize) -> Result<Self> {
                 $this.part(|dims| dims.step_by(axis, step))
@@ -58,6 +62,8 @@ macro_rules! parts {
             /// [`Error::InvalidAxis`](crate::Error::InvalidAxis); [`Error::SubbytePacked`](crate::Error::SubbytePacked)
             /// if the new first element begins within a byte.
             ///
+            #[doc = $error]
+            ///
             #[doc = example!($make, "assert_eq!(view.flip(0)?.strides(), [-3, 1]);")]
             pub fn flip($($receiver)+, axis: usize) -> Result<Self> {
                 $this.part(|dims| dims.flip(axis))
@@ -67,6 +73,8 @@ macro_rules! parts {
             ///
             /// # Errors
             /// Those of [`slice`](Self::slice).
+            ///
+            #[doc = $error]
             ///
             #[doc = example!($make, "assert_eq!(view.index_axis(0, 1)?.shape(), [3]);")]
             pub fn index_axis($($receiver)+, axis: usize, index: usize) -> Result<Self> {
@@ -78,6 +86,8 @@ macro_rules! parts {
             /// # Errors
             /// [`Error::InvalidAxis`](crate::Error::InvalidAxis); [`Error::InvalidNdim`](crate::Error::InvalidNdim) if
             /// there are [`MAX_NDIM`](crate::MAX_NDIM) axes already.
+            ///
+            #[doc = $error]
             ///
             #[doc = example!($make, "assert_eq!(view.insert_axis(2)?.shape(), [2, 3, 1]);")]
             pub fn insert_axis($($receiver)+, axis: usize) -> Result<Self> {
@@ -95,8 +105,10 @@ macro_rules! parts {
             /// The axes in another order: the first is to be what `order` names first.
             ///
             /// # Errors
-            /// [`Error::Ndim`](crate::Error::Ndim) unless each axis is named;
+            /// [`Error::AxisCount`](crate::Error::AxisCount) unless each axis is named;
             /// [`Error::InvalidAxis`](crate::Error::InvalidAxis) and [`Error::RepeatedAxis`](crate::Error::RepeatedAxis).
+            ///
+            #[doc = $error]
             ///
             #[doc = example!($make, "assert_eq!(view.permute([1, 0])?.strides(), [1, 3]);")]
             pub fn permute($($receiver)+, order: impl AsRef<[usize]>) -> Result<Self> {
@@ -110,6 +122,8 @@ macro_rules! parts {
             /// [`Error::NotReshapable`](crate::Error::NotReshapable) if no strides can lead through
             /// them: only a copy can have that shape then.
             ///
+            #[doc = $error]
+            ///
             #[doc = example!($make, "assert_eq!(view.reshape([6])?.strides(), [1]);")]
             pub fn reshape($($receiver)+, shape: impl AsRef<[usize]>) -> Result<Self> {
                 $this.part(|dims| dims.reshape(shape.as_ref()))
@@ -119,11 +133,12 @@ macro_rules! parts {
 }
 
 parts! {
-    [] Tensor, (self) self, "tensor";
-    ['a, T] TensorView<'a, T>, (&self) self, "tensor.view::<i32>()?";
-    ['a, T] TensorViewMut<'a, T>, (self) self, "tensor.view_mut::<i32>()?";
-    ['a] TensorRef<'a>, (&self) self, "TensorRef::from(&tensor)";
-    ['a] TensorRefMut<'a>, (self) self, "TensorRefMut::try_from(&mut tensor)?";
+    [] Tensor, (self) self, "tensor",
+        "The tensor is dropped on an error; what may fail can be tried on its [`TensorRef`] first.";
+    ['a, T] TensorView<'a, T>, (&self) self, "tensor.view::<i32>()?", "";
+    ['a, T] TensorViewMut<'a, T>, (self) self, "tensor.view_mut::<i32>()?", "";
+    ['a] TensorRef<'a>, (&self) self, "TensorRef::from(&tensor)", "";
+    ['a] TensorRefMut<'a>, (self) self, "TensorRefMut::try_from(&mut tensor)?", "";
 }
 
 /// Only what is shared can be repeated.
@@ -134,7 +149,7 @@ macro_rules! repeated {
             /// strides of 0.
             ///
             /// # Errors
-            /// [`Error::Ndim`](crate::Error::Ndim) for fewer dimensions; [`Error::Extent`](crate::Error::Extent) for
+            /// [`Error::AxisCount`](crate::Error::AxisCount) for fewer dimensions; [`Error::Extent`](crate::Error::Extent) for
             /// another extent on an axis that has more than one index; [`Error::TooLarge`](crate::Error::TooLarge).
             ///
             #[doc = example!($make, "assert_eq!(view.broadcast_to([4, 2, 3])?.strides(), [0, 3, 1]);")]

@@ -99,7 +99,31 @@ impl Tensor {
         shape: impl AsRef<[usize]>,
         byte_offset: usize,
     ) -> Result<Self> {
-        raw::from_bytes(owner, dtype, shape.as_ref(), byte_offset).map(Self)
+        raw::from_bytes(owner, (dtype, false), shape.as_ref(), byte_offset).map(Self)
+    }
+
+    /// A tensor of bytes that mean elements of a dtype, as [`Tensor::from_bytes`] makes it, where each
+    /// element that is narrower than its bytes takes whole bytes of its own, in the machine's byte
+    /// order.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::from_bytes`].
+    ///
+    /// ```
+    /// use dlbridge::{DataType, Tensor};
+    ///
+    /// let nibbles = Tensor::from_padded_bytes(vec![1, 2, 3, 4], DataType::UINT4, [4], 0)?;
+    /// let packed = nibbles.to_packed()?;
+    /// assert_eq!(dlbridge::TensorRef::from(&packed).as_bytes()?, [0x21, 0x43]);
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub fn from_padded_bytes<O: Owner<Item = u8>>(
+        owner: O,
+        dtype: DataType,
+        shape: impl AsRef<[usize]>,
+        byte_offset: usize,
+    ) -> Result<Self> {
+        raw::from_bytes(owner, (dtype, true), shape.as_ref(), byte_offset).map(Self)
     }
 
     /// A new tensor in C order whose bytes are all zero, in memory of our own, aligned to 256 bytes.
@@ -207,7 +231,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::view`]; and [`Error::ReadOnly`] or [`Error::Shared`] unless the tensor is
-    /// [`Access::Exclusive`], [`Error::Overlapping`] if two indices lead to one element.
+    /// [`Access::Exclusive`], [`Error::Overlapping`] if two indices may lead to one element.
     ///
     /// ```
     /// let mut tensor = dlbridge::Tensor::from(vec![1, 2, 3]);

@@ -1,4 +1,4 @@
-//! What borrowed tensors tell of themselves beyond the fields of `raw/tensor_ref.rs`.
+//! What borrowed tensors tell of themselves beyond the fields of `raw/tensor_ref/`.
 
 use core::fmt;
 

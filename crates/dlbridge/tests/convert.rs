@@ -130,5 +130,5 @@ fn the_reasons_are_told_in_words() {
     assert_eq!(told(misaligned), "the data at 0x1004 was not aligned to 16 bytes");
     assert_eq!(told(CopyReason::ReadOnly), "the data was read-only");
     assert_eq!(told(CopyReason::Shared), "the data was shared with its producer");
-    assert_eq!(told(CopyReason::Overlapping), "the strides made elements overlap");
+    assert_eq!(told(CopyReason::Overlapping), "elements may overlap with the strides it had");
 }

@@ -6,7 +6,7 @@ mod common;
 use std::sync::Arc;
 
 use common::{Nibble, Producer};
-use dlbridge::{Access, Error, MAX_NDIM, Tensor, TensorView};
+use dlbridge::{Access, Error, MAX_NDIM, Tensor, TensorRef, TensorRefMut, TensorView};
 use ndarray::{
     Array, Array1, Array2, Array3, ArrayD, ArrayView, ArrayView0, ArrayView1, ArrayView2,
     ArrayView3, ArrayViewD, ArrayViewMut1, ArrayViewMut2, ArrayViewMutD, Axis, CowArray, Dimension,
@@ -196,6 +196,31 @@ fn arrays_are_written_through_views() {
     let mut empty = Tensor::from(Array2::<u8>::zeros((0, 3)));
     let seen = ArrayViewMut2::try_from(empty.view_mut::<u8>().unwrap()).unwrap();
     assert_eq!(seen.dim(), (0, 3));
+}
+
+#[test]
+fn borrowed_arrays_are_written_in_place() {
+    let mut array = counting((2, 3));
+    let address = array.as_ptr().addr();
+    let tensor = TensorRefMut::from(&mut array);
+    assert_eq!(tensor.as_tensor_ref().data().addr(), address);
+    tensor.copy_from(&TensorRef::from(&[[10, 20, 30], [40, 50, 60]])).unwrap();
+    assert_eq!(array, array![[10, 20, 30], [40, 50, 60]]);
+    // A view with gaps, backwards: what lies between stays.
+    let mut columns = array.slice_mut(s![..;-1, ..;2]);
+    let mut tensor = TensorRefMut::from(&mut columns);
+    assert_eq!((tensor.shape(), tensor.strides()), (&[2, 2][..], &[-3, 2][..]));
+    let described = tensor.dl_tensor();
+    // SAFETY: two strides of two dimensions, while the tensor is borrowed.
+    assert_eq!(unsafe { *described.strides }, -3);
+    tensor.copy_from(&TensorRef::from(&[[1, 2], [3, 4]])).unwrap();
+    assert_eq!(array, array![[3, 20, 4], [1, 50, 2]]);
+    // A shared array is copied before it is written.
+    let mut shared = array.clone().into_shared();
+    let other = shared.clone();
+    TensorRefMut::from(&mut shared).into_view_mut::<i32>().unwrap()[[0, 0]] = 99;
+    assert_eq!((shared[[0, 0]], other[[0, 0]]), (99, 3));
+    assert_eq!(TensorRefMut::from(&mut Array2::<u8>::zeros((0, 3))).shape(), [0, 3]);
 }
 
 #[test]

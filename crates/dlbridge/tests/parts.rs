@@ -267,8 +267,8 @@ fn what_a_shape_does_not_allow_is_refused() {
         index_axis(1, 0),
         Error::InvalidRange { axis: 1, start: 0, end: 1, extent: 0 }
     );
-    refused!([2, 3], permute([0]), Error::Ndim { expected: 2, found: 1 });
-    refused!([2, 3], permute([0, 1, 2]), Error::Ndim { expected: 2, found: 3 });
+    refused!([2, 3], permute([0]), Error::AxisCount { given: 1, ndim: 2 });
+    refused!([2, 3], permute([0, 1, 2]), Error::AxisCount { given: 3, ndim: 2 });
     refused!([2, 3], permute([0, 2]), no_axis(2));
     refused!([2, 3], permute([1, 1]), Error::RepeatedAxis { axis: 1 });
     refused!([2, 3, 4], permute([0, 2, 0]), Error::RepeatedAxis { axis: 0 });
@@ -279,7 +279,7 @@ fn what_a_shape_does_not_allow_is_refused() {
     refused!([0], reshape([0, max / 2, 3]), Error::TooLarge);
     let ndim = Error::InvalidNdim { ndim: MAX_NDIM as i64 + 1 };
     refused!([1], reshape([1; MAX_NDIM + 1]), ndim);
-    refused!([2, 3], broadcast_to([3]), Error::Ndim { expected: 2, found: 1 });
+    refused!([2, 3], broadcast_to([3]), Error::AxisCount { given: 1, ndim: 2 });
     refused!([2, 3], broadcast_to([4, 3, 3]), Error::Extent { axis: 0, expected: 3, found: 2 });
     refused!([2, 3], broadcast_to([2, 1]), Error::Extent { axis: 1, expected: 1, found: 3 });
     refused!([0], broadcast_to([1]), Error::Extent { axis: 0, expected: 1, found: 0 });

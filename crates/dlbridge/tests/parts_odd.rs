@@ -31,7 +31,7 @@ fn wrong_axes_ranges_and_orders_are_refused() {
     assert_eq!(view.slice(1, ..=usize::MAX).unwrap_err(), range(0, usize::MAX));
     assert_eq!(view.index_axis(1, 3).unwrap_err(), range(3, 4));
     assert_eq!(view.index_axis(1, usize::MAX).unwrap_err(), range(usize::MAX, usize::MAX));
-    assert_eq!(view.permute([0]).unwrap_err(), Error::Ndim { expected: 2, found: 1 });
+    assert_eq!(view.permute([0]).unwrap_err(), Error::AxisCount { given: 1, ndim: 2 });
     assert_eq!(view.permute([0, 2]).unwrap_err(), no_axis);
     assert_eq!(view.permute([1, 1]).unwrap_err(), Error::RepeatedAxis { axis: 1 });
     assert_eq!(view.reshape([usize::MAX, 2]).unwrap_err(), Error::TooLarge);
@@ -66,7 +66,7 @@ fn broadcasting_repeats_what_has_one_index() {
     assert!(typed.broadcast_to([0, 2, 1]).unwrap().is_empty());
     let extent = Error::Extent { axis: 0, expected: 3, found: 2 };
     assert_eq!(typed.broadcast_to([3, 1]).unwrap_err(), extent);
-    assert_eq!(typed.broadcast_to([2]).unwrap_err(), Error::Ndim { expected: 2, found: 1 });
+    assert_eq!(typed.broadcast_to([2]).unwrap_err(), Error::AxisCount { given: 1, ndim: 2 });
     assert_eq!(typed.broadcast_to([usize::MAX, 2, 1]).unwrap_err(), Error::TooLarge);
     assert_eq!(
         typed.broadcast_to(vec![1; MAX_NDIM + 1]).unwrap_err(),

@@ -126,6 +126,25 @@ fn what_cannot_be_written_is_refused_by_name() {
 }
 
 #[test]
+fn names_are_one_tensors_each() {
+    let tensor = Tensor::from(vec![1_u8]);
+    for names in [&["a", "a"][..], &["a", "b", "a"], &["__metadata__"]] {
+        let tensors = names.iter().map(|name| (name, &tensor));
+        let refused = to_bytes(tensors, &none()).unwrap_err();
+        assert!(refused.to_string().contains("is that of two tensors, or kept for metadata"));
+        assert!(matches!(refused, Error::Name { name } if name == names[0]));
+    }
+}
+
+#[test]
+fn packed_elements_that_end_within_a_byte_are_refused_by_name() {
+    let half = Tensor::from_bytes(vec![0x21, 0x03], DataType::FLOAT4_E2M1FN, [3], 0).unwrap();
+    let refused = to_bytes([("t", &half)], &none()).unwrap_err();
+    assert!(refused.to_string().starts_with("tensor \"t\": the float4_e2m1fn elements are packed"));
+    assert!(std::error::Error::source(&refused).is_none(), "its text is part of ours");
+}
+
+#[test]
 fn the_owner_lives_as_long_as_the_last_tensor_and_comes_back_out_of_it() {
     let tensor = Tensor::from(vec![1_u8, 2]);
     let file = to_bytes([("a", &tensor), ("b", &tensor)], &none()).unwrap();
@@ -162,8 +181,18 @@ fn a_saved_file_is_the_bytes() {
     let saved = std::fs::read(&path).unwrap();
     std::fs::remove_file(&path).unwrap();
     assert_eq!(saved, to_bytes([("x", &tensor)], &none()).unwrap());
-    let nowhere = save([("x", &tensor)], &none(), path.join("no/such/directory"));
-    assert!(matches!(nowhere.unwrap_err(), Error::Format(_)));
+    let text = Metadata::from([("by".into(), "us".into())]);
+    save([("x", &tensor)], &text, &path).unwrap();
+    assert_eq!(load_metadata(&std::fs::read(&path).unwrap()).unwrap(), text);
+    std::fs::remove_file(&path).unwrap();
+    let path = path.join("no/such/directory");
+    let nowhere = save([("x", &tensor)], &none(), &path).unwrap_err();
+    let told = nowhere.to_string();
+    assert!(
+        told.starts_with(&format!("the file {} cannot be written: ", path.display())),
+        "{told}"
+    );
+    assert!(matches!(nowhere, Error::Write { path: Some(found), .. } if found == path));
 }
 
 #[test]

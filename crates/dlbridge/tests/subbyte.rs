@@ -148,6 +148,9 @@ fn signed_integers_keep_their_sign_and_nothing_else_has_one() {
     assert_eq!(bytes(&int4.to_unpacked().unwrap().to_packed().unwrap()), [0x8f, 0x70]);
     assert_eq!(bytes(&of("uint4", &[0x8f], 2).to_unpacked().unwrap()), [0x0f, 0x08]);
     assert_eq!(bytes(&of("float4_e2m1fn", &[0x8f], 2).to_unpacked().unwrap()), [0x0f, 0x08]);
+    // Lanes are not one number: nothing is extended.
+    let lanes = of("int4x3", &[0xff, 0x0f], 1);
+    assert_eq!(bytes(&lanes.to_unpacked().unwrap()), 0x0fff_u16.to_ne_bytes());
     let int12 = of("int12", &[0xff, 0xff, 0x7f], 2).to_unpacked().unwrap();
     let twelve = int12.view_subbyte().unwrap();
     assert!(twelve.iter().map(|bits| twelve.signed(bits)).eq([-1, 0x7ff]));

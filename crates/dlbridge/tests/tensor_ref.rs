@@ -61,10 +61,10 @@ fn a_c_kernel_reads_and_writes_by_strides() {
         let expected: f64 = model.positions.iter().map(|&at| at as f64).sum();
         let part = TensorRef::from(&tensor).transpose();
         // SAFETY: `part` outlives the call, which writes nothing.
-        assert_eq!(unsafe { sum(&part.dl_tensor()) }, expected, "{layout:?}");
+        assert_eq!(unsafe { sum(&*part.dl_tensor()) }, expected, "{layout:?}");
         let mut part = TensorRefMut::try_from(&mut tensor).unwrap().transpose();
         // SAFETY: `part` outlives the call.
-        unsafe { number(&mut part.dl_tensor()) };
+        unsafe { number(&mut *part.dl_tensor()) };
         let mut written: Vec<f32> = (0..layout.len).map(|at| at as f32).collect();
         for (nth, &at) in model.positions.iter().enumerate() {
             written[at] += nth as f32;
@@ -75,7 +75,7 @@ fn a_c_kernel_reads_and_writes_by_strides() {
     let mut values = [1.0_f32, 2.0];
     let mut many = TensorRefMut::from(&mut values).reshape([1, 1, 1, 2, 1, 1, 1]).unwrap();
     // SAFETY: `many` outlives the call.
-    unsafe { number(&mut many.dl_tensor()) };
+    unsafe { number(&mut *many.dl_tensor()) };
     assert_eq!(values, [1.0, 3.0]);
 }
 

@@ -85,6 +85,7 @@ fn every_way_to_read_agrees_with_the_model() {
 
 #[test]
 fn an_index_outside_of_the_shape_leads_nowhere() {
+    let mut mutable = 0;
     for &layout in LAYOUTS {
         let mut tensor = make(layout);
         let (ndim, shape) = (layout.0.len(), layout.0);
@@ -99,8 +100,10 @@ fn an_index_outside_of_the_shape_leads_nowhere() {
         assert!(wrong.iter().all(|index| view.get(index).is_none()), "{layout:?}");
         if let Ok(mut view) = tensor.view_mut::<u16>() {
             assert!(wrong.iter().all(|index| view.get_mut(index).is_none()), "{layout:?}");
+            mutable += 1;
         }
     }
+    assert!(mutable > 3, "{mutable}");
 }
 
 #[test]

@@ -180,7 +180,7 @@ pub unsafe extern "C" fn camera_frame_filtered(
         if let Some(filter) = filter {
             // SAFETY: the description is valid for the length of the call; by contract the filter
             // writes elements alone.
-            unsafe { filter(&mut borrowed.dl_tensor()) };
+            unsafe { filter(&mut *borrowed.dl_tensor()) };
         }
         Ok(frame.into_raw())
     })

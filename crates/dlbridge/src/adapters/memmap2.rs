@@ -1,10 +1,4 @@
-//! memmap2 0.9: maps of files, and of no file, out as owners. [`Tensor::from_bytes`] gives them a
-//! dtype and a shape.
-//!
-//! A map is memory that the outside world can take away: when the file becomes shorter, an access to
-//! the pages it lost ends the process (`SIGBUS` on Unix), and when another process writes the file,
-//! the elements change. That neither happens while the map lives is the promise of whoever calls the
-//! unsafe constructors of memmap2; here nothing is added to it.
+//! memmap2 0.9: maps of files, and of no file, out as owners.
 
 use memmap2::{Mmap, MmapMut};
 
@@ -32,16 +26,22 @@ unsafe impl Owner for MmapMut {
     }
 }
 
-/// The shape is the number of bytes. Read-only: a consumer that writes all the same meets a page
-/// that the system does not let it write.
+/// The shape is the number of bytes; [`Tensor::from_bytes`] gives a map a dtype and a shape. Read-only: a
+/// consumer that writes all the same meets a page that the system does not let it write.
+///
+/// A map is memory that the outside world can take away: when the file becomes shorter, an access to
+/// the pages it lost ends the process (`SIGBUS` on Unix), and when another process writes the file,
+/// the elements change. That neither happens while the map lives is the promise of whoever calls the
+/// unsafe constructors of memmap2; here nothing is added to it.
 impl From<Mmap> for Tensor {
     fn from(map: Mmap) -> Self {
         Self::from_whole(map)
     }
 }
 
-/// The shape is the number of bytes. Exclusive: what is written goes to the file (`map_mut`), or
-/// stays in memory (`map_copy`, `map_anon`).
+/// The shape is the number of bytes; [`Tensor::from_bytes`] gives a map a dtype and a shape. Exclusive: what
+/// is written goes to the file (`map_mut`), or stays in memory (`map_copy`, `map_anon`). What happens
+/// to the file happens to the elements: see `From<Mmap>`.
 impl From<MmapMut> for Tensor {
     fn from(map: MmapMut) -> Self {
         Self::from_whole(map)

@@ -1,17 +1,17 @@
 //! ndarray 0.17: owned and shared arrays out as owners, with any strides; views in.
-//!
-//! An ndarray array cannot adopt foreign memory: its owning representations are vectors. An array
-//! that became a tensor comes back whole through
-//! [`Tensor::try_into_owner`](crate::Tensor::try_into_owner).
 
 use ndarray::{
-    ArcArray, Array, ArrayBase, ArrayView, ArrayViewMut, Data, Dimension, ShapeBuilder, StrideShape,
+    ArcArray, Array, ArrayBase, ArrayView, ArrayViewMut, Data, DataMut, Dimension, ShapeBuilder,
+    StrideShape,
 };
 
 use crate::raw::from_strided;
-use crate::{Access, Element, Error, RawParts, Tensor, TensorRef, TensorView, TensorViewMut};
+use crate::{
+    Access, Element, Error, RawParts, Tensor, TensorRef, TensorRefMut, TensorView, TensorViewMut,
+};
 
-/// Exclusive. Strides are kept, negative ones and zeros too.
+/// Exclusive. Strides are kept, negative ones and zeros too. The array comes back whole through
+/// [`Tensor::try_into_owner`]; an array of ndarray cannot adopt memory that is not a vector's.
 ///
 /// Panics if the array has more than [`MAX_NDIM`](crate::MAX_NDIM) dimensions.
 impl<A: Element, D: Dimension + 'static> From<Array<A, D>> for Tensor {
@@ -93,6 +93,26 @@ where
     fn from(array: &'a ArrayBase<S, D>) -> Self {
         let parts = RawParts::of_elements(array.as_ptr().cast_mut(), Access::ReadOnly);
         // SAFETY: the array vouches for its elements, which are borrowed for `'a`.
+        let tensor = unsafe { Self::from_raw_parts(&parts, array.shape(), Some(array.strides())) };
+        tensor.expect("ndarray keeps sizes within isize")
+    }
+}
+
+/// Any array or view whose elements may be written, as it is. Types whose bits need a check, like
+/// `bool`, are refused at compile time: a C kernel would not know of it.
+///
+/// Panics if the array has more than [`MAX_NDIM`](crate::MAX_NDIM) dimensions.
+impl<'a, A, S, D> From<&'a mut ArrayBase<S, D>> for TensorRefMut<'a>
+where
+    A: Element,
+    S: DataMut<Elem = A>,
+    D: Dimension,
+{
+    fn from(array: &'a mut ArrayBase<S, D>) -> Self {
+        const { assert!(A::CHECK.is_none(), "anything might be written to the elements") }
+        let parts = RawParts::of_elements(array.as_mut_ptr(), Access::Exclusive);
+        // SAFETY: the array vouches for its elements, which are borrowed mutably for `'a`; indices of
+        // an array whose elements may be written lead to one element each. Any bytes are values.
         let tensor = unsafe { Self::from_raw_parts(&parts, array.shape(), Some(array.strides())) };
         tensor.expect("ndarray keeps sizes within isize")
     }

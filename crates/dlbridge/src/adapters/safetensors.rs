@@ -19,12 +19,12 @@
 //! [`Tensor::to_copy`] repairs it, and [`Unaligned`](crate::Unaligned) reads it as it is.
 
 use alloc::borrow::Cow;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use safetensors::tensor::{Dtype, SafeTensorError, SafeTensors, View};
 
@@ -40,8 +40,20 @@ use crate::{DataType, Owner, Tensor, TensorRef};
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// The file breaks the format, or could not be written.
+    /// The file breaks the format.
     Format(SafeTensorError),
+    /// The file could not be written.
+    Write {
+        /// Where to; `None` for bytes in memory.
+        path: Option<PathBuf>,
+        /// What went wrong.
+        error: SafeTensorError,
+    },
+    /// Two tensors have this name, or it is the one that the format keeps for its metadata.
+    Name {
+        /// The name.
+        name: String,
+    },
     /// A tensor cannot be read or written.
     Tensor {
         /// The name of the tensor.
@@ -61,7 +73,17 @@ pub enum Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Format(error) => write!(f, "not a safetensors file, or not written: {error}"),
+            Self::Format(error) => write!(f, "not a safetensors file: {error}"),
+            Self::Write { path: Some(path), error } => {
+                write!(f, "the file {} cannot be written: {error}", path.display())
+            }
+            Self::Write { path: None, error } => {
+                write!(f, "the tensors cannot be written: {error}")
+            }
+            Self::Name { name } => write!(
+                f,
+                "the name {name:?} is that of two tensors, or kept for metadata; give each tensor another"
+            ),
             Self::Tensor { name, error } => write!(f, "tensor {name:?}: {error}"),
             Self::DataType { name, dtype } => write!(
                 f,
@@ -74,18 +96,16 @@ impl fmt::Display for Error {
 impl core::error::Error for Error {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
-            Self::Format(error) => Some(error),
-            Self::Tensor { error, .. } => Some(error),
-            Self::DataType { .. } => None,
+            // Their text is part of ours.
+            Self::Format(error) | Self::Write { error, .. } => error.source(),
+            Self::Tensor { error, .. } => error.source(),
+            Self::DataType { .. } | Self::Name { .. } => None,
         }
     }
 }
 
-impl From<SafeTensorError> for Error {
-    fn from(error: SafeTensorError) -> Self {
-        Self::Format(error)
-    }
-}
+/// The name in the header that is no tensor's.
+const METADATA: &str = "__metadata__";
 
 /// The text that a file says of itself: its `__metadata__`.
 pub type Metadata = BTreeMap<String, String>;
@@ -143,7 +163,7 @@ let weight: ArrayView2<'_, f32> = tensors[\"weight\"].view()?.try_into()?;
 pub fn load<O: Owner<Item = u8>>(file: O) -> Result<BTreeMap<String, Tensor>, Error> {
     let file = Arc::new(Tensor::from_whole(file));
     let bytes = TensorRef::from(&*file).as_bytes().expect("bytes of an owner are adjacent");
-    let (header, metadata) = SafeTensors::read_metadata(bytes)?;
+    let (header, metadata) = SafeTensors::read_metadata(bytes).map_err(Error::Format)?;
     let data = size_of::<u64>() + header;
     let mut tensors = BTreeMap::new();
     for (name, info) in metadata.tensors() {
@@ -172,7 +192,7 @@ pub fn load<O: Owner<Item = u8>>(file: O) -> Result<BTreeMap<String, Tensor>, Er
 /// # Ok::<(), safetensors::Error>(())
 /// ```
 pub fn load_metadata(file: &[u8]) -> Result<Metadata, Error> {
-    let (_, metadata) = SafeTensors::read_metadata(file)?;
+    let (_, metadata) = SafeTensors::read_metadata(file).map_err(Error::Format)?;
     Ok(metadata.metadata().clone().unwrap_or_default().into_iter().collect())
 }
 
@@ -180,7 +200,7 @@ pub fn load_metadata(file: &[u8]) -> Result<Metadata, Error> {
 ///
 /// # Errors
 /// [`Error::DataType`] for a dtype the format does not have; [`Error::Tensor`] for data that the CPU
-/// cannot read; [`Error::Format`].
+/// cannot read, and for packed elements that end within a byte; [`Error::Name`]; [`Error::Write`].
 ///
 /// ```
 /// use dlbridge::{Tensor, safetensors};
@@ -195,14 +215,15 @@ pub fn to_bytes<'t, N: AsRef<str>>(
     metadata: &Metadata,
 ) -> Result<Vec<u8>, Error> {
     let metadata = (!metadata.is_empty()).then(|| metadata.clone().into_iter().collect());
-    Ok(safetensors::serialize(written(tensors)?, metadata)?)
+    safetensors::serialize(written(tensors)?, metadata)
+        .map_err(|error| Error::Write { path: None, error })
 }
 
 /// Writes a file of tensors. Those that are not adjacent in C order are copied first. The file
-/// appears when it is complete.
+/// appears when it is complete, readable for its owner alone (on Unix).
 ///
 /// # Errors
-/// Those of [`to_bytes`]; [`Error::Format`] if the file cannot be written.
+/// Those of [`to_bytes`].
 ///
 /// ```
 /// use dlbridge::{Tensor, safetensors};
@@ -219,7 +240,9 @@ pub fn save<'t, N: AsRef<str>>(
     path: impl AsRef<Path>,
 ) -> Result<(), Error> {
     let metadata = (!metadata.is_empty()).then(|| metadata.clone().into_iter().collect());
-    Ok(safetensors::serialize_to_file(written(tensors)?, metadata, path.as_ref())?)
+    let path = path.as_ref();
+    safetensors::serialize_to_file(written(tensors)?, metadata, path)
+        .map_err(|error| Error::Write { path: Some(path.into()), error })
 }
 
 fn known(dtype: Dtype) -> crate::Result<DataType> {
@@ -276,13 +299,22 @@ impl View for Written<'_> {
 fn written<'t, N: AsRef<str>>(
     tensors: impl IntoIterator<Item = (N, &'t Tensor)>,
 ) -> Result<Vec<(String, Written<'t>)>, Error> {
+    let mut names = BTreeSet::new();
     let one = |(name, tensor): (N, &'t Tensor)| {
         let (name, dtype) = (String::from(name.as_ref()), tensor.dtype());
+        if name == METADATA || !names.insert(name.clone()) {
+            return Err(Error::Name { name });
+        }
         let Some(&(theirs, _)) = DTYPES.iter().find(|(_, ours)| *ours == dtype) else {
             return Err(Error::DataType { name, dtype });
         };
         let shape = tensor.shape().iter().map(|&extent| extent as usize).collect();
         let written = as_written(tensor).and_then(|copy| {
+            if dtype.is_subbyte()
+                && tensor.len() as u128 * u128::from(dtype.element_bits()) % 8 != 0
+            {
+                return Err(crate::Error::SubbytePacked { dtype });
+            }
             let written = Written { dtype: theirs, shape, tensor, copy };
             written.bytes()?;
             Ok(written)

@@ -105,7 +105,7 @@ impl Dims<'_> {
     pub(crate) fn permute(&self, order: &[usize]) -> Result<Part> {
         let ndim = self.ndim();
         if order.len() != ndim {
-            return Err(Error::Ndim { expected: ndim, found: order.len() });
+            return Err(Error::AxisCount { given: order.len(), ndim });
         }
         for (nth, &axis) in order.iter().enumerate() {
             self.check_axis(axis)?;
@@ -155,7 +155,7 @@ impl Dims<'_> {
         element_count(&new)?;
         let ndim = self.ndim();
         let Some(in_front) = new.len().checked_sub(ndim) else {
-            return Err(Error::Ndim { expected: ndim, found: new.len() });
+            return Err(Error::AxisCount { given: new.len(), ndim });
         };
         let mut strides: Numbers = new.iter().map(|_| 0).collect();
         for (axis, (extent, stride)) in self.axes().enumerate() {

@@ -70,7 +70,7 @@ pub(crate) fn share_bytes(
     let bytes = ptr::slice_from_raw_parts_mut(tensor.data().cast::<u8>(), len);
     let mut managed = Managed::new(Arc::clone(tensor), shape.len());
     let elements = managed.set_dims(shape, None::<&[i64]>)?;
-    let data = within(bytes, dtype, elements, byte_offset)?;
+    let data = within(bytes, (dtype, false), elements, byte_offset)?;
     let parts = RawParts { access: Access::ReadOnly, ..RawParts::new(data.cast(), dtype) };
     // SAFETY: Data and Calm of the tensor, which is the owner; the elements are within its bytes.
     unsafe { managed.describe(&parts, elements) }?;
@@ -89,7 +89,7 @@ struct LegacyBlock {
     held: Held,
 }
 
-/// Marks a legacy managed tensor as made here; see `BRAND` in `block.rs`.
+/// Marks a legacy managed tensor as made here; see `BRAND` in `block/`.
 static BRAND: AtomicU8 = AtomicU8::new(0);
 static DELETER: DLManagedTensorDeleter = delete;
 

@@ -3,7 +3,7 @@
 //!
 //! Let `m` be the `DLManagedTensorVersioned` that a [`Managed`] points at, and `t` its `dl_tensor`.
 //!
-//! - **Block.** `m` begins a heap block laid out by `block.rs`: header, owner, extents and strides.
+//! - **Block.** `m` begins a heap block laid out by `block/`: header, owner, extents and strides.
 //!   The `Managed` is the only handle on it: nobody else calls the deleter, and it has not run.
 //! - **Dims.** `0 <= t.ndim <= MAX_NDIM`; `t.shape` and `t.strides` are not NULL, are aligned and
 //!   point at `ndim` initialised `i64`, which nobody writes while the block lives. They are in the
@@ -31,6 +31,7 @@
 mod aligned;
 mod block;
 mod copy;
+mod dl_tensor;
 mod doors;
 mod element;
 mod export;
@@ -49,6 +50,7 @@ mod zeros;
 
 pub(crate) use block::Managed;
 pub(crate) use copy::to_vec;
+pub use dl_tensor::DLTensorRef;
 pub use element::Element;
 pub(crate) use export::{into_raw_legacy, lend, lend_legacy, share, share_bytes};
 pub use iter::{Iter, IterMut};

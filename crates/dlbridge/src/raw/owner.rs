@@ -252,7 +252,7 @@ pub(crate) fn from_owner<O: Owner>(
 /// Makes a tensor of bytes that mean elements of a dtype, adjacent in C order from an offset on.
 pub(crate) fn from_bytes<O: Owner<Item = u8>>(
     owner: O,
-    dtype: DataType,
+    (dtype, padded): (DataType, bool),
     shape: &[usize],
     byte_offset: usize,
 ) -> Result<Managed> {
@@ -263,8 +263,9 @@ pub(crate) fn from_bytes<O: Owner<Item = u8>>(
     let elements = managed.set_dims(shape, None::<&[i64]>)?;
     // SAFETY: as in `from_owner`.
     let bytes = unsafe { managed.owner_mut::<O>() }.items();
-    let data = within(bytes, dtype, elements, byte_offset)?;
-    let parts = RawParts { access: O::ACCESS, ..RawParts::new(data.cast(), dtype) };
+    let data = within(bytes, (dtype, padded), elements, byte_offset)?;
+    let subbyte_padded = padded && dtype.is_subbyte();
+    let parts = RawParts { access: O::ACCESS, subbyte_padded, ..RawParts::new(data.cast(), dtype) };
     // SAFETY: `Owner` promises Data, Calm, Exclusive and Send for its bytes, and the elements are
     // within them.
     unsafe { managed.describe(&parts, elements) }?;
@@ -274,14 +275,14 @@ pub(crate) fn from_bytes<O: Owner<Item = u8>>(
 /// The address at an offset into bytes, if so many elements fit behind it.
 pub(super) fn within(
     bytes: *mut [u8],
-    dtype: DataType,
+    (dtype, padded): (DataType, bool),
     elements: usize,
     byte_offset: usize,
 ) -> Result<*mut u8> {
     dtype.check()?;
-    let needed = layout::byte_count(elements, dtype, false);
-    let available = bytes.len().saturating_sub(byte_offset);
-    if byte_offset > bytes.len() || needed > available as u128 {
+    let needed = byte_offset as u128 + layout::byte_count(elements, dtype, padded);
+    let available = bytes.len();
+    if needed > available as u128 {
         return Err(Error::ByteCount { needed, available });
     }
     Ok(bytes.cast::<u8>().wrapping_add(byte_offset))

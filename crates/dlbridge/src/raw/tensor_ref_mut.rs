@@ -1,15 +1,14 @@
-//! Borrowed tensors of any dtype that can be written. Their invariant is Ref of `tensor_ref.rs`.
+//! Borrowed tensors of any dtype that can be written. Their invariant is Ref of `tensor_ref/`.
 
 use alloc::vec::Vec;
 use core::marker::PhantomData;
 use core::ptr;
 
-use dlbridge_sys::DLTensor;
-
 use super::copy;
+use super::dl_tensor::DLTensorRef;
 use super::element::Element;
 use super::owner::Items;
-use super::parts::Access;
+use super::parts::{Access, RawParts};
 use super::tensor_ref::TensorRef;
 use super::view::TensorViewMut;
 use crate::layout::{self, Dims, Part};
@@ -69,7 +68,7 @@ impl<'a, T: Element> From<TensorViewMut<'a, T>> for TensorRefMut<'a> {
 }
 
 /// The error is [`Error::ReadOnly`] or [`Error::Shared`] unless the tensor is exclusive, and
-/// [`Error::Overlapping`] if two indices lead to one element.
+/// [`Error::Overlapping`] if two indices may lead to one element.
 impl<'a> TryFrom<&'a mut Tensor> for TensorRefMut<'a> {
     type Error = Error;
 
@@ -88,6 +87,42 @@ impl<'a> TryFrom<&'a mut Tensor> for TensorRefMut<'a> {
 }
 
 impl<'a> TensorRefMut<'a> {
+    /// A tensor over memory that somebody lends mutably: the door for adapters. Strides of C order
+    /// where none are given; extents and strides count elements.
+    ///
+    /// # Errors
+    /// Whatever is wrong with the parts.
+    ///
+    /// # Safety
+    /// The contract of [`TensorRef::from_raw_parts`], and for `'a` nobody else reads or writes the
+    /// elements, which are valid for writes; no two indices lead to one of them; whoever has them
+    /// afterwards is sound with any bytes in them.
+    ///
+    /// ```
+    /// use dlbridge::{Access, RawParts, TensorRefMut};
+    ///
+    /// let mut values = [1.0_f32, 2.0, 3.0, 4.0];
+    /// let parts = RawParts::of_elements(values.as_mut_ptr(), Access::Exclusive);
+    /// // SAFETY: four floats, borrowed mutably as long as the tensor.
+    /// let columns = unsafe { TensorRefMut::from_raw_parts(&parts, &[2, 2], Some(&[1, 2])) }?;
+    /// columns.into_view_mut::<f32>()?[[0, 1]] = 10.0;
+    /// assert_eq!(values, [1.0, 2.0, 10.0, 4.0]);
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub unsafe fn from_raw_parts<S, T>(
+        parts: &RawParts,
+        shape: &[S],
+        strides: Option<&[T]>,
+    ) -> Result<Self>
+    where
+        S: Copy + TryInto<i64>,
+        T: Copy + TryInto<i64>,
+    {
+        // SAFETY: by contract, and more than that: nobody else has the elements.
+        let tensor = unsafe { TensorRef::from_raw_parts(parts, shape, strides) }?;
+        Ok(Self { tensor, memory: PhantomData })
+    }
+
     /// The same tensor, for reading.
     ///
     /// ```
@@ -141,10 +176,8 @@ impl<'a> TensorRefMut<'a> {
         Ok(unsafe { TensorViewMut::new(view) })
     }
 
-    /// The description for a C kernel that writes the elements: valid as long as this
-    /// `TensorRefMut` is neither moved nor dropped, so for the length of a call.
-    ///
-    /// The kernel must not keep a pointer.
+    /// The description for a C kernel that writes the elements, for the length of a call. The kernel
+    /// must not keep a pointer.
     ///
     /// ```
     /// use dlbridge::{TensorRefMut, sys::DLTensor};
@@ -156,11 +189,11 @@ impl<'a> TensorRefMut<'a> {
     ///
     /// let mut values = [1.0_f32, 2.0];
     /// let mut tensor = TensorRefMut::from(&mut values);
-    /// // SAFETY: `tensor` outlives the call.
-    /// unsafe { kernel(&mut tensor.dl_tensor()) };
+    /// // SAFETY: the kernel keeps nothing.
+    /// unsafe { kernel(&mut *tensor.dl_tensor()) };
     /// assert_eq!(values, [7.0, 2.0]);
     /// ```
-    pub fn dl_tensor(&mut self) -> DLTensor {
+    pub fn dl_tensor(&mut self) -> DLTensorRef<'_> {
         self.tensor.dl_tensor()
     }
 

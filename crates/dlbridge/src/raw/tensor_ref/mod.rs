@@ -17,6 +17,7 @@ use dlbridge_sys::DLTensor;
 use crate::layout::{self, Dims, Part};
 use crate::raw::block::Managed;
 use crate::raw::copy;
+use crate::raw::dl_tensor::DLTensorRef;
 use crate::raw::element::Element;
 use crate::raw::parts::RawParts;
 use crate::raw::tensor_ref_mut::TensorRefMut;
@@ -135,10 +136,7 @@ impl<'a> TensorRef<'a> {
         unsafe { TensorView::new(first, self.dims, self.len, dtype) }
     }
 
-    /// The description for a C kernel: valid as long as this `TensorRef` is neither moved nor
-    /// dropped, so for the length of a call.
-    ///
-    /// The kernel must neither write the elements nor keep a pointer. The byte offset is 0 where
+    /// The description for a C kernel, for the length of a call. The kernel must neither write the elements nor keep a pointer. The byte offset is 0 where
     /// `data` is an address. A `DLTensor` has no flags: a kernel that gets elements narrower than a
     /// byte must know by itself whether they are padded.
     ///
@@ -151,11 +149,11 @@ impl<'a> TensorRef<'a> {
     /// }
     ///
     /// let values = TensorRef::from(&[1.0_f32, 2.0, 3.0]);
-    /// // SAFETY: `values` outlives the call, and the kernel writes nothing.
-    /// assert_eq!(unsafe { kernel(&values.dl_tensor()) }, 3);
+    /// // SAFETY: the kernel writes nothing and keeps nothing.
+    /// assert_eq!(unsafe { kernel(&*values.dl_tensor()) }, 3);
     /// ```
-    pub fn dl_tensor(&self) -> DLTensor {
-        DLTensor {
+    pub fn dl_tensor(&self) -> DLTensorRef<'_> {
+        DLTensorRef::new(DLTensor {
             data: self.data,
             device: self.device.into(),
             ndim: self.dims.ndim() as i32,
@@ -163,7 +161,7 @@ impl<'a> TensorRef<'a> {
             shape: self.shape().as_ptr().cast_mut(),
             strides: self.strides().as_ptr().cast_mut(),
             byte_offset: self.byte_offset,
-        }
+        })
     }
 
     /// A part that `take` makes of the dims it is given.
