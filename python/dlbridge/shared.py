@@ -10,13 +10,13 @@ b'xbc'
 
 from __future__ import annotations
 
+import errno
 import json
 import mmap
 import os
 import sys
-import weakref
 from collections.abc import Callable
-from multiprocessing import resource_tracker
+from multiprocessing import resource_tracker, util
 from types import TracebackType
 from typing import Any
 
@@ -97,11 +97,11 @@ class SharedTensor:
 def share_memory(obj: object, /, *, name: str | None = None) -> SharedTensor:
     """Copy anything that :func:`dlbridge.asdlpack` takes into new shared memory, in C order.
 
-    The name is removed by :meth:`SharedTensor.unlink`, when the result is garbage, or when this process
-    ends, whichever is first.
+    What is not in C order yet is copied twice. The name is removed by :meth:`SharedTensor.unlink`, when
+    the result is garbage, or when this process ends and has waited for its children, whichever is first.
 
-    Raises FileExistsError for a name that is taken, ValueError for one that is no name, and whatever
-    ``asdlpack`` raises.
+    Raises FileExistsError for a name that is taken, ValueError for one that is no name, OSError if there
+    is no room for so much shared memory, and whatever ``asdlpack`` raises.
     """
     parts: Any = asdlpack(obj).__reduce_ex__(5)
     _, (elements, dtype, shape, padded) = parts
@@ -111,15 +111,16 @@ def share_memory(obj: object, /, *, name: str | None = None) -> SharedTensor:
     if len(MAGIC) + len(header) >= DATA:
         raise ValueError(f"the tensor has too many dimensions to be described: {len(shape)}")
     name = f"dlbridge_{os.urandom(8).hex()}" if name is None else _checked(name)
-    mapping = _create(name, DATA + data.nbytes)
-    remove = _Remover(name)
+    mapping, remove = _create(name, DATA + data.nbytes)
     with memoryview(mapping) as view:
         view[DATA : DATA + data.nbytes] = data
         view[len(MAGIC) : len(MAGIC) + len(header)] = header
         # Last, so that nobody attaches to what is not there yet.
         view[: len(MAGIC)] = MAGIC
     shared = SharedTensor(name, _tensor(mapping, description), remove)
-    weakref.finalize(shared, remove)
+    # Below zero: after the children have ended, which may still attach. Unlike the handlers of atexit it
+    # is also called at the end of a child, in every version of Python.
+    util.Finalize(shared, remove, exitpriority=-10)
     return shared
 
 
@@ -139,7 +140,7 @@ def attach(name: str) -> SharedTensor:
         if needed > available:
             raise ValueError(f"{needed} bytes of data are needed, and {available} are there")
         tensor = _tensor(mapping, header)
-    except (KeyError, OverflowError, TypeError, ValueError) as error:
+    except (KeyError, OverflowError, RecursionError, TypeError, ValueError) as error:
         raise ValueError(f"the shared memory {name!r} is no tensor: {error}") from error
     return SharedTensor(name, tensor, None)
 
@@ -150,8 +151,13 @@ def _tensor(mapping: mmap.mmap, header: dict[str, Any]) -> Tensor:
 
 
 def _checked(name: str) -> str:
-    if not name or "/" in name or "\0" in name or len(name) > 200:
-        raise ValueError(f"{name!r} is no name for shared memory: it must not be empty or have a slash")
+    if not isinstance(name, str):
+        raise TypeError(f"name must be a string, not {type(name).__name__}")
+    encoded = name.encode(errors="replace")
+    if name in ("", ".", "..") or "/" in name or "\0" in name or len(encoded) > 200:
+        raise ValueError(
+            f"{name!r} is no name for shared memory: write one of 1 to 200 bytes without a slash"
+        )
     return name
 
 
@@ -173,15 +179,23 @@ class _Remover:
         resource_tracker.unregister(f"/{name}", "shared_memory")
 
 
-def _create(name: str, size: int) -> mmap.mmap:
+def _create(name: str, size: int) -> tuple[mmap.mmap, _Remover]:
     if sys.platform == "win32":
-        return mmap.mmap(-1, size, tagname=name)
+        return mmap.mmap(-1, size, tagname=name), _Remover(name)
     descriptor = _posixshmem.shm_open(f"/{name}", os.O_CREAT | os.O_EXCL | os.O_RDWR, mode=0o600)
     # Who is killed before it removes the name is cleaned up after by the tracker.
     resource_tracker.register(f"/{name}", "shared_memory")
+    remove = _Remover(name)
     try:
         os.ftruncate(descriptor, size)
-        return mmap.mmap(descriptor, size)
+        if hasattr(os, "posix_fallocate"):
+            # A page that there is no room for would kill the process when it is written.
+            os.posix_fallocate(descriptor, 0, size)
+        return mmap.mmap(descriptor, size), remove
+    except OSError as error:
+        remove()
+        text = f"{size} bytes of shared memory cannot be had: {error.strerror}"
+        raise OSError(error.errno, text, name) from error
     finally:
         os.close(descriptor)
 
@@ -189,7 +203,11 @@ def _create(name: str, size: int) -> mmap.mmap:
 def _open(name: str) -> mmap.mmap:
     if sys.platform == "win32":
         return mmap.mmap(-1, 0, tagname=name)
-    descriptor = _posixshmem.shm_open(f"/{name}", os.O_RDWR, mode=0o600)
+    try:
+        descriptor = _posixshmem.shm_open(f"/{name}", os.O_RDWR, mode=0o600)
+    except FileNotFoundError as error:
+        text = "there is no shared memory of that name; who made it may have ended or removed it"
+        raise FileNotFoundError(errno.ENOENT, text, name) from error
     try:
         size = os.fstat(descriptor).st_size
         if size < DATA:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import concurrent.futures
 import copy
+import errno
 import gc
 import importlib.util
 import multiprocessing
 import os
 import pickle
+import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -210,13 +213,18 @@ def test_garbage_removes_its_name() -> None:
 
 
 def test_names_that_are_none() -> None:
-    for name in ("", "a/b", "a\0b", "a" * 300):
+    for name in ("", ".", "..", "a/b", "a\0b", "a" * 300, "\u00e9" * 150):
         with pytest.raises(ValueError, match="is no name for shared memory"):
             dlbridge.share_memory(b"abc", name=name)
         with pytest.raises(ValueError, match="is no name for shared memory"):
             dlbridge.attach(name)
+    for wrong in (5, b"abc"):
+        with pytest.raises(TypeError, match="name must be a string, not (int|bytes)"):
+            dlbridge.attach(wrong)  # type: ignore[arg-type]
     with dlbridge.share_memory(b"abc") as shared, pytest.raises(FileExistsError):
         dlbridge.share_memory(b"abc", name=shared.name)
+    with pytest.raises(FileNotFoundError, match="who made it may have ended or removed it"):
+        dlbridge.attach(shared.name)
 
 
 @pytest.mark.parametrize(
@@ -227,6 +235,7 @@ def test_names_that_are_none() -> None:
         (bytes(DATA), "is no tensor: it begins with"),
         (MAGIC.ljust(DATA, b"\0"), "is no tensor"),
         ((MAGIC + b"[]").ljust(DATA, b"\0"), "is no tensor"),
+        (MAGIC.ljust(DATA, b"["), "is no tensor"),
         ((MAGIC + b"{}").ljust(DATA, b"\0"), "is no tensor"),
         (
             (MAGIC + b'{"dtype":"uint8","shape":[9],"padded":false,"bytes":9}').ljust(DATA, b"\0"),
@@ -269,6 +278,85 @@ print(shared.name)
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout.strip() not in segments()
     assert segments() == before
+
+
+def make_and_keep(names: Any) -> None:
+    """What a worker does that does not close what it made."""
+    global kept_by_worker
+    kept_by_worker = dlbridge.share_memory(bytes(100))
+    names.put(kept_by_worker.name)
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_a_worker_removes_what_it_made(run: Run, method: str) -> None:
+    maker = """
+import multiprocessing, sys
+from test_processes import make_and_keep
+if __name__ == "__main__":
+    context = multiprocessing.get_context(sys.argv[1])
+    names = context.SimpleQueue()
+    worker = context.Process(target=make_and_keep, args=(names,))
+    worker.start()
+    print(names.get())
+    worker.join()
+"""
+    # With warnings as errors the tracker says nothing of what it had to remove.
+    result = run(maker, method, options=["-X", "dev"])
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.strip() not in segments()
+
+
+def attach_later(name: str) -> None:
+    """What a worker does that its parent waits for at exit."""
+    time.sleep(0.5)
+    print(bytes(dlbridge.attach(name).tensor), flush=True)
+
+
+def test_the_name_is_there_while_children_run(run: Run) -> None:
+    maker = """
+import dlbridge, multiprocessing
+from test_processes import attach_later
+shared = dlbridge.share_memory(b"abc")
+multiprocessing.get_context("spawn").Process(target=attach_later, args=(shared.name,)).start()
+"""
+    result = run(maker)
+    assert (result.stdout, result.stderr) == ("b'abc'\n", "")
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="memory cannot be reserved here")
+def test_no_room_is_an_error_and_not_a_crash(run: Run) -> None:
+    # A limit on the size of files holds for shared memory too.
+    maker = """
+import dlbridge, resource, signal
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+try:
+    dlbridge.share_memory(bytes(2 << 20))
+except OSError as error:
+    print(error)
+"""
+    before = segments()
+    result = run(maker)
+    assert "2101248 bytes of shared memory cannot be had: " in result.stdout
+    assert (result.returncode, result.stderr) == (0, "")
+    assert segments() == before
+
+
+def test_shared_memory_that_is_full_is_an_error_and_not_a_crash() -> None:
+    small = ["unshare", "--map-root-user", "--mount", "sh", "-c"]
+    mount = "mount -t tmpfs -o size=1m tmpfs /dev/shm"
+    if shutil.which("unshare") is None or subprocess.run([*small, mount]).returncode != 0:
+        pytest.skip("a small /dev/shm cannot be mounted here")
+    code = f"""
+import dlbridge, os
+try:
+    dlbridge.share_memory(bytes(2 << 20))
+except OSError as error:
+    print(error.errno, os.listdir({str(SHM)!r}))
+"""
+    command = [*small, f'{mount} && exec "$0" -c "$1"', sys.executable, code]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert (result.stdout, result.stderr) == (f"{errno.ENOSPC} []\n", "")
 
 
 def test_a_process_that_is_killed_is_cleaned_up_after() -> None:
