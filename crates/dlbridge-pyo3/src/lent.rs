@@ -38,10 +38,11 @@ pub(crate) fn with_dtype(
     unsafe { Tensor::from_raw_parts(Export::new(tensor, door), parts, shape, Some(strides)) }
 }
 
-/// The bytes of a tensor in C order as elements of another dtype and shape, all of them.
+/// The bytes of a tensor in C order as elements of another dtype and shape, all of them; recorded as an
+/// export if there is a door.
 pub(crate) fn with_shape(
     tensor: &Arc<Tensor>,
-    door: &'static str,
+    door: Option<&'static str>,
     read_only: bool,
     (dtype, padded): (DataType, bool),
     shape: &[usize],
@@ -62,8 +63,12 @@ pub(crate) fn with_shape(
         return Err(Error::ByteCount { needed, available });
     }
     let parts = parts(tensor, read_only, dtype, padded);
+    let owner = match door {
+        Some(door) => Export::new(tensor, door),
+        None => Export::unrecorded(tensor),
+    };
     // SAFETY: as in `same`; the elements are those bytes, which are adjacent.
-    unsafe { Tensor::from_raw_parts(Export::new(tensor, door), parts, shape, None::<&[i64]>) }
+    unsafe { Tensor::from_raw_parts(owner, parts, shape, None::<&[i64]>) }
 }
 
 /// The number of bytes that adjacent elements take.

@@ -40,6 +40,11 @@ impl Export {
         let number = is_recording().then(|| record(tensor, door));
         Self { _tensor: Arc::clone(tensor), number }
     }
+
+    /// What keeps the tensor alive for another one of ours, which is no export.
+    pub(crate) fn unrecorded(tensor: &Arc<Tensor>) -> Self {
+        Self { _tensor: Arc::clone(tensor), number: None }
+    }
 }
 
 impl Drop for Export {

@@ -34,7 +34,8 @@ pub(crate) fn reduce<'py>(
     let count = usize::try_from(count)
         .map_err(|_| PyBufferError::new_err("the tensor has too many bytes"))?;
     let bytes = (DataType::UINT8, false);
-    let bytes = lent::with_shape(this.tensor(), "pickle", this.is_read_only(), bytes, &[count]);
+    let bytes =
+        lent::with_shape(this.tensor(), Some("pickle"), this.is_read_only(), bytes, &[count]);
     let bytes = Bound::new(py, PyTensor::from(bytes.map_err(to_py_err)?))?;
     let bytes = match protocol {
         5.. => {
@@ -60,7 +61,7 @@ pub fn rebuild<'py>(
     let bytes = PyTensor::import(data, &Wanted::default())?;
     let this = bytes.get();
     let tensor = dtype.parse().and_then(|dtype: DataType| {
-        lent::with_shape(this.tensor(), "pickle", this.is_read_only(), (dtype, padded), &shape)
+        lent::with_shape(this.tensor(), None, this.is_read_only(), (dtype, padded), &shape)
     });
     let tensor = tensor.map_err(|error| {
         PyValueError::new_err(format!(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -44,6 +45,17 @@ def test_an_exception_is_not_hidden() -> None:
     assert dlbridge.record_exports(False) is False
 
 
+def test_a_tensor_that_arrived_is_no_export() -> None:
+    with exports_given_back():
+        again = pickle.loads(pickle.dumps(dlbridge.empty(3), 5))
+        shared = dlbridge.share_memory(b"abc")
+    assert (again.shape, shared.tensor.shape) == ((3,), (3,))
+    buffers: list[pickle.PickleBuffer] = []
+    with pytest.raises(LeakedExports, match="lent through pickle"), exports_given_back():
+        pickled = pickle.dumps(dlbridge.empty(3), 5, buffer_callback=buffers.append)
+    assert pickle.loads(pickled, buffers=buffers).shape == (3,)
+
+
 def test_garbage_is_collected_first() -> None:
     with exports_given_back():
         cycle: list[object] = [memoryview(dlbridge.empty(3))]
@@ -54,7 +66,7 @@ def test_garbage_is_collected_first() -> None:
 def test_the_fixture(tmp_path: Path) -> None:
     file = tmp_path / "test_example.py"
     file.write_text(
-        "import dlbridge\n"
+        "import dlbridge, pytest\n"
         "kept = []\n"
         "def test_good(no_leaked_exports):\n"
         "    memoryview(dlbridge.empty(3)).release()\n"
@@ -62,9 +74,23 @@ def test_the_fixture(tmp_path: Path) -> None:
         "    kept.append(memoryview(dlbridge.empty(3)))\n"
         "def test_without():\n"
         "    kept.append(memoryview(dlbridge.empty(3)))\n"
+        "def test_failed(no_leaked_exports):\n"
+        "    view = memoryview(dlbridge.empty(3))\n"
+        "    assert not view\n"
+        "@pytest.fixture\n"
+        "def view():\n"
+        "    return memoryview(dlbridge.empty(3))\n"
+        "def test_fixture(no_leaked_exports, view):\n"
+        "    assert len(view) == 3\n"
+        "def test_fixture_before(view, no_leaked_exports):\n"
+        "    assert len(view) == 3\n"
+        "def test_fixture_and_bad(no_leaked_exports, view):\n"
+        "    kept.append(view)\n"
     )
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(file)]
     result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=os.environ)
     assert result.returncode == 1
-    assert "3 passed, 1 error" in result.stdout
+    assert "1 failed, 6 passed, 2 errors" in result.stdout
+    assert "ERROR test_example.py::test_fixture_and_bad" in result.stdout
+    assert "FAILED test_example.py::test_failed" in result.stdout
     assert "ERROR test_example.py::test_bad - dlbridge.testing.LeakedExports: 1 tensors" in result.stdout
