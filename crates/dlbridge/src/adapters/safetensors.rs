@@ -311,7 +311,7 @@ fn written<'t, N: AsRef<str>>(
         let shape = tensor.shape().iter().map(|&extent| extent as usize).collect();
         let written = as_written(tensor).and_then(|copy| {
             if dtype.is_subbyte()
-                && tensor.len() as u128 * u128::from(dtype.element_bits()) % 8 != 0
+                && !(tensor.len() as u128 * u128::from(dtype.element_bits())).is_multiple_of(8)
             {
                 return Err(crate::Error::SubbytePacked { dtype });
             }
