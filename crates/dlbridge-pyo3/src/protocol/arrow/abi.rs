@@ -218,29 +218,44 @@ impl Owned<ArrowDeviceArray> {
 }
 
 impl Owned<ArrowArrayStream> {
-    pub(super) fn schema(&mut self) -> PyResult<Owned<ArrowSchema>> {
-        let mut schema = ArrowSchema::RELEASED;
+    /// The type of the arrays.
+    pub(super) fn schema(&mut self, py: Python<'_>) -> PyResult<Owned<ArrowSchema>> {
         let get_schema = self.0.get_schema.ok_or_else(|| missing("get_schema"))?;
-        // SAFETY: the interface: a stream that is not released, and a place to write to.
-        let status = unsafe { get_schema(&mut *self.0, &mut schema) };
-        self.check(status)?;
-        Ok(Owned(Box::new(schema)))
+        let schema = self.filled(py, get_schema)?;
+        if schema.0.is_released() {
+            return Err(PyBufferError::new_err(
+                "the Arrow stream gave a schema that was released; the producer must mend that",
+            ));
+        }
+        Ok(schema)
     }
 
     /// The next array; `None` at the end.
-    pub(super) fn next(&mut self) -> PyResult<Option<Owned<ArrowArray>>> {
-        let mut array = ArrowArray::RELEASED;
+    pub(super) fn next(&mut self, py: Python<'_>) -> PyResult<Option<Owned<ArrowArray>>> {
         let get_next = self.0.get_next.ok_or_else(|| missing("get_next"))?;
-        // SAFETY: as above.
-        let status = unsafe { get_next(&mut *self.0, &mut array) };
-        self.check(status)?;
-        Ok((!array.is_released()).then(|| Owned(Box::new(array))))
+        let array = self.filled(py, get_next)?;
+        Ok((!array.0.is_released()).then_some(array))
     }
 
-    fn check(&mut self, status: c_int) -> PyResult<()> {
+    /// What a function of the stream fills, called detached: it may wait for threads that run
+    /// Python code.
+    fn filled<T: Release>(
+        &mut self,
+        py: Python<'_>,
+        fill: unsafe extern "C" fn(*mut ArrowArrayStream, *mut T) -> c_int,
+    ) -> PyResult<Owned<T>> {
+        let mut place = Owned(Box::new(T::RELEASED));
+        let status = py.detach(|| {
+            let (stream, place) = (&mut *self, &mut place);
+            // SAFETY: the interface: a stream that is not released, and a place to write to, from
+            // any thread, one at a time.
+            unsafe { fill(&mut *stream.0, &mut *place.0) }
+        });
         if status == 0 {
-            return Ok(());
+            return Ok(place);
         }
+        // What a function that failed left there is not for us to release.
+        *place.0 = T::RELEASED;
         let mut reason = String::new();
         if let Some(get_last_error) = self.0.get_last_error {
             // SAFETY: the interface: right after a function that failed; NULL or a string that lives

@@ -10,8 +10,10 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use super::abi::{ArrowArray, ArrowArrayStream, ArrowDeviceArray, ArrowSchema, Owned};
-use super::format::{self, Level};
+use super::abi::{ArrowArray, ArrowDeviceArray, ArrowSchema, Owned, Release};
+use super::fixed_shape::{self, Shape};
+use super::format::Level;
+use super::stream::only_chunk;
 use crate::error::to_py_err;
 use crate::interpreter::check_main_interpreter;
 use crate::protocol::memory::MAX_NDIM;
@@ -33,7 +35,7 @@ pub(in crate::protocol) fn import(
         let (schema, array) = pair(&method.call0()?)?;
         (schema, Owned::<ArrowDeviceArray>::take(&array)?.on_cpu()?)
     } else if let Some(method) = attribute(object, intern!(py, "__arrow_c_stream__"))? {
-        only_chunk(Owned::take(&method.call0()?)?)?
+        only_chunk(py, Owned::take(&method.call0()?)?)?
     } else {
         return Ok(None);
     };
@@ -41,7 +43,7 @@ pub(in crate::protocol) fn import(
     wanted.check_on_cpu("an Arrow array")?;
     // SAFETY: the interface: valid structs, which describe each other.
     let elements = unsafe { Elements::of(schema.get(), array.get()) }?;
-    let shape = shape_of_extension(py, &schema, elements.shape)?;
+    let shape = Shape::of(py, &schema, elements.shape)?;
     let (tensor, reason) = match elements.data {
         Data::Numbers(parts) => {
             // SAFETY: the interface: as many numbers as were found to be there, which stay until the
@@ -76,34 +78,6 @@ fn pair<'py>(answer: &Bound<'py, PyAny>) -> PyResult<(Owned<ArrowSchema>, Bound<
     let pair = answer.cast::<PyTuple>().map_err(|_| wrong())?;
     let (schema, array) = pair.extract::<(Bound<'_, PyAny>, _)>().map_err(|_| wrong())?;
     Ok((Owned::take(&schema)?, array))
-}
-
-/// The one array of a stream that has elements, or the first if none has.
-fn only_chunk(
-    mut stream: Owned<ArrowArrayStream>,
-) -> PyResult<(Owned<ArrowSchema>, Owned<ArrowArray>)> {
-    let schema = stream.schema()?;
-    let mut only: Option<Owned<ArrowArray>> = None;
-    while let Some(chunk) = stream.next()? {
-        match &only {
-            Some(first) if first.get().length > 0 => {
-                if chunk.get().length > 0 {
-                    return Err(PyBufferError::new_err(
-                        "the Arrow stream has several chunks, which are no one piece of memory; \
-                         combine them first, for example with combine_chunks() or rechunk()",
-                    ));
-                }
-            }
-            _ => only = Some(chunk),
-        }
-    }
-    let array = only.ok_or_else(|| {
-        PyBufferError::new_err(
-            "the Arrow stream has no chunk; combine the chunks first, for example with \
-             combine_chunks()",
-        )
-    })?;
-    Ok((schema, array))
 }
 
 /// The elements of an array.
@@ -154,7 +128,10 @@ impl Elements {
                     let data = unsafe { buffer(array, 1, count) }?.cast::<u8>();
                     // SAFETY: the interface: as many bits are there.
                     let bit = |nth: i64| unsafe { bit(data, nth) };
-                    let bits = range(first, count)?.map(bit).collect();
+                    let mut bits = Vec::new();
+                    let room = bits.try_reserve_exact(count as usize);
+                    room.map_err(|_| broken("more truth values than there is memory for"))?;
+                    bits.extend(range(first, count)?.map(bit));
                     return Ok(Self { shape, data: Data::Bits(bits) });
                 }
             };
@@ -164,11 +141,21 @@ impl Elements {
             if items < 0 || schema.n_children != 1 || array.n_children != 1 {
                 return Err(broken("a fixed-size list without its one child"));
             }
+            if array.n_buffers != 1 {
+                return Err(broken("another number of buffers than the one of lists"));
+            }
             // SAFETY: the interface: as many children, none of them NULL.
             let child = unsafe { (child(schema.children), child(array.children)) };
             let (Some(schema_of_items), Some(array_of_items)) = child else {
                 return Err(broken("a child that is NULL"));
             };
+            if schema_of_items.is_released() || array_of_items.is_released() {
+                return Err(broken("a child that was released"));
+            }
+            // SAFETY: by contract.
+            if unsafe { fixed_shape::is_one(schema_of_items) } {
+                return Err(fixed_shape::unfit("lists of tensors of a fixed shape"));
+            }
             (schema, array) = (schema_of_items, array_of_items);
             shape.push(items);
             let scaled = (first.checked_mul(items), count.checked_mul(items));
@@ -185,7 +172,7 @@ impl Elements {
     }
 }
 
-fn broken(what: &str) -> PyErr {
+pub(super) fn broken(what: &str) -> PyErr {
     PyBufferError::new_err(format!("the Arrow array has {what}; the producer must mend that"))
 }
 
@@ -254,45 +241,4 @@ unsafe fn check_nulls(array: &ArrowArray, first: i64, count: i64) -> PyResult<()
 unsafe fn bit(bits: *const u8, nth: i64) -> bool {
     // SAFETY: by contract.
     unsafe { *bits.add((nth / 8) as usize) >> (nth % 8) & 1 == 1 }
-}
-
-/// Extents of elements in C order, and the order in which the axes are to be.
-struct Shape {
-    extents: Vec<i64>,
-    permutation: Option<Vec<usize>>,
-}
-
-/// The shape that the extension type of fixed-shape tensors gives to its lists.
-fn shape_of_extension(
-    py: Python<'_>,
-    schema: &Owned<ArrowSchema>,
-    shape: Vec<i64>,
-) -> PyResult<Shape> {
-    // SAFETY: the interface: a valid schema.
-    let metadata = |key| unsafe { format::metadata(schema.get(), key) };
-    let is_tensor =
-        metadata("ARROW:extension:name").is_some_and(|n| n == b"arrow.fixed_shape_tensor");
-    let [length, items] = shape[..] else { return Ok(Shape { extents: shape, permutation: None }) };
-    if !is_tensor {
-        return Ok(Shape { extents: shape, permutation: None });
-    }
-    let wrong = || broken("metadata that is not that of fixed-shape tensors");
-    let text = metadata("ARROW:extension:metadata").ok_or_else(wrong)?;
-    let json = py.import(intern!(py, "json"))?;
-    let fields = json.call_method1(intern!(py, "loads"), (text,)).map_err(|_| wrong())?;
-    let extents = fields.get_item("shape").and_then(|shape| shape.extract::<Vec<i64>>());
-    let mut extents = extents.map_err(|_| wrong())?;
-    let product = extents.iter().try_fold(1_i64, |n, &extent| n.checked_mul(extent));
-    if extents.iter().any(|&extent| extent < 0) || product != Some(items) {
-        return Err(wrong());
-    }
-    let order = fields.call_method1(intern!(py, "get"), ("permutation",))?;
-    let order = order.extract::<Option<Vec<usize>>>().map_err(|_| wrong())?;
-    extents.insert(0, length);
-    let permutation = match order {
-        Some(order) if order.len() + 1 != extents.len() => return Err(wrong()),
-        Some(order) => Some([0].into_iter().chain(order.into_iter().map(|n| n + 1)).collect()),
-        None => None,
-    };
-    Ok(Shape { extents, permutation })
 }

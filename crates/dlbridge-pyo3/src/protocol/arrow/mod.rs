@@ -5,8 +5,10 @@
 
 mod abi;
 mod export;
+mod fixed_shape;
 mod format;
 mod import;
+mod stream;
 
 pub(crate) use export::{export, export_schema};
 pub(super) use import::import;

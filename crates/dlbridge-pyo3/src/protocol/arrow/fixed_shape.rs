@@ -1,0 +1,72 @@
+//! The extension type of tensors of a fixed shape.
+//!
+//! Source: "Fixed shape tensor" in the canonical extension types of Apache Arrow.
+
+use pyo3::exceptions::PyBufferError;
+use pyo3::intern;
+use pyo3::prelude::*;
+
+use super::abi::{ArrowSchema, Owned};
+use super::format::metadata;
+use super::import::broken;
+
+/// Extents of elements in C order, and the order in which the axes are to be.
+pub(super) struct Shape {
+    pub(super) extents: Vec<i64>,
+    pub(super) permutation: Option<Vec<usize>>,
+}
+
+/// Whether a schema is that of tensors of a fixed shape.
+///
+/// # Safety
+/// A valid schema.
+pub(super) unsafe fn is_one(schema: &ArrowSchema) -> bool {
+    // SAFETY: by contract.
+    unsafe { metadata(schema, "ARROW:extension:name") }
+        .is_some_and(|name| name == b"arrow.fixed_shape_tensor")
+}
+
+pub(super) fn unfit(what: &str) -> PyErr {
+    PyBufferError::new_err(format!(
+        "the Arrow array has {what}, whose axes are not read; take the storage of the tensors first"
+    ))
+}
+
+impl Shape {
+    /// The shape of an array with the shape that its extension type gives to its lists, if it has
+    /// that one.
+    pub(super) fn of(
+        py: Python<'_>,
+        schema: &Owned<ArrowSchema>,
+        shape: Vec<i64>,
+    ) -> PyResult<Self> {
+        // SAFETY: the interface: a valid schema.
+        if !unsafe { is_one(schema.get()) } {
+            return Ok(Self { extents: shape, permutation: None });
+        }
+        let [length, items] = shape[..] else {
+            return Err(unfit("tensors of a fixed shape whose elements are no numbers"));
+        };
+        let wrong = || broken("metadata that is not that of fixed-shape tensors");
+        // SAFETY: as above.
+        let text = unsafe { metadata(schema.get(), "ARROW:extension:metadata") };
+        let text = text.ok_or_else(wrong)?;
+        let json = py.import(intern!(py, "json"))?;
+        let fields = json.call_method1(intern!(py, "loads"), (text,)).map_err(|_| wrong())?;
+        let extents = fields.get_item("shape").and_then(|shape| shape.extract::<Vec<i64>>());
+        let mut extents = extents.map_err(|_| wrong())?;
+        let product = extents.iter().try_fold(1_i64, |n, &extent| n.checked_mul(extent));
+        if extents.iter().any(|&extent| extent < 0) || product != Some(items) {
+            return Err(wrong());
+        }
+        let order = fields.call_method1(intern!(py, "get"), ("permutation",))?;
+        let order = order.extract::<Option<Vec<usize>>>().map_err(|_| wrong())?;
+        extents.insert(0, length);
+        let permutation = match order {
+            Some(order) if order.len() + 1 != extents.len() => return Err(wrong()),
+            Some(order) => Some([0].into_iter().chain(order.into_iter().map(|n| n + 1)).collect()),
+            None => None,
+        };
+        Ok(Self { extents, permutation })
+    }
+}

@@ -1,0 +1,113 @@
+"""Structs of Arrow made by hand, to be wrong, which count how often they are released."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+RELEASE = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+class Schema(ctypes.Structure):
+    """``ArrowSchema``."""
+
+
+Schema._fields_ = [
+    ("format", ctypes.c_char_p),
+    ("name", ctypes.c_char_p),
+    ("metadata", ctypes.c_char_p),
+    ("flags", ctypes.c_int64),
+    ("n_children", ctypes.c_int64),
+    ("children", ctypes.POINTER(ctypes.POINTER(Schema))),
+    ("dictionary", ctypes.POINTER(Schema)),
+    ("release", RELEASE),
+    ("private_data", ctypes.c_void_p),
+]
+
+
+class Array(ctypes.Structure):
+    """``ArrowArray``."""
+
+
+Array._fields_ = [
+    ("length", ctypes.c_int64),
+    ("null_count", ctypes.c_int64),
+    ("offset", ctypes.c_int64),
+    ("n_buffers", ctypes.c_int64),
+    ("n_children", ctypes.c_int64),
+    ("buffers", ctypes.POINTER(ctypes.c_void_p)),
+    ("children", ctypes.POINTER(ctypes.POINTER(Array))),
+    ("dictionary", ctypes.POINTER(Array)),
+    ("release", RELEASE),
+    ("private_data", ctypes.c_void_p),
+]
+
+
+def new_capsule(struct: Any, name: bytes) -> Any:
+    """A capsule without a destructor."""
+    new = ctypes.pythonapi.PyCapsule_New
+    new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    return new(ctypes.addressof(struct), name, None)
+
+
+class Crafted:
+    """An array of six int16, or what the fields say instead; how often each struct was released."""
+
+    def __init__(self, format: bytes = b"s", items: int | None = None, **fields: Any) -> None:
+        self.released = {"schema": 0, "array": 0}
+        self.numbers = (ctypes.c_int16 * 6)(*range(6))
+        self.buffers = (ctypes.c_void_p * 2)(None, ctypes.addressof(self.numbers))
+        self.schema = self.make_schema(format)
+        self.array = self.make_array(length=6, n_buffers=2, buffers=self.buffers)
+        if items is not None:
+            self.inner = (self.schema, self.array)
+            self.children = [
+                (ctypes.POINTER(kind) * 1)(ctypes.pointer(child))
+                for kind, child in zip((Schema, Array), self.inner)
+            ]
+            self.schema = self.make_schema(b"+w:%d" % items)
+            self.schema.n_children, self.schema.children = 1, self.children[0]
+            self.array = self.make_array(length=6 // max(items, 1), n_buffers=1, buffers=self.buffers)
+            self.array.n_children, self.array.children = 1, self.children[1]
+        for name, value in fields.items():
+            setattr(self.array, name, value)
+        self.names = (b"arrow_schema", b"arrow_array")
+
+    def make_schema(self, format: bytes) -> Schema:
+        """A schema that counts its release."""
+        schema = Schema(format=format, name=b"", flags=2)
+        schema.release = self.counting("schema", Schema)
+        return schema
+
+    def make_array(self, **fields: Any) -> Array:
+        """An array that counts its release."""
+        array = Array(**fields)
+        array.release = self.counting("array", Array)
+        return array
+
+    def counting(self, name: str, kind: Any) -> Any:
+        """A release function, as the interface wants it."""
+
+        def release(address: int) -> None:
+            self.released[name] += 1
+            struct = kind.from_address(address)
+            struct.release = RELEASE()
+
+        return RELEASE(release)
+
+    def __arrow_c_array__(self, requested_schema: Any = None) -> tuple[Any, Any]:
+        return new_capsule(self.schema, self.names[0]), new_capsule(self.array, self.names[1])
+
+
+def extension(metadata: bytes | None) -> Any:
+    """A fixed-shape tensor of lists of two, with other metadata."""
+    pairs = [(b"ARROW:extension:name", b"arrow.fixed_shape_tensor")]
+    if metadata is not None:
+        pairs.append((b"ARROW:extension:metadata", metadata))
+    raw = len(pairs).to_bytes(4, "little")
+    for text in (text for pair in pairs for text in pair):
+        raw += len(text).to_bytes(4, "little") + text
+    crafted = Crafted(items=2)
+    crafted.raw = ctypes.create_string_buffer(raw, len(raw))  # type: ignore[attr-defined]
+    crafted.schema.metadata = ctypes.cast(crafted.raw, ctypes.c_char_p)  # type: ignore[attr-defined]
+    return crafted

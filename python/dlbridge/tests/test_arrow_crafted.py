@@ -1,0 +1,184 @@
+"""Arrow structs that are right, wrong or hostile; each is released once."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import threading
+from typing import Any
+
+import dlbridge
+import pytest
+from conftest import require
+from crafted_arrow import RELEASE, Crafted, extension
+
+pa = require("pyarrow")
+np = require("numpy")
+
+
+def test_each_struct_is_released_once() -> None:
+    crafted = Crafted()
+    tensor = dlbridge.asdlpack(crafted)
+    assert tensor.numpy().tolist() == [0, 1, 2, 3, 4, 5]
+    assert tensor.address == ctypes.addressof(crafted.numbers)
+    assert crafted.released == {"schema": 1, "array": 0}
+    part = tensor.numpy()[2:]
+    del tensor
+    gc.collect()
+    assert crafted.released == {"schema": 1, "array": 0}
+    del part
+    assert crafted.released == {"schema": 1, "array": 1}
+    assert not crafted.array.release, "what was moved out is left released"
+
+
+@pytest.mark.parametrize(
+    ("fields", "match"),
+    [
+        ({"length": -1}, "negative length"),
+        ({"offset": -1}, "negative length or offset"),
+        ({"offset": 2**62}, "offset that is too large"),
+        ({"length": 2**62}, "address space"),
+        ({"n_buffers": 1}, "another number of buffers"),
+        ({"n_buffers": 3}, "another number of buffers"),
+        ({"n_buffers": -2}, "another number of buffers"),
+        ({"buffers": None}, "another number of buffers"),
+        ({"buffers": (ctypes.c_void_p * 2)()}, "no data although it has elements"),
+        ({"null_count": 3}, "3 nulls"),
+        ({"format": b"z"}, "'z'"),
+        ({"format": b""}, "''"),
+        ({"format": b"\xff"}, "no tensor"),
+        ({"format": b"+w:"}, r"'\+w:'"),
+        ({"format": b"+w:-1"}, "fixed-size list without its one child"),
+        ({"format": b"+w:99999999999999999999"}, r"'\+w:9"),
+        ({"items": 4, "length": 2}, "fewer items than its lists need"),
+        ({"items": 2, "length": 4}, "fewer items than its lists need"),
+        ({"items": 2, "offset": 1}, "fewer items than its lists need"),
+        ({"items": 2, "length": 2**62}, "more items than can be counted"),
+        ({"items": 2, "n_children": 0}, "fixed-size list without its one child"),
+        ({"items": 2, "n_children": 2}, "fixed-size list without its one child"),
+        ({"items": 2, "children": None}, "a child that is NULL"),
+        ({"items": 2, "n_buffers": 0}, "another number of buffers than the one of lists"),
+        ({"items": 2, "n_buffers": -1}, "another number of buffers than the one of lists"),
+        ({"items": 2, "n_buffers": 2}, "another number of buffers than the one of lists"),
+        ({"format": b"b", "length": 2**62}, "more truth values than there is memory for"),
+    ],
+    ids=str,
+)
+def test_structs_that_are_wrong(fields: dict[str, Any], match: str) -> None:
+    crafted = Crafted(**fields)
+    with pytest.raises(BufferError, match=match):
+        dlbridge.asdlpack(crafted)
+    assert crafted.released == {"schema": 1, "array": 1}
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_children_that_were_released(which: int) -> None:
+    crafted = Crafted(items=2)
+    crafted.inner[which].release = RELEASE()
+    with pytest.raises(BufferError, match="a child that was released"):
+        dlbridge.asdlpack(crafted)
+    assert crafted.released == {"schema": 1, "array": 1}
+
+
+def test_nulls_that_nobody_counted() -> None:
+    validity = (ctypes.c_uint8 * 1)(0b101011)
+    for bits, nulls in [(0b101011, 2), (0b111111, 0)]:
+        validity[0] = bits
+        crafted = Crafted(null_count=-1)
+        crafted.buffers[0] = ctypes.addressof(validity)
+        if nulls:
+            with pytest.raises(BufferError, match=f"has {nulls} nulls"):
+                dlbridge.asdlpack(crafted)
+        else:
+            assert dlbridge.asdlpack(crafted).shape == (6,)
+        gc.collect()
+        assert crafted.released == {"schema": 1, "array": 1}
+
+
+def test_a_release_on_another_thread() -> None:
+    crafted = Crafted()
+    tensors = [dlbridge.asdlpack(crafted)]
+    thread = threading.Thread(target=tensors.clear)
+    thread.start()
+    thread.join()
+    assert crafted.released == {"schema": 1, "array": 1}
+
+
+def test_lists_without_items() -> None:
+    crafted = Crafted(items=0, length=3)
+    tensor = dlbridge.asdlpack(crafted)
+    assert (tensor.shape, tensor.address) == ((3, 0), 0)
+    del tensor
+    assert crafted.released == {"schema": 1, "array": 1}
+
+
+def test_a_schema_without_a_format() -> None:
+    crafted = Crafted()
+    crafted.schema.format = None
+    with pytest.raises(BufferError, match="no format"):
+        dlbridge.asdlpack(crafted)
+    assert crafted.released == {"schema": 1, "array": 1}
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_capsules_that_are_wrong(which: int) -> None:
+    crafted = Crafted()
+    names = list(crafted.names)
+    names[which] = b"other"
+    crafted.names = (names[0], names[1])
+    with pytest.raises(ValueError, match="is not named 'arrow_"):
+        dlbridge.asdlpack(crafted)
+    crafted = Crafted()
+    [crafted.schema, crafted.array][which].release = RELEASE()
+    with pytest.raises(ValueError, match="was consumed before"):
+        dlbridge.asdlpack(crafted)
+
+
+@pytest.mark.parametrize("answer", [None, (), (1, 2), (1, 2, 3), "ab"])
+def test_answers_that_are_none(answer: Any) -> None:
+    class Broken:
+        """A producer with another answer."""
+
+        def __arrow_c_array__(self) -> Any:
+            """That."""
+            return answer
+
+    with pytest.raises((BufferError, TypeError), match="expected a"):
+        dlbridge.asdlpack(Broken())
+
+
+def test_the_same_answer_twice() -> None:
+    capsules = pa.array([1, 2]).__arrow_c_array__()
+
+    class Same:
+        """A producer that has one answer."""
+
+        def __arrow_c_array__(self) -> Any:
+            """That."""
+            return capsules
+
+    assert dlbridge.asdlpack(Same()).shape == (2,)
+    with pytest.raises(ValueError, match="was consumed before"):
+        dlbridge.asdlpack(Same())
+
+
+def test_metadata_that_is_right() -> None:
+    assert dlbridge.asdlpack(extension(b'{"shape": [1, 2]}')).shape == (3, 1, 2)
+    swapped = dlbridge.asdlpack(extension(b'{"shape": [1, 2], "permutation": [1, 0]}'))
+    assert (swapped.shape, swapped.strides[0]) == ((3, 2, 1), 2)
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        *(None, b"", b"{", b"[]", b"3", b"{}", b'{"shape": 2}', b'{"shape": [3]}', b'{"shape": [-2, -1]}'),
+        *(b'{"shape": ["2"]}', b'{"shape": [2], "permutation": [0, 1]}', b"\xff\xfe"),
+        *(b'{"shape": [1, 2], "permutation": [0, 0]}', b'{"shape": [2], "permutation": [5]}'),
+        *(b'{"shape": [2], "permutation": "a"}', b'{"shape": [4611686018427387904, 4]}'),
+    ],
+)
+def test_metadata_that_is_wrong(metadata: bytes | None) -> None:
+    crafted = extension(metadata)
+    with pytest.raises(BufferError):
+        dlbridge.asdlpack(crafted)
+    assert crafted.released == {"schema": 1, "array": 1}

@@ -1,0 +1,194 @@
+"""Arrow streams and device arrays made by hand; each struct is released once."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from typing import Any
+
+import dlbridge
+import pytest
+from conftest import Run, require
+from crafted_arrow import RELEASE, Array, Crafted, Schema, new_capsule
+
+require("numpy")
+
+CALL = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+TEXT = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
+
+
+class Stream(ctypes.Structure):
+    """``ArrowArrayStream``."""
+
+    _fields_ = [
+        ("get_schema", CALL),
+        ("get_next", CALL),
+        ("get_last_error", TEXT),
+        ("release", RELEASE),
+        ("private_data", ctypes.c_void_p),
+    ]
+
+
+class Chunks:
+    """A stream of crafted arrays, which counts what is asked of it."""
+
+    def __init__(self, *chunks: Crafted, schema: Crafted | None = None, fails: int = 0) -> None:
+        self.chunks = list(chunks)
+        self.kind = schema or Crafted()
+        self.status = fails
+        self.asked = self.released = 0
+        self.text: ctypes.Array[ctypes.c_char] | None = ctypes.create_string_buffer(b"the disk is gone")
+        self.stream = Stream(
+            get_schema=CALL(self.get_schema),
+            get_next=CALL(self.get_next),
+            get_last_error=TEXT(lambda _: ctypes.addressof(self.text) if self.text else None),
+            release=RELEASE(self.release),
+        )
+
+    def get_schema(self, _: int, place: int) -> int:
+        """Moves the schema to the place."""
+        ctypes.memmove(place, ctypes.byref(self.kind.schema), ctypes.sizeof(Schema))
+        return 0
+
+    def get_next(self, _: int, place: int) -> int:
+        """Moves a chunk to the place, or a released array at the end."""
+        self.asked += 1
+        if self.status:
+            return self.status
+        last = Array() if not self.chunks else self.chunks.pop(0).array
+        ctypes.memmove(place, ctypes.byref(last), ctypes.sizeof(Array))
+        return 0
+
+    def release(self, address: int) -> None:
+        """Counts."""
+        self.released += 1
+        Stream.from_address(address).release = RELEASE()
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return new_capsule(self.stream, b"arrow_array_stream")
+
+
+def test_a_stream_of_one_chunk() -> None:
+    chunk = Crafted()
+    chunks = Chunks(chunk)
+    tensor = dlbridge.asdlpack(chunks)
+    assert tensor.address == ctypes.addressof(chunk.numbers)
+    assert (chunks.released, chunks.kind.released["schema"], chunk.released["array"]) == (1, 1, 0)
+    del tensor
+    assert chunk.released["array"] == 1
+
+
+def test_a_stream_of_several_chunks() -> None:
+    several = [Crafted(), Crafted(), Crafted()]
+    chunks = Chunks(*several)
+    with pytest.raises(BufferError, match="several chunks"):
+        dlbridge.asdlpack(chunks)
+    assert (chunks.released, chunks.kind.released["schema"]) == (1, 1)
+    assert [chunk.released["array"] for chunk in several] == [1, 1, 0], "the last was never taken"
+
+
+def test_nothing_is_taken_of_what_is_no_tensor() -> None:
+    chunks = Chunks(Crafted(), schema=Crafted(format=b"+s"))
+    with pytest.raises(BufferError, match="take one column of it first"):
+        dlbridge.asdlpack(chunks)
+    assert (chunks.asked, chunks.released, chunks.kind.released["schema"]) == (0, 1, 1)
+
+
+@pytest.mark.parametrize("text", ["a text", "no text", "no function"])
+def test_a_stream_that_fails(text: str) -> None:
+    chunks = Chunks(fails=5)
+    if text == "no text":
+        chunks.text = None
+    if text == "no function":
+        chunks.stream.get_last_error = TEXT()
+    match = "failed with code 5: the disk is gone" if text == "a text" else "failed with code 5"
+    with pytest.raises(BufferError, match=match):
+        dlbridge.asdlpack(chunks)
+    assert (chunks.released, chunks.kind.released["schema"]) == (1, 1)
+
+
+@pytest.mark.parametrize("function", ["get_schema", "get_next"])
+def test_a_stream_without_a_function(function: str) -> None:
+    chunks = Chunks(Crafted())
+    setattr(chunks.stream, function, CALL())
+    with pytest.raises(BufferError, match=f"has no {function}"):
+        dlbridge.asdlpack(chunks)
+    assert chunks.released == 1
+
+
+def test_a_stream_that_gives_a_released_schema() -> None:
+    chunks = Chunks(Crafted())
+    chunks.kind.schema.release = RELEASE()
+    with pytest.raises(BufferError, match="schema that was released"):
+        dlbridge.asdlpack(chunks)
+    assert (chunks.asked, chunks.released) == (0, 1)
+
+
+def test_a_stream_that_was_consumed() -> None:
+    chunks = Chunks(Crafted())
+    chunks.stream.release = RELEASE()
+    with pytest.raises(ValueError, match="was consumed before"):
+        dlbridge.asdlpack(chunks)
+
+
+WAITS_IN_C = """
+import ctypes, faulthandler, signal, threading
+import dlbridge
+from test_arrow_streams import CALL, Chunks
+
+faulthandler.dump_traceback_later(60, exit=True)
+signal.signal(signal.SIGUSR1, lambda *_: None)
+chunks = Chunks()
+# pause() waits for a signal, and one comes only if this thread can run meanwhile.
+chunks.stream.get_next = ctypes.cast(ctypes.CDLL(None).pause, CALL)
+done = threading.Event()
+
+
+def wake():
+    while not done.wait(0.01):
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
+
+
+waker = threading.Thread(target=wake)
+waker.start()
+try:
+    dlbridge.asdlpack(chunks)
+except BufferError as error:
+    print(error)
+done.set()
+waker.join()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pause() is POSIX")
+def test_other_threads_run_while_a_stream_is_waited_for(run: Run) -> None:
+    assert "failed with code -1" in run(WAITS_IN_C).stdout
+
+
+class OnDevice(ctypes.Structure):
+    """``ArrowDeviceArray``."""
+
+    _fields_ = [
+        ("array", Array),
+        ("device_id", ctypes.c_int64),
+        ("device_type", ctypes.c_int32),
+        ("sync_event", ctypes.c_void_p),
+        ("reserved", ctypes.c_int64 * 3),
+    ]
+
+
+@pytest.mark.parametrize(("device_type", "name"), [(2, "cuda"), (99, "99")])
+def test_an_array_on_another_device(device_type: int, name: str) -> None:
+    crafted = Crafted()
+    there = OnDevice(array=crafted.array, device_type=device_type)
+
+    class Elsewhere:
+        """A producer that has this array."""
+
+        def __arrow_c_device_array__(self, requested_schema: Any = None) -> tuple[Any, Any]:
+            """Both."""
+            return new_capsule(crafted.schema, b"arrow_schema"), new_capsule(there, b"arrow_device_array")
+
+    with pytest.raises(BufferError, match=rf"on a device of type .*{name}.*copy it to the CPU first"):
+        dlbridge.asdlpack(Elsewhere())
+    assert crafted.released == {"schema": 1, "array": 1}
