@@ -46,6 +46,7 @@ mod tensor_ref;
 mod tensor_ref_mut;
 mod unaligned;
 mod view;
+mod whole_bytes;
 mod zeros;
 
 pub(crate) use block::Managed;

@@ -5,12 +5,14 @@
 
 use core::fmt;
 use core::marker::PhantomData;
+use core::slice;
 
 use super::aligned::AlignedBytes;
 use super::block::Managed;
 use super::parts::{Access, RawParts};
 use super::tensor_ref::TensorRef;
 use super::tensor_ref_mut::TensorRefMut;
+use super::whole_bytes;
 use crate::layout::{self, Dims, Offsets};
 use crate::{DataType, DataTypeCode, Error, Result};
 
@@ -249,6 +251,16 @@ pub(crate) fn to_copy(source: &TensorRef<'_>, padded: bool) -> Result<Managed> {
     let to = memory.as_mut_ptr();
     let signed = dtype.code() == DataTypeCode::INT && dtype.lanes() == 1;
     let mut packed = BitWriter { to, pending: 0, bits: 0 };
+    let bits = dtype.element_bits();
+    if padded != view.padded && whole_bytes::is_even(bits) && source.is_c_contiguous() {
+        // SAFETY: new memory of so many bytes, which are zero.
+        let target = unsafe { slice::from_raw_parts_mut(to, bytes) };
+        match padded {
+            true => whole_bytes::unpack(source.as_bytes()?, target, bits, signed),
+            false => whole_bytes::pack(source.as_bytes()?, target, bits),
+        }
+        return of_memory(memory, source, padded);
+    }
     for (nth, bits) in view.iter().enumerate() {
         if padded {
             let number = if signed { view.signed(bits).cast_unsigned() } else { bits };
@@ -264,14 +276,20 @@ pub(crate) fn to_copy(source: &TensorRef<'_>, padded: bool) -> Result<Managed> {
     }
     // SAFETY: as above.
     unsafe { packed.finish() };
+    of_memory(memory, source, padded)
+}
+
+/// The tensor of a copy that is finished.
+fn of_memory(mut memory: AlignedBytes, source: &TensorRef<'_>, padded: bool) -> Result<Managed> {
+    let to = memory.as_mut_ptr();
     let mut copy = Managed::new(memory, source.ndim());
     let elements = copy.set_dims(source.shape(), None::<&[i64]>)?;
     let parts = RawParts {
         access: Access::Exclusive,
         subbyte_padded: padded,
-        ..RawParts::new(to.cast(), dtype)
+        ..RawParts::new(to.cast(), source.dtype())
     };
-    // SAFETY: memory of our own, initialised above, which nobody else knows and the owner frees.
+    // SAFETY: memory of our own, initialised before, which nobody else knows and the owner frees.
     unsafe { copy.describe(&parts, elements) }?;
     Ok(copy)
 }
