@@ -356,8 +356,8 @@ impl fmt::Display for Error {
             }
             Self::InvalidRange { axis, start, end, extent } => write!(
                 f,
-                "indices {start}..{end} are not on axis {axis}, whose extent is {extent}; stay \
-                 within 0..{extent}"
+                "indices {start}..{end} are no range on axis {axis}, whose extent is {extent}; begin \
+                 before the end, and stay within 0..{extent}"
             ),
             Self::NotReshapable => {
                 write!(f, "no strides can give these elements that shape; copy the tensor first")

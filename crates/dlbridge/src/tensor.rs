@@ -376,7 +376,8 @@ impl Tensor {
         self.access() == Access::ReadOnly
     }
 
-    /// Whether elements narrower than a byte take a whole byte each.
+    /// Whether elements that are not whole bytes are padded to such. The flag says nothing of elements
+    /// whose lanes together are whole bytes, like `float4_e2m1fnx2`: those are never padded within.
     ///
     /// ```
     /// assert!(!dlbridge::Tensor::from(vec![0_u16]).is_subbyte_padded());

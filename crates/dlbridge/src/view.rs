@@ -29,7 +29,9 @@ impl<T> TensorView<'_, T> {
         self.len() == 0
     }
 
-    /// A copy of the elements in the order of their indices, the last axis fastest.
+    /// A copy of the elements in the order of their indices, the last axis fastest. Without memory for it
+    /// the process aborts, as with any [`Vec`]; [`Tensor::to_copy`](crate::Tensor::to_copy) returns an
+    /// error.
     ///
     /// ```
     /// let tensor = dlbridge::Tensor::from([[1, 2], [3, 4]]);

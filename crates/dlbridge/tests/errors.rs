@@ -122,7 +122,7 @@ fn cases() -> Vec<(Error, Error, &'static str)> {
         (
             TensorRef::from(&[1, 2]).slice(0, 1..4).unwrap_err(),
             Error::InvalidRange { axis: 0, start: 1, end: 4, extent: 2 },
-            "indices 1..4 are not on axis 0, whose extent is 2; stay within 0..2",
+            "indices 1..4 are no range on axis 0, whose extent is 2; begin before the end, and stay within 0..2",
         ),
         (
             TensorRef::from(&[[1, 2], [3, 4]]).transpose().reshape([4]).unwrap_err(),

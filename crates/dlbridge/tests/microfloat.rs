@@ -1,7 +1,7 @@
 //! The floats of microfloat, every bit pattern of them, against the definitions of the formats.
 #![cfg(feature = "microfloat")]
 
-use dlbridge::{DataType, Element, Tensor};
+use dlbridge::{DataType, Element, Error, Tensor};
 use microfloat::*;
 
 /// What the bits beyond the finite numbers mean.
@@ -123,4 +123,20 @@ formats! {
     f6e2m3fn, "float6_e2m3fn", 1 2 3, 1, None;
     f6e3m2fn, "float6_e3m2fn", 1 3 2, 3, None;
     f4e2m1fn, "float4_e2m1fn", 1 2 1, 1, None;
+}
+
+/// The crate takes the bits above the format for a part of the number.
+#[test]
+fn bits_above_a_narrow_format_are_no_value() {
+    let padded =
+        |byte| Tensor::from_padded_bytes(vec![1, byte], DataType::FLOAT4_E2M1FN, [2], 0).unwrap();
+    assert_eq!(padded(0xf).view::<f4e2m1fn>().unwrap()[[1]].to_f32(), -6.0);
+    for byte in [0x12, 0x80, 0xff] {
+        let refused = padded(byte).view::<f4e2m1fn>().unwrap_err();
+        assert_eq!(refused, Error::InvalidElement { dtype: DataType::FLOAT4_E2M1FN });
+        let bits = padded(byte);
+        assert_eq!(bits.view_subbyte().unwrap().get(&[1]), Some(u64::from(byte & 0xf)));
+    }
+    let six = Tensor::from_padded_bytes(vec![0x40_u8], DataType::FLOAT6_E2M3FN, [1], 0).unwrap();
+    assert!(six.view::<f6e2m3fn>().is_err());
 }

@@ -6,8 +6,8 @@ mod common;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use common::{Producer, delete};
-use dlbridge::{DataType, Element, Tensor, TensorSlice, TensorSliceMut};
+use common::{Counted, Producer, delete};
+use dlbridge::{DataType, Element, Error, Tensor, TensorSlice, TensorSliceMut};
 
 /// An integer that is never zero.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -117,4 +117,33 @@ fn a_flag_for_packed_elements_means_nothing_for_whole_ones() {
     let managed = tensor.into_raw_legacy().unwrap();
     // SAFETY: made here, and given to nobody else.
     drop(unsafe { Tensor::from_raw_legacy(managed) });
+}
+
+#[test]
+fn bytes_that_are_shared_on_and_on_grow_no_chain() {
+    let (owner, dropped) = Counted::new(vec![1_u8, 2, 3, 4]);
+    let mut tensor = Tensor::from_parts(owner, [4]).unwrap();
+    for _ in 0..if cfg!(miri) { 20 } else { 100_000 } {
+        tensor = Arc::new(tensor).share_bytes(DataType::UINT16, [2], 0).unwrap();
+    }
+    assert_eq!(dropped.get(), 0);
+    let owner = tensor.try_into_owner::<Counted<Vec<u8>>>().unwrap();
+    assert_eq!(owner.owner, [1, 2, 3, 4]);
+    drop(owner);
+    assert_eq!(dropped.get(), 1);
+}
+
+#[test]
+fn a_few_bytes_that_are_lent_as_many_are_looked_at_once() {
+    let lent = |last: u8| {
+        let mut bytes = vec![1; 63];
+        bytes[62] = last;
+        let lent = Producer::new(bytes, &[2; 62]).strides(&[1; 62]);
+        lent.with(|p| p.tensor.dtype = DataType::BOOL.into()).import().unwrap()
+    };
+    assert!(lent(1).view::<bool>().unwrap()[[1; 62]]);
+    let refused = Error::InvalidElement { dtype: DataType::BOOL };
+    assert_eq!(lent(2).view::<bool>().unwrap_err(), refused);
+    let owned = Tensor::from_parts_strided(vec![true; 63], [2; 62], [1; 62], 0).unwrap();
+    assert_eq!(owned.try_into_owner::<Vec<bool>>().unwrap(), [true; 63]);
 }

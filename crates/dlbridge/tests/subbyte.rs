@@ -158,6 +158,18 @@ fn signed_integers_keep_their_sign_and_nothing_else_has_one() {
 }
 
 #[test]
+fn a_padded_element_is_written_whole() {
+    let int4 = Tensor::from_bytes(vec![0x7f], "int4".parse().unwrap(), [2], 0).unwrap();
+    let mut padded = int4.to_unpacked().unwrap();
+    assert_eq!(bytes(&padded), [0xff, 7]);
+    let mut view = padded.view_subbyte_mut().unwrap();
+    view.set(&[0], 3);
+    view.set(&[1], 0xf);
+    assert_eq!(bytes(&padded), [3, 0xff], "as an int8 would be");
+    assert_eq!(bytes(&padded.to_packed().unwrap()), [0xf3]);
+}
+
+#[test]
 fn writing_changes_one_element_and_no_bit_beside_it() {
     for (dtype, width) in dtypes() {
         for padded in [false, true] {

@@ -4,10 +4,12 @@
 mod dims;
 mod offsets;
 mod part;
+mod reached;
 
 pub(crate) use dims::Dims;
 pub(crate) use offsets::Offsets;
 pub(crate) use part::Part;
+pub(crate) use reached::all_reached;
 
 use crate::{DataType, Error, Result};
 

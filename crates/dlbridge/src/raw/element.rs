@@ -98,7 +98,6 @@ elements! {
     num_complex::Complex<half::f16> = DataType::COMPLEX32;
 }
 
-// Bytes of any value: where the format has fewer than eight bits, the higher ones mean nothing.
 #[cfg(feature = "microfloat")]
 elements! {
     microfloat::f8e3m4 = DataType::FLOAT8_E3M4;
@@ -109,6 +108,24 @@ elements! {
     microfloat::f8e5m2 = DataType::FLOAT8_E5M2;
     microfloat::f8e5m2fnuz = DataType::FLOAT8_E5M2FNUZ;
     microfloat::f8e8m0fnu = DataType::FLOAT8_E8M0FNU;
+}
+
+/// Floats of fewer than eight bits in a byte of their own. The crate takes the higher bits for a part of
+/// the number, so bytes that have any set are no value, though the format has no say in them.
+#[cfg(feature = "microfloat")]
+macro_rules! narrow_elements {
+    ($($type:ty = $dtype:expr;)*) => {$(
+        // SAFETY: a transparent wrapper around a byte; the check admits those of the format alone.
+        unsafe impl Element for $type {
+            const DTYPE: DataType = $dtype;
+            const CHECK: Option<fn(&[u8]) -> bool> = Some(|bytes| bytes[0] >> $dtype.bits() == 0);
+        }
+        const _: () = assert!(size_of::<$type>() == <$type as Element>::DTYPE.itemsize());
+    )*};
+}
+
+#[cfg(feature = "microfloat")]
+narrow_elements! {
     microfloat::f6e2m3fn = DataType::FLOAT6_E2M3FN;
     microfloat::f6e3m2fn = DataType::FLOAT6_E3M2FN;
     microfloat::f4e2m1fn = DataType::FLOAT4_E2M1FN;

@@ -68,7 +68,10 @@ pub(crate) fn share_bytes(
     let len = TensorRef::from(&**tensor).as_bytes()?.len();
     // The tensor's own pointer: one out of a reference would not survive a write by the producer.
     let bytes = ptr::slice_from_raw_parts_mut(tensor.data().cast::<u8>(), len);
-    let mut managed = Managed::new(Arc::clone(tensor), shape.len());
+    // No chain grows: see `lend`.
+    let source = tensor.managed().owner::<Arc<Tensor>>();
+    let source = source.filter(|_| tensor.access() != Access::Exclusive).unwrap_or(tensor);
+    let mut managed = Managed::new(Arc::clone(source), shape.len());
     let elements = managed.set_dims(shape, None::<&[i64]>)?;
     let data = within(bytes, (dtype, false), elements, byte_offset)?;
     let parts = RawParts { access: Access::ReadOnly, ..RawParts::new(data.cast(), dtype) };

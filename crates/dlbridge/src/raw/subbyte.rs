@@ -228,6 +228,16 @@ impl<'a> SubbyteViewMut<'a> {
         };
         assert!(bits <= view.mask(), "{bits:#x} is more than an element of {} has", view.dtype);
         let (first, below, bytes) = view.place(offset);
+        if view.padded {
+            // The whole element, as `to_copy` makes it.
+            let number =
+                if is_signed(view.dtype) { view.signed(bits).cast_unsigned() } else { bits };
+            for nth in 0..bytes {
+                // SAFETY: Ref: a byte of an element of a mutable tensor.
+                unsafe { first.add(nth).write((number >> view.shift(nth, bytes)) as u8) };
+            }
+            return;
+        }
         let (kept, bits) = (!(u128::from(view.mask()) << below), u128::from(bits) << below);
         for nth in 0..bytes {
             let shift = view.shift(nth, bytes);
@@ -240,6 +250,11 @@ impl<'a> SubbyteViewMut<'a> {
     }
 }
 
+/// Whether elements are numbers whose highest bit is a sign that an extension repeats.
+fn is_signed(dtype: DataType) -> bool {
+    dtype.code() == DataTypeCode::INT && dtype.lanes() == 1
+}
+
 /// A copy of sub-byte elements in C order in memory of our own, packed or padded. Signed integers
 /// are extended with their sign, all else with zeros.
 pub(crate) fn to_copy(source: &TensorRef<'_>, padded: bool) -> Result<Managed> {
@@ -249,7 +264,7 @@ pub(crate) fn to_copy(source: &TensorRef<'_>, padded: bool) -> Result<Managed> {
     let bytes = usize::try_from(bytes).map_err(|_| Error::TooLarge)?;
     let mut memory = AlignedBytes::zeroed(bytes)?;
     let to = memory.as_mut_ptr();
-    let signed = dtype.code() == DataTypeCode::INT && dtype.lanes() == 1;
+    let signed = is_signed(dtype);
     let mut packed = BitWriter { to, pending: 0, bits: 0 };
     let bits = dtype.element_bits();
     if padded != view.padded && whole_bytes::is_even(bits) && source.is_c_contiguous() {

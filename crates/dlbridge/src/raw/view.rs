@@ -11,7 +11,7 @@ use core::slice;
 
 use super::element::{Element, assert_layout};
 use super::iter::{Iter, IterMut};
-use crate::layout::{self, Dims, Offsets, Part};
+use crate::layout::{self, Dims, Part};
 use crate::{DataType, Error, Result};
 
 /// A borrowed, typed view of a tensor with any number of dimensions and any strides.
@@ -91,21 +91,22 @@ impl<'a, T: Element> TensorView<'a, T> {
         const { assert_layout::<T>() };
         let view = Self { first, dims, len, memory: PhantomData };
         if let Some(is_valid) = T::CHECK
-            && !view.bytes().all(is_valid)
+            && !view.all_bytes(is_valid)
         {
             return Err(Error::InvalidElement { dtype });
         }
         Ok(view)
     }
 
-    /// The bytes of each element, which need not be valid yet. What is repeated comes once: a few
-    /// bytes may be lent as any number of elements.
-    fn bytes(&self) -> impl Iterator<Item = &'a [u8]> {
+    /// Whether a check holds for the bytes of each element, which need not be valid yet.
+    fn all_bytes(&self, check: fn(&[u8]) -> bool) -> bool {
         let first = self.first;
-        Offsets::new(&self.dims.distinct()).map(move |offset| {
+        layout::all_reached(&self.dims, |offset| {
             // SAFETY: View, but for the validity of the bits, which bytes do not need; an `Element`
             // has no padding.
-            unsafe { slice::from_raw_parts(first.offset(offset).cast().as_ptr(), size_of::<T>()) }
+            check(unsafe {
+                slice::from_raw_parts(first.offset(offset).cast().as_ptr(), size_of::<T>())
+            })
         })
     }
 }

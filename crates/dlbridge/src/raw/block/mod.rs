@@ -137,8 +137,8 @@ struct Free {
 
 impl Drop for Free {
     fn drop(&mut self) {
-        // SAFETY: made by `delete` and `try_into_owner` alone, which give up the block; the layout
-        // is the one it was allocated with.
+        // SAFETY: made by those who give up the block, whether they have dropped its owner or moved
+        // it; the layout is the one it was allocated with.
         unsafe { dealloc(self.header.as_ptr().cast(), self.layout) }
     }
 }

@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 use core::slice;
 
 use super::{Block, Free, Managed};
-use crate::layout::{Dims, Offsets};
+use crate::layout::{self, Dims};
 use crate::{DataType, Tensor};
 
 impl Managed {
@@ -57,7 +57,7 @@ impl Managed {
         let Some(check) = self.header().check else { return true };
         let (tensor, itemsize) = (self.tensor(), DataType::from(self.tensor().dtype).itemsize());
         let first = tensor.data.cast::<u8>().cast_const();
-        Offsets::new(&Dims::borrowed(self.shape(), self.strides()).distinct()).all(|offset| {
+        layout::all_reached(&Dims::borrowed(self.shape(), self.strides()), |offset| {
             // SAFETY: Data and Calm; a check is set for owners of Rust memory only, which is the
             // host's, and whose elements have no padding.
             check(unsafe {

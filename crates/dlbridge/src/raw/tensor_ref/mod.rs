@@ -358,7 +358,8 @@ impl<'a> TensorRef<'a> {
         self.byte_offset
     }
 
-    /// Whether elements narrower than a byte take a whole byte each.
+    /// Whether elements that are not whole bytes are padded to such. The flag says nothing of elements
+    /// whose lanes together are whole bytes, like `float4_e2m1fnx2`: those are never padded within.
     ///
     /// ```
     /// assert!(!dlbridge::TensorRef::from(&[0_u16]).is_subbyte_padded());
