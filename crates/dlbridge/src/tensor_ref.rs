@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::{DataType, TensorRef, TensorRefMut, layout};
+use crate::{DataType, Device, TensorRef, TensorRefMut, layout};
 
 impl TensorRef<'_> {
     /// The number of dimensions.
@@ -86,6 +86,44 @@ impl TensorRefMut<'_> {
     /// ```
     pub fn dtype(&self) -> DataType {
         self.as_shared().dtype()
+    }
+
+    /// The device that holds the data.
+    ///
+    /// ```
+    /// use dlbridge::{Device, TensorRefMut};
+    ///
+    /// assert_eq!(TensorRefMut::from(&mut [0_u16]).device(), Device::CPU);
+    /// ```
+    pub fn device(&self) -> Device {
+        self.as_shared().device()
+    }
+
+    /// The number of dimensions.
+    ///
+    /// ```
+    /// assert_eq!(dlbridge::TensorRefMut::from(&mut [[0_u8; 3]; 2]).ndim(), 2);
+    /// ```
+    pub fn ndim(&self) -> usize {
+        self.as_shared().ndim()
+    }
+
+    /// The number of elements.
+    ///
+    /// ```
+    /// assert_eq!(dlbridge::TensorRefMut::from(&mut [[0_u8; 3]; 2]).len(), 6);
+    /// ```
+    pub fn len(&self) -> usize {
+        self.as_shared().len()
+    }
+
+    /// Whether there are no elements.
+    ///
+    /// ```
+    /// assert!(dlbridge::TensorRefMut::from(&mut [[0_u8; 0]; 2]).is_empty());
+    /// ```
+    pub fn is_empty(&self) -> bool {
+        self.as_shared().is_empty()
     }
 }
 
