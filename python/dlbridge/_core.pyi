@@ -284,7 +284,7 @@ def live_exports() -> list[Export]:
     """What was lent while exports were recorded, and is not given back yet.
 
     Each entry has the number of the export, dtype, shape, device, the door it left through and its
-    age in seconds.
+    age in seconds. Consumers of array interfaces keep the :class:`Tensor` itself, and are not here.
     """
 
 def _rebuild(data: Buffer, dtype: str, shape: tuple[int, ...], padded: bool) -> Tensor: ...

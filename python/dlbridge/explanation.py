@@ -103,8 +103,8 @@ def explain(obj: object, *, to: str | list[str] | None = None) -> Explanation:
     ``to`` is a library, or several, of those in :func:`dlbridge.consumers`: for each, whether
     :meth:`Tensor.to` would share the memory, why not, and what to do about it.
 
-    Every door of the object is asked once, and what comes out is given back. A capsule is not
-    consumed, and only its name is told.
+    Every door of the object is asked, the first of them twice, and what comes out is given back. So a
+    producer that can be asked once is used up; a capsule is not, of which only the name is told.
 
     >>> import dlbridge
     >>> print(dlbridge.explain(b"abc", to="torch").verdicts[0].zero_copy)

@@ -20,7 +20,8 @@ FOLDER = Path(__file__).with_name("tests")
 #: Modules without which some tests are skipped.
 FRAMEWORKS = (
     *("numpy", "torch", "jax", "tensorflow", "paddle", "pyarrow", "tvm_ffi", "onnxruntime", "mlx"),
-    *("warp", "array_api_strict", "PIL", "ml_dtypes"),
+    *("warp", "array_api_strict", "PIL", "ml_dtypes", "polars", "pandas", "nanoarrow", "mpi4py"),
+    *("joblib", "mypy", "pyright"),
 )
 
 

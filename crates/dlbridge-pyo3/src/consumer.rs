@@ -4,7 +4,6 @@
 use dlbridge::{DataType, DataTypeCode, Tensor};
 
 /// A library that takes tensors.
-#[derive(Debug)]
 pub(crate) struct Consumer {
     /// The name under which Python code asks for it.
     pub(crate) name: &'static str,
@@ -26,6 +25,10 @@ pub(crate) struct Consumer {
     pub(crate) max_ndim: usize,
     /// The alignment without which it copies, in bytes.
     pub(crate) align: usize,
+    /// The fewest dimensions that it takes.
+    pub(crate) min_ndim: usize,
+    /// Which dtypes it takes, of those with one lane.
+    pub(crate) takes: fn(DataType) -> bool,
     /// A dtype that it takes for another one.
     pub(crate) misread: Option<(DataType, &'static str)>,
 }
@@ -111,18 +114,36 @@ const CONSUMER: Consumer = Consumer {
     cpu_only: false,
     max_ndim: dlbridge::MAX_NDIM,
     align: 1,
+    min_ndim: 0,
+    takes: |_| true,
     misread: None,
 };
 
+/// Integers and floats that every CPU knows.
+fn is_plain(dtype: DataType) -> bool {
+    use DataTypeCode as Code;
+    let (code, bits) = (dtype.code(), dtype.bits());
+    matches!((code, bits), (Code::INT | Code::UINT, 8 | 16 | 32 | 64) | (Code::FLOAT, 16 | 32 | 64))
+}
+
+fn is_complex(dtype: DataType) -> bool {
+    dtype.code() == DataTypeCode::COMPLEX && matches!(dtype.bits(), 64 | 128)
+}
+
+fn is_bfloat16(dtype: DataType) -> bool {
+    dtype == DataType::BFLOAT16
+}
+
 /// All that are known, by name.
 pub(crate) const CONSUMERS: &[Consumer] = &[
-    Consumer { name: "numpy", module: "numpy", cpu_only: true, ..CONSUMER },
+    Consumer { name: "numpy", module: "numpy", cpu_only: true, max_ndim: 64, ..CONSUMER },
     Consumer {
         name: "torch",
         module: "torch",
         table_of: Some("Tensor"),
         read_only: ReadOnly::Lost,
         layout: Layout::NonNegative,
+        takes: |dtype| !dtype.is_subbyte(),
         ..CONSUMER
     },
     Consumer {
@@ -132,6 +153,7 @@ pub(crate) const CONSUMERS: &[Consumer] = &[
         read_only: ReadOnly::Immutable,
         layout: Layout::Compact,
         align: 64,
+        takes: |dtype| !dtype.is_subbyte(),
         ..CONSUMER
     },
     Consumer {
@@ -141,6 +163,11 @@ pub(crate) const CONSUMERS: &[Consumer] = &[
         argument: Argument::LegacyCapsule,
         read_only: ReadOnly::Immutable,
         layout: Layout::C,
+        // It takes others, and aborts the process in the middle of a computation.
+        align: 64,
+        takes: |dtype| {
+            is_plain(dtype) || is_complex(dtype) || is_bfloat16(dtype) || dtype == DataType::BOOL
+        },
         ..CONSUMER
     },
     Consumer {
@@ -151,6 +178,7 @@ pub(crate) const CONSUMERS: &[Consumer] = &[
         // Negative strides come in, and few of its operations know them.
         layout: Layout::NonNegative,
         max_ndim: 9,
+        takes: |dtype| !dtype.is_subbyte(),
         misread: Some((DataType::UINT16, "bfloat16")),
         ..CONSUMER
     },
@@ -160,6 +188,7 @@ pub(crate) const CONSUMERS: &[Consumer] = &[
         module: "pyarrow",
         cpu_only: true,
         function: "Tensor.from_dlpack",
+        takes: is_plain,
         layout: Layout::NonNegative,
         ..CONSUMER
     },
@@ -179,6 +208,7 @@ pub(crate) const CONSUMERS: &[Consumer] = &[
         argument: Argument::LegacyObject,
         read_only: ReadOnly::Lost,
         layout: Layout::C,
+        takes: |dtype| is_plain(dtype) || is_bfloat16(dtype),
         ..CONSUMER
     },
     Consumer {
@@ -187,7 +217,9 @@ pub(crate) const CONSUMERS: &[Consumer] = &[
         prepare: Some("init"),
         argument: Argument::LegacyObject,
         read_only: ReadOnly::Lost,
+        min_ndim: 1,
         max_ndim: 4,
+        takes: |dtype| is_plain(dtype) || is_bfloat16(dtype) || dtype == DataType::BOOL,
         ..CONSUMER
     },
     Consumer { name: "dpnp", module: "dpnp", ..CONSUMER },
@@ -292,6 +324,14 @@ impl Consumer {
                 "{name} takes at most {} dimensions, not {}; reshape the tensor first",
                 self.max_ndim,
                 tensor.ndim()
+            ));
+        }
+        if tensor.ndim() < self.min_ndim {
+            return Some(format!("{name} takes no tensor without a dimension; reshape it first"));
+        }
+        if dtype.lanes() == 1 && !(self.takes)(dtype) {
+            return Some(format!(
+                "{name} takes no {dtype}; convert the elements to another dtype first"
             ));
         }
         // Some take the lanes for one element without a word.

@@ -4,6 +4,7 @@
 use dlbridge::{DataType, Device, Tensor};
 use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyInt, PyList, PyTuple};
 
 use crate::PyTensor;
 use crate::error::to_py_err;
@@ -65,14 +66,11 @@ pub fn empty<'py>(
     device: Option<&Bound<'py, PyAny>>,
     align: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyTensor>> {
-    let extents = match shape.extract::<usize>() {
-        Ok(extent) => vec![extent],
-        Err(_) => shape.extract::<Vec<usize>>().map_err(|_| {
-            wrong_type("shape", "a non-negative integer, or a tuple of them", shape)
-        })?,
-    };
-    let dtype = dtype.parse::<DataType>();
-    let dtype = dtype.map_err(|error| PyValueError::new_err(format!("dtype: {error}")))?;
+    let extents = expect_extents(shape)?;
+    let dtype = dtype
+        .parse::<DataType>()
+        .and_then(|parsed| parsed.check().map(|()| parsed))
+        .map_err(|error| PyValueError::new_err(format!("dtype is '{dtype}': {error}")))?;
     align.map(expect_alignment).transpose()?;
     if let Some(device) = device.map(expect_named_device).transpose()?
         && device != Device::CPU
@@ -84,4 +82,23 @@ pub fn empty<'py>(
     }
     let tensor = Tensor::zeros(dtype, extents).map_err(to_py_err)?;
     Bound::new(shape.py(), PyTensor::from(tensor))
+}
+
+/// The value of an argument `shape`.
+fn expect_extents(shape: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
+    const EXPECTED: &str = "a non-negative integer, or a tuple or list of them";
+    let one = |extent: &Bound<'_, PyAny>| {
+        let number = extent.cast::<PyInt>().ok().filter(|n| !n.is_instance_of::<PyBool>());
+        let number = number.ok_or_else(|| wrong_type("shape", EXPECTED, shape))?;
+        number.extract::<usize>().map_err(|_| {
+            PyValueError::new_err(format!("shape must be {EXPECTED}, and cannot have {number}"))
+        })
+    };
+    if let Ok(tuple) = shape.cast::<PyTuple>() {
+        return tuple.iter().map(|extent| one(&extent)).collect();
+    }
+    if let Ok(list) = shape.cast::<PyList>() {
+        return list.iter().map(|extent| one(&extent)).collect();
+    }
+    Ok(vec![one(shape)?])
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use dlbridge::{DataType, DataTypeCode, Device};
+use dlbridge::{DataType, DataTypeCode, Device, Tensor};
 use pyo3::exceptions::{PyBufferError, PyModuleNotFoundError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyMemoryView, PyTuple};
@@ -14,7 +14,7 @@ use crate::consumer::{Argument, CONSUMERS, Consumer, Need, is_common};
 use crate::error::to_py_err;
 use crate::lent;
 use crate::protocol::exchange_api::Table;
-use crate::protocol::table_of;
+use crate::protocol::{normalized, table_of};
 use crate::wanted::{Wanted, expect_bool};
 
 /// The consumer of a name.
@@ -38,7 +38,7 @@ pub(crate) fn to<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let (py, name) = (tensor.py(), consumer.name);
     let this = tensor.get();
-    if let Some(reason) = consumer.refuses(this.tensor()) {
+    if let Some(reason) = refusal(py, consumer, this.tensor())? {
         return Err(PyBufferError::new_err(reason));
     }
     let needs_copy = consumer.needs_copy(this.tensor(), this.is_read_only());
@@ -52,6 +52,14 @@ pub(crate) fn to<'py>(
             &PyTensor::import(tensor.as_any(), &Wanted { copy: Some(true), ..Wanted::default() })?
         }
         false => tensor,
+    };
+    let mended;
+    let tensor = match with_truth_values(tensor, consumer, copy)? {
+        Some(copy) => {
+            mended = copy;
+            &mended
+        }
+        None => tensor,
     };
     let dtype = tensor.get().tensor().dtype();
     let entrance = Entrance::of(py, consumer)?;
@@ -71,6 +79,51 @@ pub(crate) fn to<'py>(
             entrance.function.call1((capsule,))
         }
     }
+}
+
+/// A copy for a library that computes with the bytes of truth values, if some are neither 0 nor 1.
+fn with_truth_values<'py>(
+    tensor: &Bound<'py, PyTensor>,
+    consumer: &Consumer,
+    copy: Option<bool>,
+) -> PyResult<Option<Bound<'py, PyTensor>>> {
+    let this = tensor.get();
+    if consumer.name != "jax" || this.tensor().dtype() != DataType::BOOL {
+        return Ok(None);
+    }
+    let same = lent::same(this.tensor(), "dlpack", true).map_err(to_py_err)?;
+    match normalized(same, copy)? {
+        (_, None) => Ok(None),
+        (mended, Some(_)) => Bound::new(tensor.py(), PyTensor::from(mended)).map(Some),
+    }
+}
+
+/// Why a library cannot have a tensor: what is always so, and what its settings say now.
+fn refusal(py: Python<'_>, consumer: &Consumer, tensor: &Tensor) -> PyResult<Option<String>> {
+    use DataTypeCode as Code;
+    let dtype = tensor.dtype();
+    let wide = matches!(
+        (dtype.code(), dtype.bits()),
+        (Code::INT | Code::UINT | Code::FLOAT, 64) | (Code::COMPLEX, 128)
+    );
+    if let Some(reason) = consumer.refuses(tensor) {
+        return Ok(Some(reason));
+    }
+    if consumer.name != "jax" || !wide {
+        return Ok(None);
+    }
+    let jax = match py.import(intern!(py, "jax")) {
+        Err(error) if error.is_instance_of::<PyModuleNotFoundError>(py) => return Ok(None),
+        jax => jax?,
+    };
+    let config = jax.getattr(intern!(py, "config"))?;
+    if config.getattr(intern!(py, "jax_enable_x64"))?.is_truthy()? {
+        return Ok(None);
+    }
+    Ok(Some(format!(
+        "jax makes 32 bits of {dtype}, which changes the values, unless \
+         jax.config.update('jax_enable_x64', True) allows 64; do that, or convert the elements first"
+    )))
 }
 
 /// How a library is entered, found out once.
@@ -136,18 +189,22 @@ fn to_ml_dtypes<'py>(
     copy: Option<bool>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = tensor.py();
-    let this = tensor.get().tensor();
+    let (this, read_only) = (tensor.get().tensor(), tensor.get().is_read_only());
     let name = this.dtype().to_string();
     let refuse =
         |what: &str| PyBufferError::new_err(format!("NumPy has no dtype for {name}{what}"));
-    let Ok(ml_dtypes) = py.import(intern!(py, "ml_dtypes")) else {
-        return Err(refuse("; install ml_dtypes, which may have one"));
+    let ml_dtypes = match py.import(intern!(py, "ml_dtypes")) {
+        Err(error) if error.is_instance_of::<PyModuleNotFoundError>(py) => {
+            return Err(refuse("; install ml_dtypes, which may have one"));
+        }
+        module => module?,
     };
     let Some(scalar) = ml_dtypes.getattr_opt(name.as_str())? else {
         return Err(refuse(", and ml_dtypes has none either"));
     };
+    let copied = this.dtype().is_subbyte() && !this.is_subbyte_padded();
     let unpacked;
-    let this = match this.dtype().is_subbyte() && !this.is_subbyte_padded() {
+    let this = match copied {
         true if copy == Some(false) => {
             return Err(refuse(" that is packed, and to unpack it needs a copy"));
         }
@@ -160,7 +217,7 @@ fn to_ml_dtypes<'py>(
     // The largest of these has eight bytes.
     let bits = (this.dtype().itemsize() * 8) as u8;
     let integers = DataType::new(DataTypeCode::UINT, bits, 1);
-    let integers = lent::with_dtype(this, "dlpack", this.is_read_only(), integers);
+    let integers = lent::with_dtype(this, "dlpack", read_only && !copied, integers);
     let integers = Bound::new(py, PyTensor::from(integers.map_err(to_py_err)?))?;
     from_dlpack.call1((integers,))?.call_method1(intern!(py, "view"), (scalar,))
 }
@@ -234,7 +291,7 @@ pub fn fit(
     library: &str,
 ) -> PyResult<(Option<String>, Option<String>, Option<String>)> {
     let (consumer, this) = (consumer(library)?, tensor.get());
-    let refused = consumer.refuses(this.tensor());
+    let refused = refusal(tensor.py(), consumer, this.tensor())?;
     let need = consumer.needs_copy(this.tensor(), this.is_read_only());
     let (reason, remedy) = need.map(|need| (need.reason, need.remedy)).unzip();
     Ok((refused, reason, remedy))

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use dlbridge::DataType;
+use dlbridge::{DataType, DataTypeCode};
 use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -24,6 +24,11 @@ pub(crate) fn reduce<'py>(
             "the data is on {} and cannot be pickled; move it to the CPU first",
             tensor.get().tensor().device()
         )));
+    }
+    if tensor.get().tensor().dtype().code() == DataTypeCode::OPAQUE_HANDLE {
+        return Err(PyBufferError::new_err(
+            "handles mean nothing in another process, so they are not pickled",
+        ));
     }
     let wanted = Wanted { contiguous: Some(Order::C), ..Wanted::default() };
     let contiguous = PyTensor::import(tensor.as_any(), &wanted)?;

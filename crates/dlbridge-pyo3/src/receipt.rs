@@ -22,6 +22,8 @@ pub enum CopyReason {
     ByteStrides,
     /// The elements were packed, eight to a byte, and are whole bytes now.
     BitPacked,
+    /// Some truth values were neither 0 nor 1, and are 1 now.
+    TruthValues,
     /// The data was asked for on the CPU, and was in memory of another device.
     Device,
     /// The elements were not adjacent in Fortran order.
@@ -38,6 +40,7 @@ impl fmt::Display for CopyReason {
             Self::ByteOrder => "the elements were not in this machine's byte order",
             Self::ByteStrides => "the strides were no multiples of the size of an element",
             Self::BitPacked => "the elements were packed, eight to a byte",
+            Self::TruthValues => "some truth values were neither 0 nor 1",
             Self::Device => "the data was in memory of another device",
             Self::NotFortranContiguous => "the elements were not adjacent in Fortran order",
             Self::Core(reason) => return reason.fmt(f),

@@ -71,7 +71,7 @@ impl PyTensor {
             let (tensor, protocol) = (Arc::new(copy), *protocol);
             return Bound::new(py, Self { tensor, protocol, reason: Some(reason) });
         }
-        if wanted.writable == Some(false) && !read_only {
+        if wanted.writable == Some(false) && !tensor.is_read_only() {
             return Bound::new(py, ours.get().with_tensor(Arc::new(tensor.share())));
         }
         Ok(ours.clone())

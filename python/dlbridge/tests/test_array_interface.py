@@ -114,6 +114,7 @@ def test_types_that_are_no_number(typestr: str) -> None:
         ({"data": (-1, False)}, "data must be an address and a bool"),
         ({"data": (1,)}, "data must be an address and a bool"),
         ({"data": ("a", False)}, "data must be an address and a bool"),
+        ({"typestr": "<f+8"}, "typestr is '<f\\+8'"),
     ],
     ids=str,
 )
@@ -380,3 +381,95 @@ def test_what_they_cannot_express_they_do_not_have(name: str) -> None:
     assert not hasattr(tensor, name)
     assert not hasattr(tensor, "__cuda_array_interface__")
     assert hasattr(dlbridge.empty(4, "float16"), name)
+
+
+def test_any_truth_value_says_read_only_and_any_version_is_taken() -> None:
+    for mark in (0, 1, False, True):
+        memory = Memory(version=2)
+        memory.fields["data"] = (memory.address, mark)
+        assert dlbridge.asdlpack(memory).readonly == bool(mark)
+
+
+def test_a_dictionary_that_changes_while_it_is_read() -> None:
+    memory = Memory(bytes(64), shape=(4, 4), typestr=f"{ORDER}f4")
+
+    class Evil:
+        """A stride that puts others in its place."""
+
+        def __index__(self) -> int:
+            """The first time around."""
+            memory.fields["strides"] = (4,)
+            return 16
+
+    memory.fields["strides"] = (Evil(), 4)
+    assert dlbridge.asdlpack(memory).strides == (4, 1)
+    memory.fields["strides"] = (Evil(), 4)
+    memory.fields["data"] = bytearray(64)
+    assert dlbridge.asdlpack(memory).strides == (4, 1)
+
+
+def test_what_conversions_raise_is_passed_on() -> None:
+    class Interrupted:
+        """A number that is interrupted."""
+
+        def __index__(self) -> int:
+            """Never."""
+            raise KeyboardInterrupt
+
+    for fields in ({"shape": (Interrupted(),)}, {"strides": (Interrupted(),)}):
+        with pytest.raises(KeyboardInterrupt):
+            dlbridge.asdlpack(Memory(**fields))
+
+    class Typed(Memory):
+        """A producer whose dtype is interrupted."""
+
+        @property
+        def dtype(self) -> Any:
+            """Never."""
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        dlbridge.asdlpack(Typed(typestr="|V1"))
+
+
+def test_a_struct_that_changes_while_it_is_read() -> None:
+    class Changing(Struct):
+        """A producer whose dtype changes the shape behind the capsule."""
+
+        @property
+        def __array_struct__(self) -> Any:
+            """A capsule over opaque elements."""
+            self.capsule = self.tensor.__array_struct__
+            fields_of(self.capsule).typekind = b"V"
+            return self.capsule
+
+        @property
+        def dtype(self) -> Any:
+            """A name, and a larger shape."""
+            fields_of(self.capsule).shape[0] = 1_000_000
+            return type("DType", (), {"name": "float8_e4m3fn"})
+
+    assert dlbridge.asdlpack(Changing(dlbridge.asdlpack(Memory()))).shape == (24,)
+
+
+def test_capsules_of_others_are_not_looked_into() -> None:
+    class Other:
+        """A producer with a capsule that has a name."""
+
+        __array_struct__ = dlbridge.empty(3).__dlpack__()
+
+    with pytest.raises(BufferError, match="a capsule without a name"):
+        dlbridge.asdlpack(Other())
+
+
+def test_a_producer_that_imports_itself_is_a_recursion() -> None:
+    class Endless:
+        """A producer that asks for itself."""
+
+        @property
+        def __array_interface__(self) -> Any:
+            """Again."""
+            return dlbridge.asdlpack(self).__array_interface__
+
+    with pytest.raises(RecursionError):
+        dlbridge.asdlpack(Endless())

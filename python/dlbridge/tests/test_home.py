@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import array
+import importlib.util
 import mmap
 from typing import Any
 
 import dlbridge
 import pytest
-from conftest import require
+from conftest import Run, missing, require
 from native import Flags, Native
 
 np = require("numpy")
@@ -253,3 +254,79 @@ def test_flags_reach_the_table_of_torch(native: Native) -> None:
     assert crafted.record.calls == 0
     del home
     assert crafted.record.calls == 1
+
+
+def test_elements_of_64_bits_are_refused_where_jax_would_cut_them() -> None:
+    jax = require("jax")
+    for dtype in ("int64", "uint64", "float64", "complex128"):
+        tensor = dlbridge.empty(4, dtype)
+        with pytest.raises(BufferError, match="jax makes 32 bits of .*jax_enable_x64"):
+            tensor.jax()
+        assert not dlbridge.explain(tensor, to="jax").verdicts[0].zero_copy
+    jax.config.update("jax_enable_x64", True)
+    try:
+        assert dlbridge.asdlpack(np.array([2**40 + 7])).jax().tolist() == [2**40 + 7]
+    finally:
+        jax.config.update("jax_enable_x64", False)
+
+
+def test_read_only_data_stays_so_by_way_of_ml_dtypes() -> None:
+    require("ml_dtypes")
+    jax = require("jax")
+    source = jax.numpy.ones(4, "bfloat16")
+    assert not dlbridge.asdlpack(source).numpy().flags.writeable
+    assert not dlbridge.like(np.zeros(1), source).flags.writeable
+    marked = dlbridge.asdlpack(dlbridge.asdlpack(source), writable=False)
+    assert not marked.numpy().flags.writeable
+    assert dlbridge.asdlpack(source, copy=True).numpy().flags.writeable
+
+
+def test_truth_values_that_jax_would_add_up() -> None:
+    require("jax")
+    odd = np.frombuffer(bytearray(b"\0\1\2\xff"), bool)
+    tensor = dlbridge.asdlpack(odd, protocol="dlpack")
+    assert int(tensor.jax().sum()) == 3
+    with pytest.raises(BufferError, match="neither 0 nor 1"):
+        tensor.jax(copy=False)
+    repaired = dlbridge.asdlpack(odd, protocol="buffer")
+    assert repaired.copy_reason == "some truth values were neither 0 nor 1"
+    assert memoryview(repaired).cast("B").tolist() == [0, 1, 1, 1]
+    with pytest.raises(BufferError, match="neither 0 nor 1"):
+        dlbridge.asdlpack(odd, protocol="array-interface", copy=False)
+
+
+@pytest.mark.parametrize(
+    ("library", "tensor", "match"),
+    [
+        ("onnxruntime", dlbridge.empty(2, "bool"), "onnxruntime takes no bool; convert"),
+        ("pyarrow", dlbridge.empty(2, "bfloat16"), "pyarrow takes no bfloat16"),
+        ("warp", dlbridge.empty(()), "warp takes no tensor without a dimension"),
+        ("warp", dlbridge.empty(2, "complex64"), "warp takes no complex64"),
+        ("tensorflow", dlbridge.empty(2, "float8_e5m2"), "tensorflow takes no float8_e5m2"),
+        ("torch", dlbridge.empty(2, "int4"), "torch takes no int4"),
+        ("numpy", dlbridge.empty((1,) * 65), "numpy takes at most 64 dimensions"),
+    ],
+)
+def test_what_libraries_are_known_to_refuse(
+    library: str, tensor: dlbridge.Tensor, match: str
+) -> None:
+    with pytest.raises(BufferError, match=match):
+        tensor.to(library)
+    assert not dlbridge.explain(tensor, to=library).verdicts[0].zero_copy
+
+
+@pytest.mark.parametrize("offset", [4, 16, 32])
+def test_tensorflow_computes_with_what_it_gets(run: Run, offset: int) -> None:
+    """It takes data that is not aligned, and aborts when it computes with it."""
+    if importlib.util.find_spec("tensorflow") is None:
+        missing("tensorflow is not installed")
+    code = f"""
+import dlbridge, numpy as np, tensorflow as tf
+room = dlbridge.empty(1000, "uint8").numpy()
+numbers = room[{offset} : {offset} + 400].view("f4")
+numbers[:] = 1
+result = dlbridge.asdlpack(numbers).to("tensorflow")
+assert float(tf.reduce_sum(result)) == 100
+"""
+    result = run(code, options=[])
+    assert result.returncode == 0, result.stderr[-1000:]

@@ -290,3 +290,20 @@ def test_a_legacy_consumer_gets_a_copy_of_read_only_data(native: Native) -> None
     array = np.from_dlpack(Old())
     assert array.ctypes.data != crafted.fields.data
     assert array.tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_masked_elements_behind_a_wrapper_are_refused() -> None:
+    class Wrapper:
+        """An object that passes everything on."""
+
+        def __init__(self, source: Any) -> None:
+            self.source = source
+
+        def __getattr__(self, name: str) -> Any:
+            """An attribute of the other."""
+            return getattr(self.source, name)
+
+    masked = np.ma.array([1, 2], mask=[1, 0])
+    with pytest.raises(BufferError, match="masked"):
+        dlbridge.asdlpack(Wrapper(masked))
+    assert np.from_dlpack(dlbridge.asdlpack(Wrapper(np.arange(3)))).tolist() == [0, 1, 2]

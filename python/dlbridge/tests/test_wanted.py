@@ -229,7 +229,13 @@ def test_new_tensors() -> None:
         dlbridge.empty(3, align=12)
     with pytest.raises(BufferError, match="cannot allocate memory on cuda:0"):
         dlbridge.empty(3, device="cuda")
-    with pytest.raises(TypeError, match="shape"):
-        dlbridge.empty("3")  # type: ignore[arg-type]
+    for shape in ("3", True, [True], b"ab", 2.0):
+        with pytest.raises(TypeError, match="shape must be"):
+            dlbridge.empty(shape)  # type: ignore[arg-type]
+    for shape in (-1, (2, -1), 2**70):
+        with pytest.raises(ValueError, match="shape must be"):
+            dlbridge.empty(shape)
+    with pytest.raises(ValueError, match="dtype is 'float32x0'"):
+        dlbridge.empty(2, "float32x0")
     with pytest.raises((BufferError, MemoryError)):
         dlbridge.empty((2**40, 2**40))

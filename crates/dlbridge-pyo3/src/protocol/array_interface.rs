@@ -7,7 +7,9 @@ use std::ffi::c_void;
 use std::ptr;
 
 use dlbridge::{Device, Tensor};
-use pyo3::exceptions::{PyAttributeError, PyBufferError};
+use pyo3::exceptions::{
+    PyAttributeError, PyBufferError, PyOverflowError, PyTypeError, PyValueError,
+};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -119,6 +121,15 @@ impl<'a, 'py> Interface<'a, 'py> {
         ))
     }
 
+    /// The refusal of a value that could not be converted; what the value itself raised is passed on.
+    fn not(&self, error: PyErr, name: &str, expected: &str) -> PyErr {
+        let py = self.object.py();
+        let told = error.is_instance_of::<PyTypeError>(py)
+            || error.is_instance_of::<PyValueError>(py)
+            || error.is_instance_of::<PyOverflowError>(py);
+        if told { self.wrong(name, expected) } else { error }
+    }
+
     pub(super) fn shape(&self) -> PyResult<Vec<isize>> {
         const EXPECTED: &str = "a tuple of non-negative integers";
         let shape = self.numbers("shape", EXPECTED)?;
@@ -130,17 +141,20 @@ impl<'a, 'py> Interface<'a, 'py> {
     }
 
     pub(super) fn byte_strides(&self, ndim: usize) -> PyResult<Option<Vec<isize>>> {
+        // Once: looking into the dictionary may run code that changes it.
         let strides = self.numbers("strides", "None or a tuple of integers")?;
-        match strides.filter(|strides| strides.len() != ndim) {
-            Some(_) => Err(self.wrong("strides", &format!("one number for each of {ndim} axes"))),
-            None => self.numbers("strides", "None or a tuple of integers"),
+        match strides {
+            Some(strides) if strides.len() != ndim => {
+                Err(self.wrong("strides", &format!("one number for each of {ndim} axes")))
+            }
+            strides => Ok(strides),
         }
     }
 
     fn numbers(&self, name: &str, expected: &str) -> PyResult<Option<Vec<isize>>> {
         let Some(value) = self.field(name)? else { return Ok(None) };
         let tuple = value.cast_into::<PyTuple>().map_err(|_| self.wrong(name, expected))?;
-        tuple.extract().map(Some).map_err(|_| self.wrong(name, expected))
+        tuple.extract().map(Some).map_err(|error| self.not(error, name, expected))
     }
 
     pub(super) fn element_type(&self) -> PyResult<ElementType> {
@@ -154,8 +168,9 @@ impl<'a, 'py> Interface<'a, 'py> {
     pub(super) fn address(&self) -> PyResult<Option<(usize, bool)>> {
         let Some(data) = self.field("data")? else { return Ok(None) };
         let Ok(pair) = data.cast::<PyTuple>() else { return Ok(None) };
-        let pair = pair.extract().map_err(|_| self.wrong("data", "an address and a bool"))?;
-        Ok(Some(pair))
+        let wrong = |error| self.not(error, "data", "an address and a bool");
+        let (address, read_only) = pair.extract::<(usize, Bound<'_, PyAny>)>().map_err(wrong)?;
+        Ok(Some((address, read_only.is_truthy()?)))
     }
 
     fn place(&self) -> PyResult<Place> {
@@ -166,7 +181,7 @@ impl<'a, 'py> Interface<'a, 'py> {
         let buffer = Buffer::get(data.as_ref().unwrap_or(self.object))?;
         let offset = match self.field("offset")? {
             Some(offset) => {
-                offset.extract().map_err(|_| self.wrong("offset", "a non-negative integer"))?
+                offset.extract().map_err(|e| self.not(e, "offset", "a non-negative integer"))?
             }
             None => 0,
         };

@@ -5,7 +5,6 @@
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::{self, NonNull};
-use std::slice;
 use std::sync::Arc;
 
 use dlbridge::{Device, Tensor};
@@ -53,12 +52,15 @@ pub(super) fn import(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Opt
     let capsule = answer.cast::<PyCapsule>().map_err(|_| {
         PyBufferError::new_err(format!("__array_struct__ must be a capsule, not {answer}"))
     })?;
-    let name = capsule.name()?;
-    // SAFETY: a name that is there is a string that lives as long as the capsule.
-    let name = name.map(|name| unsafe { name.as_cstr() });
-    let pointer: NonNull<ArrayStruct> = capsule.pointer_checked(name)?.cast();
-    // SAFETY: the protocol: the capsule points at such a struct, which nobody writes.
-    let fields = unsafe { pointer.as_ref() };
+    if capsule.name()?.is_some() {
+        return Err(PyBufferError::new_err(format!(
+            "__array_struct__ must be a capsule without a name, not {answer}"
+        )));
+    }
+    let pointer: NonNull<ArrayStruct> = capsule.pointer_checked(None)?.cast();
+    // Code that runs in between may change the struct, so it is read once.
+    // SAFETY: the protocol: the capsule points at such a struct.
+    let fields = unsafe { pointer.read() };
     let ndim = usize::try_from(fields.ndim).ok().filter(|&ndim| ndim <= MAX_NDIM);
     let (2, Some(ndim), Ok(size)) = (fields.two, ndim, usize::try_from(fields.itemsize)) else {
         return Err(PyBufferError::new_err(format!(
@@ -67,10 +69,12 @@ pub(super) fn import(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Opt
             fields.two, fields.ndim, fields.itemsize
         )));
     };
-    let numbers = |pointer: *mut isize| match ndim {
-        0 => Some(&[][..]),
-        // SAFETY: the protocol: `ndim` numbers that live as long as the capsule.
-        _ => (!pointer.is_null()).then(|| unsafe { slice::from_raw_parts(pointer, ndim) }),
+    let numbers = |pointer: *mut isize| {
+        if pointer.is_null() && ndim > 0 {
+            return None;
+        }
+        // SAFETY: the protocol: `ndim` numbers.
+        Some((0..ndim).map(|axis| unsafe { pointer.add(axis).read() }).collect::<Vec<_>>())
     };
     let shape = numbers(fields.shape).filter(|shape| shape.iter().all(|&extent| extent >= 0));
     let Some(shape) = shape else {
@@ -78,6 +82,7 @@ pub(super) fn import(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Opt
             "__array_struct__ has no shape, or one with negative extents",
         ));
     };
+    let byte_strides = numbers(fields.byte_strides);
     let order = match fields.flags & NATIVE_BYTE_ORDER {
         0 if cfg!(target_endian = "little") => '>',
         0 => '<',
@@ -90,8 +95,8 @@ pub(super) fn import(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Opt
         data: fields.data,
         dtype,
         byte_swapped,
-        shape,
-        byte_strides: numbers(fields.byte_strides),
+        shape: &shape,
+        byte_strides: byte_strides.as_deref(),
         device: Device::CPU,
         read_only: fields.flags & WRITABLE == 0,
         subbyte_padded: dtype.is_subbyte(),

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCapsule, PyDict, PyInt, PyString, PyTuple};
 
-use super::{Imported, Protocol, attribute};
+use super::{Imported, Protocol, attribute, caveats, kind};
 use crate::PyTensor;
 use crate::capsule;
 use crate::error::to_py_err;
@@ -33,6 +33,7 @@ pub(super) fn import(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Opt
     let copy = copy_to_ask(wanted.copy, claimed);
     let answer = ask(&method, claimed, wanted.device, copy)?;
     let (tensor, protocol) = capsule::take(&capsule::expect(answer, object)?)?;
+    check_behind(&method, object, &tensor)?;
     let found = tensor.device();
     // A producer that moves the data to the wanted device answers for that one.
     if let Some(agreed) = wanted.device.or(claimed).filter(|&agreed| !agree(agreed, found)) {
@@ -52,6 +53,21 @@ pub(super) fn import(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Opt
         _ => CopyReason::Producer,
     });
     Ok(Some(Imported { reason, ..Imported::new(tensor, protocol) }))
+}
+
+/// Looks for what its bytes do not show at the object that a wrapper passes the call on to.
+fn check_behind(
+    method: &Bound<'_, PyAny>,
+    object: &Bound<'_, PyAny>,
+    tensor: &Tensor,
+) -> PyResult<()> {
+    let Some(behind) = method.getattr_opt(intern!(method.py(), "__self__"))? else { return Ok(()) };
+    if behind.is(object) {
+        return Ok(());
+    }
+    let caveats = kind::of(&behind)?.caveats;
+    caveats::check_mask(&behind, caveats)?;
+    caveats::check(&behind, caveats, tensor.dtype())
 }
 
 /// Imports an object that has `__dlpack__` as a legacy consumer does, who asks for nothing; `None`

@@ -40,8 +40,8 @@ type Kinds = HashMap<usize, (Py<PyType>, Kind)>;
 /// The types seen so far.
 static KINDS: Mutex<Option<Kinds>> = Mutex::new(None);
 
-/// More types than this are not remembered: a program that makes them without end would keep them
-/// all.
+/// When there are more types than this, all are forgotten and found out again: a program that makes
+/// them without end would keep them all.
 const MAX_KINDS: usize = 256;
 
 /// What is known of the type of an object.
@@ -57,9 +57,11 @@ pub(super) fn of(object: &Bound<'_, PyAny>) -> PyResult<Kind> {
     let kind = find_out(&object_type)?;
     let mut known = KINDS.lock().unwrap_or_else(PoisonError::into_inner);
     let kinds = known.get_or_insert_default();
-    if kinds.len() < MAX_KINDS {
-        kinds.entry(address).or_insert_with(|| (object_type.unbind(), kind));
-    }
+    let forgotten = if kinds.len() < MAX_KINDS { None } else { Some(std::mem::take(kinds)) };
+    kinds.entry(address).or_insert_with(|| (object_type.unbind(), kind));
+    drop(known);
+    // Types that go may run code.
+    drop(forgotten);
     Ok(kind)
 }
 

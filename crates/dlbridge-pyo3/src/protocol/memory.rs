@@ -46,6 +46,13 @@ impl Memory<'_> {
         let itemsize = self.dtype.itemsize() as isize;
         let mut strides = [0; MAX_NDIM];
         let mut odd = None;
+        let ndim = self.shape.len();
+        if ndim > MAX_NDIM || self.byte_strides.is_some_and(|strides| strides.len() != ndim) {
+            return Err(PyBufferError::new_err(format!(
+                "the {} has {ndim} extents, and not as many strides, or more than {MAX_NDIM}",
+                self.door
+            )));
+        }
         for (axis, &stride) in self.byte_strides.unwrap_or_default().iter().enumerate() {
             strides[axis] = stride / itemsize;
             // The stride of an axis with one element leads nowhere.
@@ -68,13 +75,13 @@ impl Memory<'_> {
         if self.byte_swapped {
             self.check_may_swap(copy)?;
         }
-        let (swapped, ndim) = (self.byte_swapped, self.shape.len());
+        let swapped = self.byte_swapped;
         let strides = self.byte_strides.map(|_| &strides[..ndim]);
         // SAFETY: the contract of this function.
         let tensor = unsafe { Tensor::from_raw_parts(owner, self.parts(), self.shape, strides) };
         let tensor = tensor.map_err(to_py_err)?;
         if !swapped {
-            return Ok((tensor, None));
+            return normalized(tensor, copy);
         }
         let swapped = TensorRef::from(&tensor).to_byte_swapped().map_err(to_py_err)?;
         Ok((swapped, Some(CopyReason::ByteOrder)))
@@ -131,4 +138,26 @@ impl Memory<'_> {
         }
         Ok(tensor)
     }
+}
+
+/// Truth values of 0 and 1, which is what consumers count on: other bytes are made 1, by a copy.
+pub(crate) fn normalized(
+    tensor: Tensor,
+    copy: Option<bool>,
+) -> PyResult<(Tensor, Option<CopyReason>)> {
+    let on_cpu = tensor.device().device_type().is_host_accessible();
+    if tensor.dtype() != DataType::BOOL || !on_cpu || tensor.view::<bool>().is_ok() {
+        return Ok((tensor, None));
+    }
+    if copy == Some(false) {
+        return Err(PyBufferError::new_err(
+            "some truth values are neither 0 nor 1, which consumers read in different ways; allow a \
+             copy, or mend them first",
+        ));
+    }
+    let bytes = tensor.view_bool_as_u8().map_err(to_py_err)?;
+    let values: Vec<bool> = bytes.iter().map(|&byte| byte != 0).collect();
+    let extents: Vec<usize> = tensor.shape().iter().map(|&extent| extent as usize).collect();
+    let values = Tensor::from_parts(values, extents).map_err(to_py_err)?;
+    Ok((values, Some(CopyReason::TruthValues)))
 }

@@ -16,11 +16,12 @@ mod typestr;
 
 use dlbridge::Tensor;
 use pyo3::exceptions::{PyBufferError, PyException, PyTypeError};
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyString, PyType};
+use pyo3::{ffi, intern};
 
 pub(crate) use dlpack::{Request, expect_named_device, export};
+pub(crate) use memory::normalized;
 
 use self::exchange_api::Table;
 use self::kind::Kind;
@@ -180,6 +181,7 @@ pub fn import(object: &Bound<'_, PyAny>) -> PyResult<Tensor> {
 
 /// Imports through the door that the caller wants, or through the first that there is.
 pub(crate) fn by_ladder(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Imported> {
+    let _depth = Depth::enter(object.py())?;
     let imported = match (object.cast::<PyCapsule>(), wanted.protocol) {
         (Ok(capsule), None | Some(Protocol::Dlpack | Protocol::LegacyDlpack)) => {
             let (tensor, protocol) = crate::capsule::take(capsule)?;
@@ -189,6 +191,26 @@ pub(crate) fn by_ladder(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<
         _ => by_first_door(object, wanted)?,
     };
     wanted.settle(imported)
+}
+
+/// A producer that imports itself again and again is stopped as any recursion is.
+struct Depth;
+
+impl Depth {
+    fn enter(py: Python<'_>) -> PyResult<Self> {
+        // SAFETY: attached, and a string that lives.
+        match unsafe { ffi::Py_EnterRecursiveCall(c" while importing a tensor".as_ptr()) } {
+            0 => Ok(Self),
+            _ => Err(PyErr::fetch(py)),
+        }
+    }
+}
+
+impl Drop for Depth {
+    fn drop(&mut self) {
+        // SAFETY: as often as it was entered, attached.
+        unsafe { ffi::Py_LeaveRecursiveCall() }
+    }
 }
 
 /// Imports through `__dlpack__` alone, as the array API standard describes it.

@@ -6,6 +6,7 @@ use dlbridge::{DataType, DataTypeCode};
 use pyo3::exceptions::PyBufferError;
 use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::types::PyString;
 
 const NATIVE: char = if cfg!(target_endian = "little") { '<' } else { '>' };
 const SWAPPED: char = if cfg!(target_endian = "little") { '>' } else { '<' };
@@ -23,7 +24,11 @@ pub(super) fn element_type(
     kind: char,
     size: usize,
 ) -> PyResult<ElementType> {
-    let Some(dtype) = of_kind(kind, size).or_else(|| named(object, size)) else {
+    let dtype = match of_kind(kind, size) {
+        Some(dtype) => Some(dtype),
+        None => named(object, size)?,
+    };
+    let Some(dtype) = dtype else {
         return Err(PyBufferError::new_err(format!(
             "the array interface's element type '{order}{kind}{size}' has no dtype here, which \
              boolean, integer, half, single or double float and complex types have; convert the \
@@ -36,7 +41,13 @@ pub(super) fn element_type(
 /// Splits a typestr like `<f4`.
 pub(super) fn parse(typestr: &str) -> PyResult<(char, char, usize)> {
     let mut letters = typestr.chars();
-    let parts = (letters.next(), letters.next(), letters.as_str().parse());
+    let parts = (letters.next(), letters.next(), letters.as_str());
+    // Dates have a unit behind the size.
+    let size = |rest: &str| {
+        let digits = rest.split('[').next().unwrap_or_default();
+        digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse().ok()).flatten()
+    };
+    let parts = (parts.0, parts.1, size(parts.2).ok_or(()));
     if let (Some(order @ ('<' | '>' | '|' | '=')), Some(kind), Ok(size)) = parts {
         return Ok((if order == '=' { NATIVE } else { order }, kind, size));
     }
@@ -82,11 +93,12 @@ fn of_kind(kind: char, size: usize) -> Option<DataType> {
 
 /// A dtype that NumPy has no kind for, such as those of `ml_dtypes`: by the name that the array's own
 /// dtype has. The `float128` of NumPy is another than that of DLPack.
-fn named(object: &Bound<'_, PyAny>, size: usize) -> Option<DataType> {
+fn named(object: &Bound<'_, PyAny>, size: usize) -> PyResult<Option<DataType>> {
     let py = object.py();
-    let dtype = object.getattr(intern!(py, "dtype")).ok()?;
-    let name = dtype.getattr(intern!(py, "name")).ok()?;
-    let dtype: DataType = name.extract::<String>().ok()?.parse().ok()?;
+    let Some(dtype) = object.getattr_opt(intern!(py, "dtype"))? else { return Ok(None) };
+    let Some(name) = dtype.getattr_opt(intern!(py, "name"))? else { return Ok(None) };
+    let Ok(name) = name.cast::<PyString>() else { return Ok(None) };
+    let Ok(dtype) = name.to_cow()?.parse::<DataType>() else { return Ok(None) };
     let plain = matches!(dtype.code(), DataTypeCode::FLOAT | DataTypeCode::COMPLEX);
-    (!plain && dtype.lanes() == 1 && dtype.itemsize() == size).then_some(dtype)
+    Ok((!plain && dtype.lanes() == 1 && dtype.itemsize() == size).then_some(dtype))
 }
