@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from functools import cache
 from typing import Any
 
-from dlbridge._core import Tensor, asdlpack, consumers, fit
+from dlbridge._core import Tensor, asdlpack, consumers, empty, fit
 from dlbridge.typing import ProtocolName
 
 __all__ = ["Door", "Explanation", "Verdict", "explain"]
@@ -113,6 +114,8 @@ def explain(obj: object, *, to: str | list[str] | None = None) -> Explanation:
     Raises ValueError for a library that is not known.
     """
     libraries = [to] if isinstance(to, str) else list(to or [])
+    for library in libraries:
+        fit(empty(0), library)  # for its ValueError
     kind = type(obj)
     name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
     if name == "PyCapsule":
@@ -181,8 +184,12 @@ def alignment(address: int) -> int:
 def _verdict(tensor: Tensor, library: str) -> Verdict:
     refused, reason, remedy = fit(tensor, library)
     consumer = _consumer(library)
-    why = refused or reason
-    return Verdict(consumer, _version(consumer), why is None, why, None if refused else remedy)
+    version, why = _version(consumer), refused or reason
+    if version is None:
+        remedy = f"install {consumer} first"
+    elif refused:
+        remedy = None
+    return Verdict(consumer, version, why is None, why, remedy)
 
 
 def _consumer(library: str) -> str:
@@ -190,6 +197,7 @@ def _consumer(library: str) -> str:
     return names.get(library, library)
 
 
+@cache
 def _version(library: str) -> str | None:
     # These take longer to import than everything else here.
     import importlib.metadata

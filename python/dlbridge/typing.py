@@ -18,6 +18,7 @@ __all__ = [
     "SupportsArrayInterface",
     "SupportsArrayStruct",
     "SupportsArrowArray",
+    "SupportsArrowDeviceArray",
     "SupportsArrowStream",
     "SupportsCudaArrayInterface",
     "SupportsDLPack",
@@ -128,6 +129,15 @@ class SupportsArrowArray(Protocol):
     """The Arrow PyCapsule interface, for one array."""
 
     def __arrow_c_array__(self, requested_schema: Any = None) -> tuple[Any, Any]:
+        """A capsule over the schema and one over the array."""
+        ...
+
+
+@runtime_checkable
+class SupportsArrowDeviceArray(Protocol):
+    """The Arrow PyCapsule interface, for one array on a device."""
+
+    def __arrow_c_device_array__(self, requested_schema: Any = None) -> tuple[Any, Any]:
         """A capsule over the schema and one over the array."""
         ...
 

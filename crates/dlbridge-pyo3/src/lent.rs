@@ -49,6 +49,7 @@ pub(crate) fn with_shape(
 ) -> Result<Tensor> {
     dtype.check()?;
     check_on_cpu(tensor)?;
+    let padded = padded && dtype.is_subbyte();
     if !tensor.is_c_contiguous() {
         return Err(Error::NotContiguous);
     }

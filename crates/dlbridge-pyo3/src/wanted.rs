@@ -188,8 +188,16 @@ pub(crate) fn expect_protocol(protocol: &Bound<'_, PyAny>) -> PyResult<Protocol>
 
 /// The refusal of an argument.
 pub(crate) fn wrong_type(argument: &str, expected: &str, found: &Bound<'_, PyAny>) -> PyErr {
-    match found.repr() {
+    match found.repr().and_then(|repr| repr.extract::<String>()).map(shortened) {
         Ok(repr) => PyTypeError::new_err(format!("{argument} must be {expected}, not {repr}")),
         Err(error) => error,
+    }
+}
+
+/// The beginning of a text that is too long for a message.
+fn shortened(text: String) -> String {
+    match text.char_indices().nth(200) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text,
     }
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import subprocess
 import sys
@@ -144,6 +145,14 @@ def test_the_verdict_is_what_happens(consumer: str, case: str, native: Native) -
         "pyarrow": lambda: home.to_numpy().ctypes.data,
     }
     assert case == "empty" or addresses[consumer]() == tensor.address
+
+
+def test_libraries_that_are_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ValueError, match="'nope' is no library"):
+        dlbridge.explain([1], to="nope")
+    if importlib.util.find_spec("dpnp") is None:
+        [verdict] = dlbridge.explain(np.arange(3), to="dpnp").verdicts
+        assert (verdict.version, verdict.remedy) == (None, "install dpnp first")
 
 
 def test_what_was_asked_is_given_back(native: Native) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import dlbridge
 import native as n
 import pytest
-from native import CPU, Native, Producer
+from native import CPU, Flags, Native, Producer
 
 IMPORTS = pytest.mark.parametrize("imports", [dlbridge.asdlpack, dlbridge.from_dlpack])
 BOTH = pytest.mark.parametrize("versioned", [True, False])
@@ -306,8 +306,12 @@ def test_a_capsule_is_taken_once(native: Native) -> None:
         dlbridge.asdlpack(capsule)
     with pytest.raises(TypeError, match="PyCapsule"):
         dlbridge.from_dlpack(native.craft().capsule())
-    with pytest.raises(TypeError, match="looked for the buffer protocol"):
+    with pytest.raises(TypeError, match="looked for the buffer protocol; leave out protocol"):
         dlbridge.asdlpack(native.craft().capsule(), protocol="buffer")
+    copied = native.craft(flags=Flags.IS_COPIED)
+    assert dlbridge.asdlpack(copied.capsule()).copy_reason == "the producer made a copy"
+    with pytest.raises(BufferError, match="the producer made a copy, and copy=False"):
+        dlbridge.asdlpack(native.craft(flags=Flags.IS_COPIED).capsule(), copy=False)
     del tensor
     assert crafted.record.calls == 1
 

@@ -169,8 +169,8 @@ def test_the_device_keyword(device: str | None) -> None:
     ],
     ids=lambda array: str(array.dtype),
 )
-def test_what_numpy_refuses_is_its_own_error(array: Any) -> None:
-    with pytest.raises(BufferError):
+def test_what_numpy_refuses_is_refused_with_a_remedy(array: Any) -> None:
+    with pytest.raises(BufferError, match="convert the elements first"):
         dlbridge.asdlpack(array)
     with pytest.raises(BufferError):
         np.from_dlpack(array)

@@ -141,7 +141,7 @@ def test_a_device(native: Native) -> None:
         ({"protocol": "dlpac"}, ValueError, "protocol must be None or one of 'exchange-api', 'dl"),
         ({"protocol": 1}, TypeError, "protocol must be None or one of"),
         ({"device": "gpu"}, ValueError, "device is 'gpu'"),
-        ({"device": 1}, TypeError, "device must be None or a tuple"),
+        ({"device": 1}, TypeError, "device must be None, a name like 'cpu'"),
     ],
 )
 def test_wrong_arguments(keywords: dict[str, Any], error: type[Exception], match: str) -> None:

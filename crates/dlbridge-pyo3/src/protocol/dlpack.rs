@@ -70,6 +70,12 @@ fn check_behind(
     caveats::check(&behind, caveats, tensor.dtype())
 }
 
+/// Whether an object does not say that its data is where the CPU cannot read it.
+pub(super) fn is_on_host(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let claimed = claimed_device(object)?;
+    Ok(claimed.is_none_or(|device| device.device_type().is_host_accessible()))
+}
+
 /// Imports an object that has `__dlpack__` as a legacy consumer does, who asks for nothing; `None`
 /// for one that has not.
 pub(super) fn import_legacy(
@@ -112,7 +118,7 @@ fn agree(said: Device, found: Device) -> bool {
 /// number of the CPU.
 fn claimed_device(object: &Bound<'_, PyAny>) -> PyResult<Option<Device>> {
     let py = object.py();
-    let Some(method) = object.getattr_opt(intern!(py, "__dlpack_device__"))? else {
+    let Some(method) = attribute(object, intern!(py, "__dlpack_device__"))? else {
         return Ok(None);
     };
     let answer = method.call0()?;
@@ -295,7 +301,11 @@ fn major(max_version: &Bound<'_, PyAny>) -> PyResult<i64> {
 }
 
 fn expect_device(argument: &str, dl_device: &Bound<'_, PyAny>) -> PyResult<Device> {
-    let wrong = || wrong_type(argument, "None or a tuple of two integers like (1, 0)", dl_device);
+    expect_pair(argument, "None or a tuple of two integers like (1, 0)", dl_device)
+}
+
+fn expect_pair(argument: &str, expected: &str, dl_device: &Bound<'_, PyAny>) -> PyResult<Device> {
+    let wrong = || wrong_type(argument, expected, dl_device);
     let tuple = dl_device.cast::<PyTuple>().map_err(|_| wrong())?;
     let (device_type, id) = tuple.extract::<(i32, i32)>().map_err(|_| wrong())?;
     Ok(device(device_type, id))
@@ -345,5 +355,7 @@ pub(crate) fn expect_named_device(device: &Bound<'_, PyAny>) -> PyResult<Device>
             PyValueError::new_err(format!("device is {device:?}: {error}"))
         });
     }
-    expect_device("device", device)
+    const EXPECTED: &str =
+        "None, a name like 'cpu' or 'cuda:0', or a tuple of two integers like (1, 0)";
+    expect_pair("device", EXPECTED, device)
 }

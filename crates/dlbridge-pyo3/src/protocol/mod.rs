@@ -15,6 +15,7 @@ mod memory;
 mod typestr;
 
 use dlbridge::Tensor;
+use dlbridge::sys::DLPACK_FLAG_BITMASK_IS_COPIED;
 use pyo3::exceptions::{PyBufferError, PyException, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyString, PyType};
@@ -190,7 +191,22 @@ pub(crate) fn by_ladder(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<
         (_, Some(protocol)) => by_door(protocol, object, wanted)?,
         _ => by_first_door(object, wanted)?,
     };
-    wanted.settle(imported)
+    wanted.settle(told_copied(imported, wanted)?)
+}
+
+/// Notes that the producer says it made a copy, and refuses that where none is wanted.
+fn told_copied(mut imported: Imported, wanted: &Wanted) -> PyResult<Imported> {
+    let by_flags = matches!(imported.protocol, Protocol::ExchangeApi | Protocol::Dlpack);
+    let says_so = imported.tensor.flags() & DLPACK_FLAG_BITMASK_IS_COPIED != 0;
+    if imported.reason.is_none() && by_flags && says_so {
+        if wanted.copy == Some(false) {
+            return Err(PyBufferError::new_err(
+                "the producer made a copy, and copy=False forbids it; leave that out",
+            ));
+        }
+        imported.reason = Some(CopyReason::Producer);
+    }
+    Ok(imported)
 }
 
 /// A producer that imports itself again and again is stopped as any recursion is.
@@ -262,17 +278,27 @@ fn repaired(object: &Bound<'_, PyAny>, wanted: &Wanted, refusal: PyErr) -> PyRes
             }
         };
     }
-    if !refusal.is_instance_of::<PyBufferError>(py) {
+    if !refusal.is_instance_of::<PyBufferError>(py) || !dlpack::is_on_host(object)? {
         return Err(refusal);
     }
     for door in [array_interface::import, buffer::import] {
-        if let Ok(Some(imported)) = door(object, wanted)
-            && (imported.reason.is_some() || typestr::of_dtype(imported.tensor.dtype()).is_none())
-        {
-            return Ok(imported);
+        match door(object, wanted) {
+            Ok(Some(imported)) if is_beyond_dlpack(&imported) => return Ok(imported),
+            Ok(_) => {}
+            // What it says is more than that DLPack does not have it.
+            Err(error) if error.is_instance_of::<PyBufferError>(py) => {
+                error.set_cause(py, Some(refusal));
+                return Err(error);
+            }
+            Err(error) => return Err(error),
         }
     }
     Err(refusal)
+}
+
+/// Whether a tensor is one that a producer by NumPy could not have made.
+fn is_beyond_dlpack(imported: &Imported) -> bool {
+    imported.reason.is_some() || typestr::of_dtype(imported.tensor.dtype()).is_none()
 }
 
 /// The table of C functions of a type, if it has one.
@@ -310,9 +336,12 @@ fn no_door(object: &Bound<'_, PyAny>, looked_for: &[Protocol]) -> PyErr {
             names.push(name);
         }
     }
+    let remedy = match looked_for.len() {
+        1 => "leave out protocol, or use asdlpack, to look for the others",
+        _ => "convert it with numpy.asarray first",
+    };
     PyTypeError::new_err(format!(
-        "'{name}' object speaks no exchange protocol: looked for {}; convert it with numpy.asarray \
-         first",
+        "'{name}' object speaks no exchange protocol: looked for {}; {remedy}",
         names.join(", ")
     ))
 }

@@ -42,10 +42,11 @@ pub(super) fn element_type(
 pub(super) fn parse(typestr: &str) -> PyResult<(char, char, usize)> {
     let mut letters = typestr.chars();
     let parts = (letters.next(), letters.next(), letters.as_str());
-    // Dates have a unit behind the size.
+    // Dates have a unit behind the size, and objects have none.
     let size = |rest: &str| {
         let digits = rest.split('[').next().unwrap_or_default();
-        digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse().ok()).flatten()
+        let plain = digits.bytes().all(|b| b.is_ascii_digit());
+        if digits.is_empty() { Some(0) } else { digits.parse().ok().filter(|_| plain) }
     };
     let parts = (parts.0, parts.1, size(parts.2).ok_or(()));
     if let (Some(order @ ('<' | '>' | '|' | '=')), Some(kind), Ok(size)) = parts {
