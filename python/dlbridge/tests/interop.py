@@ -1,8 +1,9 @@
 """Every producer into every consumer: values and addresses, as lines of JSON.
 
 Run as a program, with the modules that it may import as arguments: some frameworks cannot live in one
-process. A line is ``{"producer": .., "consumer": .., "outcome": ..}``, where the outcome is ``same``
-(right values at the same address), ``copy`` (right values elsewhere) or the class of an exception.
+process. A line is ``{"producer": .., "consumer": .., "aligned": .., "outcome": ..}``: whether the data
+began at a multiple of 64 bytes, and ``same`` (right values at the same address), ``copy`` (right values
+elsewhere) or the class of an exception.
 """
 
 from __future__ import annotations
@@ -181,25 +182,25 @@ def importable(allowed: set[str], things: list[Any]) -> Iterator[tuple[Any, Any]
                 continue
 
 
-def outcome(producer: Producer, source: Any, consumer: Consumer, target: Any) -> str:
-    """What comes of one exchange."""
+def outcome(producer: Producer, source: Any, consumer: Consumer, target: Any) -> tuple[bool, str]:
+    """Whether the data was aligned, and what comes of one exchange."""
     made = producer.make(source)
     expected = EXPECTED[producer.holds]
     tensor = dlbridge.asdlpack(made)
     address = tensor.address
+    aligned = address % 64 == 0
     try:
         result = consumer.make(target, tensor)
     except Exception as error:
-        return type(error).__name__
+        return aligned, type(error).__name__
     del tensor, made
     values = np.asarray(consumer.values(result))
     if values.shape != expected.shape or values.dtype != expected.dtype:
-        return f"{values.dtype} of shape {values.shape}"
+        return aligned, f"{values.dtype} of shape {values.shape}"
     if not np.array_equal(values, expected):
-        return "wrong values"
-    if consumer.address is not None and consumer.address(result) == address:
-        return "same"
-    return "copy"
+        return aligned, "wrong values"
+    same = consumer.address is not None and consumer.address(result) == address
+    return aligned, "same" if same else "copy"
 
 
 def main(modules: list[str]) -> None:
@@ -211,8 +212,9 @@ def main(modules: list[str]) -> None:
         importlib.import_module("warp").config.quiet = True
     for producer, source in importable(allowed, PRODUCERS):
         for consumer, target in consumers:
-            result = outcome(producer, source, consumer, target)
-            line = {"producer": producer.name, "consumer": consumer.name, "outcome": result}
+            is_aligned, result = outcome(producer, source, consumer, target)
+            pair = {"producer": producer.name, "consumer": consumer.name}
+            line = {**pair, "aligned": is_aligned, "outcome": result}
             print(json.dumps(line), flush=True)
 
 

@@ -283,7 +283,11 @@ def test_read_only_data_stays_so_by_way_of_ml_dtypes() -> None:
 
 def test_truth_values_that_jax_would_add_up() -> None:
     require("jax")
-    odd = np.frombuffer(bytearray(b"\0\1\2\xff"), bool)
+    room = np.zeros(128, np.uint8)
+    start = -room.ctypes.data % 64
+    odd = room[start : start + 4]
+    odd[:] = [0, 1, 2, 255]
+    odd = odd.view(bool)
     tensor = dlbridge.asdlpack(odd, protocol="dlpack")
     assert int(tensor.jax().sum()) == 3
     with pytest.raises(BufferError, match="neither 0 nor 1"):
