@@ -95,7 +95,9 @@ def examine_apart(library: str) -> Finding:
         found = json.loads(run.stdout.splitlines()[-1])
         return Finding(**{**found, "doors": tuple(found["doors"])})
     last = (run.stderr.strip().splitlines() or [""])[-1]
-    if last.startswith("ModuleNotFoundError"):
+    module = next(c["module"] for c in dlbridge.consumers() if c["name"] == library)
+    # What the library itself needs, and does not find, is a problem of another kind.
+    if last == f"ModuleNotFoundError: No module named '{module.partition('.')[0]}'":
         return Finding(library, problem="not installed")
     ended = f"signal {-run.returncode}" if run.returncode < 0 else f"code {run.returncode}"
     return Finding(library, problem=f"ended with {ended}: {last}")

@@ -33,6 +33,7 @@ pub(crate) const INTEROP: &[&str] = &[
     "mpi4py==4.1.2",
     "mpich==5.0.2",
     "joblib==1.6.0",
+    "nanobind==3.1.0",
 ];
 
 /// Always installed: the demo's picture is lent to it.

@@ -230,7 +230,6 @@ pub(crate) const CONSUMERS: &[Consumer] = &[
 const ALIASES: &[(&str, &str)] = &[
     ("np", "numpy"),
     ("pytorch", "torch"),
-    ("jaxlib", "jax"),
     ("tf", "tensorflow"),
     ("paddlepaddle", "paddle"),
     ("pa", "pyarrow"),
@@ -250,6 +249,18 @@ impl Consumer {
         let alias = ALIASES.iter().find(|(alias, _)| *alias == name);
         let name = alias.map_or(name, |(_, name)| name);
         CONSUMERS.iter().find(|consumer| consumer.name == name)
+    }
+
+    /// The consumer to which the classes of a package belong.
+    pub(crate) fn by_package(package: &str) -> Option<&'static Self> {
+        // JAX keeps its arrays in a package of its own.
+        let package = if package == "jaxlib" { "jax" } else { package };
+        CONSUMERS.iter().find(|consumer| consumer.package() == package)
+    }
+
+    /// The package that its module is in.
+    pub(crate) fn package(&self) -> &'static str {
+        self.module.split_once('.').map_or(self.module, |(package, _)| package)
     }
 
     /// Why a tensor must be copied for this consumer.

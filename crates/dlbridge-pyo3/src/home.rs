@@ -11,7 +11,7 @@ use pyo3::{ffi, intern};
 
 use crate::PyTensor;
 use crate::consumer::{Argument, CONSUMERS, Consumer, Need, is_common};
-use crate::error::to_py_err;
+use crate::error::{to_py_err, type_name};
 use crate::lent;
 use crate::protocol::exchange_api::Table;
 use crate::protocol::{normalized, table_of};
@@ -113,7 +113,7 @@ fn refusal(py: Python<'_>, consumer: &Consumer, tensor: &Tensor) -> PyResult<Opt
         return Ok(None);
     }
     let jax = match py.import(intern!(py, "jax")) {
-        Err(error) if error.is_instance_of::<PyModuleNotFoundError>(py) => return Ok(None),
+        Err(error) if is_absent(&error, py, "jax")? => return Ok(None),
         jax => jax?,
     };
     let config = jax.getattr(intern!(py, "config"))?;
@@ -124,6 +124,14 @@ fn refusal(py: Python<'_>, consumer: &Consumer, tensor: &Tensor) -> PyResult<Opt
         "jax makes 32 bits of {dtype}, which changes the values, unless \
          jax.config.update('jax_enable_x64', True) allows 64; do that, or convert the elements first"
     )))
+}
+
+/// Whether an import failed because that very package is not there, and not something that it needs.
+fn is_absent(error: &PyErr, py: Python<'_>, package: &str) -> PyResult<bool> {
+    if !error.is_instance_of::<PyModuleNotFoundError>(py) {
+        return Ok(false);
+    }
+    error.value(py).getattr(intern!(py, "name"))?.eq(package)
 }
 
 /// How a library is entered, found out once.
@@ -144,16 +152,14 @@ impl<'py> Entrance<'py> {
             return Ok(Self { function: function.bind(py).clone(), table: *table });
         }
         drop(known);
-        let module = py.import(consumer.module).map_err(|error| {
-            match error.is_instance_of::<PyModuleNotFoundError>(py) {
-                true => {
-                    let text = format!("{} is not installed; install it first", consumer.name);
-                    let missing = PyModuleNotFoundError::new_err(text);
-                    missing.set_cause(py, Some(error));
-                    missing
-                }
-                false => error,
+        let module = py.import(consumer.module).or_else(|error| {
+            if !is_absent(&error, py, consumer.package())? {
+                return Err(error);
             }
+            let text = format!("{} is not installed; install it first", consumer.name);
+            let missing = PyModuleNotFoundError::new_err(text);
+            missing.set_cause(py, Some(error));
+            Err(missing)
         })?;
         let within = |path: &str| {
             path.split('.').try_fold(module.clone().into_any(), |object, name| object.getattr(name))
@@ -194,7 +200,7 @@ fn to_ml_dtypes<'py>(
     let refuse =
         |what: &str| PyBufferError::new_err(format!("NumPy has no dtype for {name}{what}"));
     let ml_dtypes = match py.import(intern!(py, "ml_dtypes")) {
-        Err(error) if error.is_instance_of::<PyModuleNotFoundError>(py) => {
+        Err(error) if is_absent(&error, py, "ml_dtypes")? => {
             return Err(refuse("; install ml_dtypes, which may have one"));
         }
         module => module?,
@@ -243,9 +249,12 @@ pub fn like<'py>(
     let copy = copy.filter(|&copy| !copy);
     let bases = likeness.get_type().getattr(intern!(py, "__mro__"))?.cast_into::<PyTuple>()?;
     for class in bases.iter() {
-        let module: String = class.getattr(intern!(py, "__module__"))?.extract()?;
-        let library = module.split('.').next().unwrap_or_default();
-        if let Some(consumer) = Consumer::by_name(library) {
+        // A metaclass may say anything.
+        let Ok(module) = class.getattr(intern!(py, "__module__"))?.extract::<String>() else {
+            continue;
+        };
+        let package = module.split('.').next().unwrap_or_default();
+        if let Some(consumer) = Consumer::by_package(package) {
             return to(&tensor, consumer, copy);
         }
     }
@@ -257,9 +266,9 @@ pub fn like<'py>(
         return Ok(PyMemoryView::from(tensor.as_any())?.into_any());
     }
     Err(PyTypeError::new_err(format!(
-        "{} belongs to no library that is known here; use asdlpack, and the from_dlpack of that \
-         library",
-        likeness.get_type().fully_qualified_name()?
+        "{} belongs to no library that is known here; use asdlpack(obj), and what that library makes \
+         tensors with; or asdlpack(obj).numpy(), which most take",
+        type_name(likeness)
     )))
 }
 

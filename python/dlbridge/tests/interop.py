@@ -139,6 +139,8 @@ class Consumer:
     make: Callable[[Any, Any], Any]
     values: Callable[[Any], Any] = np.asarray
     address: Callable[[Any], int] | None = None
+    #: Whether it makes two dimensions of any number of them, and so does this program.
+    flat: bool = False
 
 
 def to(library: str) -> Callable[[Any, Any], Any]:
@@ -149,6 +151,16 @@ def to(library: str) -> Callable[[Any, Any], Any]:
 def numpy_address(array: Any) -> int:
     """Where an array is."""
     return int(np.asarray(array).ctypes.data)
+
+
+def rows(tensor: Any) -> Any:
+    """A tensor as a NumPy array of rows of four."""
+    return tensor.numpy().reshape(-1, 4)
+
+
+def picture_address(picture: Any) -> int:
+    """Where the pixels of a picture are, if it can say so."""
+    return int(dlbridge.asdlpack(picture, protocol="arrow").address)
 
 
 CONSUMERS = [
@@ -169,6 +181,10 @@ CONSUMERS = [
     Consumer("mlx", "mlx.core", to("mlx")),
     Consumer("warp", "warp", to("warp"), lambda x: x.numpy(), lambda x: x.ptr),
     Consumer("array_api_strict", "array_api_strict", to("array_api_strict"), np.from_dlpack, lambda x: np.from_dlpack(x).ctypes.data),
+    Consumer("polars", "polars", lambda m, t: m.Series(t.numpy()), lambda x: x.to_numpy(), lambda x: x.to_numpy().ctypes.data),
+    Consumer("pandas", "pandas", lambda m, t: m.DataFrame(rows(t), copy=False), lambda x: x.to_numpy(), lambda x: x.to_numpy().ctypes.data, flat=True),
+    Consumer("pillow", "PIL.Image", lambda m, t: m.fromarray(rows(t)), np.asarray, picture_address, flat=True),
+    Consumer("mpi4py", "mpi4py.MPI", lambda m, t: m.buffer.frombuffer(t, readonly=t.readonly), lambda x: np.frombuffer(x, np.uint8), lambda x: x.address, flat=True),
 ]
 
 
@@ -195,6 +211,8 @@ def outcome(producer: Producer, source: Any, consumer: Consumer, target: Any) ->
         return aligned, type(error).__name__
     del tensor, made
     values = np.asarray(consumer.values(result))
+    if consumer.flat:
+        values = np.ascontiguousarray(values).view(expected.dtype).reshape(expected.shape)
     if values.shape != expected.shape or values.dtype != expected.dtype:
         return aligned, f"{values.dtype} of shape {values.shape}"
     if not np.array_equal(values, expected):

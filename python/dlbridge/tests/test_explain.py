@@ -181,7 +181,8 @@ def test_doctor_finds_what_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
     for code, problem in [
         ("__import__('os').abort()", "ended with signal 6"),
         ("1 / 0", "ended with code 1: ZeroDivisionError: division by zero"),
-        ("__import__('no_such_module')", "not installed"),
+        ("raise ModuleNotFoundError(\"No module named 'numpy'\")", "numpy: not installed"),
+        ("__import__('no_such')", "ended with code 1: ModuleNotFoundError: No module named 'no_such'"),
     ]:
         monkeypatch.setattr(doctor, "examine_apart", ran(code))
         assert doctor.main(["numpy"], lines.append) == 1

@@ -5,6 +5,8 @@ from __future__ import annotations
 import array
 import importlib.util
 import mmap
+import sys
+from pathlib import Path
 from typing import Any
 
 import dlbridge
@@ -166,10 +168,16 @@ def test_libraries_that_are_not_known(name: str) -> None:
 
 
 def test_a_library_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-
     monkeypatch.setitem(sys.modules, "dpnp", None)
     with pytest.raises(ModuleNotFoundError, match="dpnp is not installed; install it first"):
+        numbers().to("dpnp")
+
+
+def test_what_a_library_needs_and_does_not_find(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "dpnp.py").write_text("import what_it_needs")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "dpnp", raising=False)
+    with pytest.raises(ModuleNotFoundError, match="No module named 'what_it_needs'"):
         numbers().to("dpnp")
 
 
@@ -222,6 +230,20 @@ def test_like() -> None:
     assert copied.ctypes.data != tensor.address
     with pytest.raises(TypeError, match="builtins.object|object belongs to no library"):
         dlbridge.like(object(), tensor)
+
+
+def test_classes_that_only_seem_to_belong_to_a_library() -> None:
+    class Metaclass(type):
+        __module__ = 3  # type: ignore[assignment]
+
+    class Ours(metaclass=Metaclass):
+        """In a module that is named as TensorFlow is imported."""
+
+        __module__ = "tf.models"
+
+    for likeness in (Ours(), Metaclass("Odd", (), {"__module__": 5})()):
+        with pytest.raises(TypeError, match="belongs to no library that is known here"):
+            dlbridge.like(likeness, numbers())
 
 
 def test_like_torch_and_jax() -> None:

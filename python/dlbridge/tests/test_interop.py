@@ -14,7 +14,7 @@ from conftest import missing
 #: What may live in one process. TensorFlow and Paddle may not.
 TOGETHER = [
     *("torch", "jax", "pyarrow", "polars", "pandas", "tvm_ffi", "onnxruntime", "mlx"),
-    *("warp", "array_api_strict", "PIL"),
+    *("warp", "array_api_strict", "PIL", "mpi4py"),
 ]
 PROCESSES = {"tensorflow": [*TOGETHER, "tensorflow"], "paddle": ["torch", "pyarrow", "paddle"]}
 
@@ -23,6 +23,9 @@ READ_ONLY = {"bytes", "pyarrow Array", "polars", "pandas", "pillow"}
 
 #: Producers with legacy capsules, who cannot say so: their data is taken for read-only.
 UNTOLD = {"jax", "tensorflow", "onnxruntime", "mlx", "warp"}
+
+#: Producers of bytes; the others have floats.
+BYTES = {"bytes", "bytearray", "mmap", "shared memory", "pillow"}
 
 #: Consumers that would write read-only data.
 CARELESS = {"torch", "paddle", "tvm_ffi", "onnxruntime", "warp"}
@@ -36,7 +39,7 @@ ALIGNING = {"jax", "jax.from_dlpack", "tensorflow"}
 
 def expected(producer: str, consumer: str, aligned: bool) -> str:
     """What must come of an exchange."""
-    if consumer == "mlx":
+    if consumer == "mlx" or (consumer == "pillow" and producer not in BYTES):
         return "copy"
     if producer in READ_ONLY | UNTOLD and consumer in CARELESS:
         return "copy"

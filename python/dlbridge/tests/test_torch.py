@@ -233,3 +233,36 @@ def test_read_only_data(native: Native) -> None:
     result = torch.from_dlpack(tensor.__dlpack__())
     assert result.data_ptr() != crafted.fields.data
     assert result.tolist() == [0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("make", "match"),
+    [
+        (lambda torch: torch.eye(3).to_sparse(), r"not strided, .*to_dense\(\)"),
+        (lambda torch: torch.eye(3).to_sparse_csr(), r"not strided, .*to_dense\(\)"),
+        (
+            lambda torch: torch.quantize_per_tensor(torch.eye(3), 0.1, 0, torch.qint8),
+            r"quantised.*dequantize\(\) or int_repr\(\)",
+        ),
+        (lambda torch: torch.empty(3, device="meta"), "on the device meta, which holds no data"),
+        (
+            lambda torch: torch.nested.nested_tensor([torch.zeros(3), torch.zeros(2)]),
+            r"nested.*to_padded_tensor\(padding\)",
+        ),
+    ],
+)
+@pytest.mark.parametrize("protocol", [None, "exchange-api", "dlpack"])
+@pytest.mark.filterwarnings("ignore")
+def test_tensors_without_strided_memory_are_refused(make: Any, match: str, protocol: Any) -> None:
+    with pytest.raises(BufferError, match=match) as refusal:
+        dlbridge.asdlpack(make(torch), protocol=protocol)
+    assert refusal.value.__cause__ is not None
+
+
+def test_other_errors_of_the_producer_stay_its_own() -> None:
+    class Failing(torch.Tensor):  # type: ignore[name-defined,misc]
+        def __dlpack__(self, **_: Any) -> Any:
+            raise RuntimeError("not today")
+
+    with pytest.raises(RuntimeError, match="not today"):
+        dlbridge.asdlpack(torch.zeros(3).as_subclass(Failing))

@@ -2,7 +2,7 @@
 //! checks all of it.
 
 use dlbridge::{DataType, DataTypeCode};
-use pyo3::exceptions::PyBufferError;
+use pyo3::exceptions::{PyBufferError, PyException};
 use pyo3::intern;
 use pyo3::prelude::*;
 
@@ -61,6 +61,43 @@ pub(super) fn check_mask(object: &Bound<'_, PyAny>, caveats: Caveats) -> PyResul
         "the array has masked elements, and a tensor cannot say which; fill them with \
          a.filled(value), or take a.data if they do not matter",
     ))
+}
+
+/// What PyTorch's tensors are that have no strided memory: the attribute that says so, and a way out.
+const NOT_STRIDED: [(&str, &str); 4] = [
+    (
+        "is_nested",
+        "the tensor is nested: its rows have different lengths; call to_padded_tensor(padding) first",
+    ),
+    ("is_meta", "the tensor is on the device meta, which holds no data; make it on another one"),
+    (
+        "is_quantized",
+        "the tensor is quantised: its values are not what is in memory; call dequantize() or int_repr() first",
+    ),
+    ("layout", "the tensor is not strided, as sparse ones are not; call to_dense() first"),
+];
+
+/// The reason why a producer refused, where its own exception does not say what to do about it.
+pub(super) fn explained(object: &Bound<'_, PyAny>, caveats: Caveats, error: PyErr) -> PyErr {
+    let py = object.py();
+    if !caveats.lazy_bits || !error.is_instance_of::<PyException>(py) {
+        return error;
+    }
+    let applies = |name: &str| -> PyResult<bool> {
+        let found = object.getattr(name)?;
+        match name {
+            "layout" => Ok(found.str()?.to_cow()? != "torch.strided"),
+            _ => found.is_truthy(),
+        }
+    };
+    for (name, reason) in NOT_STRIDED {
+        if applies(name).unwrap_or(false) {
+            let refusal = PyBufferError::new_err(reason);
+            refusal.set_cause(py, Some(error));
+            return refusal;
+        }
+    }
+    error
 }
 
 /// Whether elements are integers or truth values.

@@ -27,6 +27,7 @@ pub(crate) use memory::normalized;
 use self::exchange_api::Table;
 use self::kind::Kind;
 use crate::PyTensor;
+use crate::error::type_name;
 use crate::receipt::CopyReason;
 use crate::wanted::Wanted;
 
@@ -237,7 +238,9 @@ pub(crate) fn by_dlpack(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<
 fn by_door(protocol: Protocol, object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Imported> {
     let kind = kind::of(object)?;
     caveats::check_mask(object, kind.caveats)?;
-    let imported = protocol.import(object, &kind, wanted)?;
+    let imported = protocol
+        .import(object, &kind, wanted)
+        .map_err(|error| caveats::explained(object, kind.caveats, error))?;
     let imported = imported.ok_or_else(|| no_door(object, &[protocol]))?;
     caveats::check(object, kind.caveats, imported.tensor.dtype())?;
     Ok(imported)
@@ -252,7 +255,7 @@ fn by_first_door(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Importe
             Ok(Some(imported)) => imported,
             Ok(None) => continue,
             Err(refusal) if protocol == Protocol::Dlpack => repaired(object, wanted, refusal)?,
-            Err(error) => return Err(error),
+            Err(error) => return Err(caveats::explained(object, kind.caveats, error)),
         };
         caveats::check(object, kind.caveats, imported.tensor.dtype())?;
         return Ok(imported);
@@ -317,10 +320,7 @@ fn attribute<'py>(
 }
 
 fn no_door(object: &Bound<'_, PyAny>, looked_for: &[Protocol]) -> PyErr {
-    let name = match object.get_type().fully_qualified_name() {
-        Ok(name) => name,
-        Err(error) => return error,
-    };
+    let name = type_name(object);
     let mut names = Vec::new();
     for protocol in looked_for {
         let name = match protocol {
