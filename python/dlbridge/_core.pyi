@@ -1,5 +1,5 @@
 from collections.abc import Sequence
-from typing import Any, Literal, final
+from typing import Any, Literal, SupportsIndex, final
 
 from typing_extensions import Buffer, CapsuleType
 
@@ -8,6 +8,8 @@ from dlbridge.typing import Consumer, Export, ProtocolName, SupportsDLPack
 __all__ = [
     "Tensor",
     "__version__",
+    "_canonical",
+    "_origin",
     "_rebuild",
     "asdlpack",
     "consumers",
@@ -98,6 +100,12 @@ class Tensor:
         Raises BufferError for a dtype that it has no letter for, for read-only data if a writable
         buffer is asked for, and for an order that the consumer does not take.
         """
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        """For ``numpy.asarray`` and what calls it, where no other door of NumPy's knows the dtype."""
+
+    def __jax_array__(self) -> Any:
+        """For ``jax.numpy.asarray`` and JAX's functions: :meth:`jax`."""
 
     def numpy(self, *, copy: bool | None = None) -> Any:
         """An array of NumPy.
@@ -200,8 +208,8 @@ def asdlpack(
 
     ``copy=None`` shares the memory wherever a tensor can express it, and copies where it cannot, as
     for numbers in the other byte order; ``copy=False`` makes that an error; ``copy=True`` copies
-    always, in C order, aligned to 256 bytes. :attr:`Tensor.copied` and :attr:`Tensor.copy_reason`
-    tell.
+    always, in C order, aligned to 256 bytes unless the producer made the copy. :attr:`Tensor.copied` and
+    :attr:`Tensor.copy_reason` tell.
 
     ``device`` is where the data is to be: a name as :attr:`Tensor.device` is one, or a tuple of
     DLPack device type and device id. ``align`` is what the address of the first element is to be a
@@ -237,14 +245,16 @@ def from_dlpack(
     """
 
 def empty(
-    shape: int | Sequence[int],
+    shape: SupportsIndex | Sequence[SupportsIndex],
     /,
-    dtype: str = "float32",
+    dtype: object = "float32",
     *,
     device: str | tuple[int, int] | None = None,
     align: int | None = None,
 ) -> Tensor:
     """Make a new tensor in C order on the CPU, with contents that are not specified.
+
+    ``dtype`` is a name like ``'float32'``, or a dtype of NumPy, PyTorch, JAX or ml_dtypes.
 
     It is aligned to 256 bytes, which is the most that ``align`` can ask for. Elements narrower than a
     byte are packed.
@@ -275,6 +285,17 @@ def fit(tensor: Tensor, library: str) -> tuple[str | None, str | None, str | Non
     about the copy; None where there is nothing to say. :func:`dlbridge.explain` says it in words.
 
     Raises ValueError for a library that is not known.
+    """
+
+def _origin(tensor: Tensor) -> tuple[str | None, list[str]]:
+    """Where a tensor came from: the version of DLPack that the producer's managed tensor was of, None
+    for doors that have none; and the names of the flags that are set.
+    """
+
+def _canonical(library: str) -> str:
+    """The name of a library, of those that it is known by.
+
+    Raises ValueError for one that is not known.
     """
 
 def record_exports(on: bool) -> bool:

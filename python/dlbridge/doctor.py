@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import dlbridge
-from dlbridge.explanation import alignment
+from dlbridge.explanation import alignment, version_of
 
 #: How to make an own tensor of each library, as an expression of its module ``m``.
 SAMPLES: dict[str, str] = {
@@ -56,7 +56,7 @@ def examine(library: str) -> Finding:
     """Try a framework out in this process."""
     consumer = next(c for c in dlbridge.consumers() if c["name"] == library)
     module = __import__(consumer["module"], fromlist=["*"])
-    version = getattr(__import__(consumer["module"].partition(".")[0]), "__version__", None)
+    version = version_of(consumer["module"].partition(".")[0])
     sample: Any = eval(SAMPLES[library], {"m": module, "dlbridge": dlbridge})
     explanation = dlbridge.explain(sample)
     tensor, imported = None, explanation.refusal

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any
 
-from dlbridge._core import Tensor, asdlpack, consumers, empty, fit
+from dlbridge._core import Tensor, _canonical, _origin, asdlpack, fit
 from dlbridge.typing import ProtocolName
 
 __all__ = ["Door", "Explanation", "Verdict", "explain"]
@@ -113,9 +113,7 @@ def explain(obj: object, *, to: str | list[str] | None = None) -> Explanation:
 
     Raises ValueError for a library that is not known.
     """
-    libraries = [to] if isinstance(to, str) else list(to or [])
-    for library in libraries:
-        fit(empty(0), library)  # for its ValueError
+    libraries = [_canonical(library) for library in ([to] if isinstance(to, str) else to or [])]
     kind = type(obj)
     name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
     if name == "PyCapsule":
@@ -150,6 +148,7 @@ def _door(obj: object, protocol: ProtocolName) -> Door:
 
 def _facts(tensor: Tensor) -> dict[str, Any]:
     order = [name for name, holds in _orders(tensor).items() if holds]
+    version, flags = _origin(tensor)
     return {
         "shape": tensor.shape,
         "strides": tensor.strides,
@@ -160,6 +159,8 @@ def _facts(tensor: Tensor) -> dict[str, Any]:
         "contiguous": " and ".join(order) or "no",
         "read_only": tensor.readonly,
         "protocol": tensor.protocol,
+        "dlpack_version": version or "none",
+        "flags": " and ".join(flags) or "none",
         "copied": tensor.copy_reason or "no",
     }
 
@@ -183,22 +184,17 @@ def alignment(address: int) -> int:
 
 def _verdict(tensor: Tensor, library: str) -> Verdict:
     refused, reason, remedy = fit(tensor, library)
-    consumer = _consumer(library)
-    version, why = _version(consumer), refused or reason
+    version, why = version_of(library), refused or reason
     if version is None:
-        remedy = f"install {consumer} first"
+        remedy = f"install {library} first"
     elif refused:
         remedy = None
-    return Verdict(consumer, version, why is None, why, remedy)
-
-
-def _consumer(library: str) -> str:
-    names = {consumer["name"]: consumer["name"] for consumer in consumers()}
-    return names.get(library, library)
+    return Verdict(library, version, why is None, why, remedy)
 
 
 @cache
-def _version(library: str) -> str | None:
+def version_of(library: str) -> str | None:
+    """The version of a library as it is installed; None if it is not."""
     # These take longer to import than everything else here.
     import importlib.metadata
     import importlib.util

@@ -20,6 +20,7 @@ __all__ = [
     "SupportsArrowArray",
     "SupportsArrowDeviceArray",
     "SupportsArrowStream",
+    "SupportsBuffer",
     "SupportsCudaArrayInterface",
     "SupportsDLPack",
     "SupportsExchangeAPI",
@@ -148,4 +149,13 @@ class SupportsArrowStream(Protocol):
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         """A capsule over the stream."""
+        ...
+
+
+@runtime_checkable
+class SupportsBuffer(Protocol):
+    """The buffer protocol. Before Python 3.12 only type checkers see it."""
+
+    def __buffer__(self, flags: int, /) -> memoryview:
+        """The memory, locked as long as the view lives."""
         ...

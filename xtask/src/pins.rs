@@ -34,6 +34,8 @@ pub(crate) const INTEROP: &[&str] = &[
     "mpich==5.0.2",
     "joblib==1.6.0",
     "nanobind==3.1.0",
+    "dpnp==0.20.0",
+    "intel-opencl-rt==2026.2.0",
 ];
 
 /// Always installed: the demo's picture is lent to it.

@@ -8,7 +8,7 @@ use std::ffi::{CStr, c_void};
 use std::ptr::NonNull;
 
 use dlbridge::Tensor;
-use dlbridge::sys::{DLManagedTensor, DLManagedTensorVersioned};
+use dlbridge::sys::{DLManagedTensor, DLManagedTensorVersioned, DLPackVersion};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::sync::critical_section::with_critical_section;
@@ -17,7 +17,7 @@ use pyo3::{ffi, intern};
 
 use crate::error::to_py_err;
 use crate::pending::keeping_pending;
-use crate::protocol::Protocol;
+use crate::protocol::{Imported, Protocol};
 
 const LEGACY: &CStr = c"dltensor";
 const VERSIONED: &CStr = c"dltensor_versioned";
@@ -99,7 +99,7 @@ unsafe fn destroy(capsule: *mut ffi::PyObject, unused: &CStr, delete: impl FnOnc
 ///
 /// The capsule counts as used from then on, also when the tensor turns out to be invalid; its
 /// deleter has run then.
-pub(crate) fn take(capsule: &Bound<'_, PyCapsule>) -> PyResult<(Tensor, Protocol)> {
+pub(crate) fn take(capsule: &Bound<'_, PyCapsule>) -> PyResult<Imported> {
     // Without the GIL two threads could find the same capsule unused.
     if let Some(managed) =
         with_critical_section(capsule, || rename(capsule, VERSIONED, USED_VERSIONED))?
@@ -107,14 +107,21 @@ pub(crate) fn take(capsule: &Bound<'_, PyCapsule>) -> PyResult<(Tensor, Protocol
         // SAFETY: the name said that this is a valid versioned managed tensor that nobody has
         // taken, and the new name says that it is ours. That nobody writes while a view is alive is
         // promised by the program (see the crate documentation).
-        let tensor = unsafe { Tensor::from_raw(managed.cast().as_ptr()) };
-        return Ok((tensor.map_err(to_py_err)?, Protocol::Dlpack));
+        let tensor = unsafe {
+            let version = managed.cast::<DLPackVersion>().read();
+            let tensor = Tensor::from_raw(managed.cast().as_ptr());
+            tensor.map(|tensor| Imported {
+                version: Some(version),
+                ..Imported::new(tensor, Protocol::Dlpack)
+            })
+        };
+        return tensor.map_err(to_py_err);
     }
     if let Some(managed) = with_critical_section(capsule, || rename(capsule, LEGACY, USED_LEGACY))?
     {
         // SAFETY: as above, for a legacy managed tensor.
         let tensor = unsafe { Tensor::from_raw_legacy(managed.cast().as_ptr()) };
-        return Ok((tensor.map_err(to_py_err)?, Protocol::LegacyDlpack));
+        return Ok(Imported::new(tensor.map_err(to_py_err)?, Protocol::LegacyDlpack));
     }
     let repr = capsule.repr()?;
     let hint = match repr.to_string().contains("\"used_dltensor") {
@@ -122,6 +129,18 @@ pub(crate) fn take(capsule: &Bound<'_, PyCapsule>) -> PyResult<(Tensor, Protocol
         false => "expected one named 'dltensor' or 'dltensor_versioned'",
     };
     Err(PyValueError::new_err(format!("{repr} holds no tensor: {hint}")))
+}
+
+/// Refuses a versioned capsule where a legacy one is wanted. It stays as it is.
+pub(crate) fn expect_legacy(capsule: &Bound<'_, PyCapsule>) -> PyResult<()> {
+    if !capsule.is_valid_checked(Some(VERSIONED)) {
+        return Ok(());
+    }
+    Err(PyValueError::new_err(format!(
+        "{} is versioned, and protocol='dlpack-legacy' takes legacy ones; use protocol='dlpack', or \
+         leave it out",
+        capsule.repr()?
+    )))
 }
 
 /// The pointer of a capsule that has a name, which becomes another; `None` if it has not.

@@ -19,6 +19,8 @@ pub(crate) struct Consumer {
     pub(crate) table_of: Option<&'static str>,
     pub(crate) read_only: ReadOnly,
     pub(crate) layout: Layout,
+    /// Whether it refuses a negative stride also where no step is taken.
+    pub(crate) idle_strides: bool,
     /// Whether it takes nothing but what the CPU can read.
     pub(crate) cpu_only: bool,
     /// The most dimensions that it takes.
@@ -29,6 +31,8 @@ pub(crate) struct Consumer {
     pub(crate) min_ndim: usize,
     /// Which dtypes it takes, of those with one lane.
     pub(crate) takes: fn(DataType) -> bool,
+    /// Whether it computes with the bytes of truth values, which may be neither 0 nor 1.
+    pub(crate) counts_bytes: bool,
     /// A dtype that it takes for another one.
     pub(crate) misread: Option<(DataType, &'static str)>,
 }
@@ -111,11 +115,13 @@ const CONSUMER: Consumer = Consumer {
     table_of: None,
     read_only: ReadOnly::Kept,
     layout: Layout::Any,
+    idle_strides: false,
     cpu_only: false,
     max_ndim: dlbridge::MAX_NDIM,
     align: 1,
     min_ndim: 0,
     takes: |_| true,
+    counts_bytes: true,
     misread: None,
 };
 
@@ -134,16 +140,49 @@ fn is_bfloat16(dtype: DataType) -> bool {
     dtype == DataType::BFLOAT16
 }
 
+/// Numbers of 128 bits, and complex ones of 16 each, which few libraries have.
+fn is_rare(dtype: DataType) -> bool {
+    use DataTypeCode as Code;
+    let wide = matches!(dtype.code(), Code::INT | Code::UINT | Code::FLOAT) && dtype.bits() > 64;
+    wide || dtype == DataType::COMPLEX32
+}
+
+/// What NumPy and the package `ml_dtypes` have between them.
+fn is_of_numpy(dtype: DataType) -> bool {
+    use DataTypeCode as Code;
+    match dtype.code() {
+        Code::INT | Code::UINT => matches!(dtype.bits(), 1 | 2 | 4 | 8 | 16 | 32 | 64),
+        Code::FLOAT => is_plain(dtype),
+        Code::COMPLEX => matches!(dtype.bits(), 32 | 64 | 128),
+        Code::OPAQUE_HANDLE => false,
+        _ => true,
+    }
+}
+
 /// All that are known, by name.
 pub(crate) const CONSUMERS: &[Consumer] = &[
-    Consumer { name: "numpy", module: "numpy", cpu_only: true, max_ndim: 64, ..CONSUMER },
+    Consumer {
+        name: "numpy",
+        module: "numpy",
+        cpu_only: true,
+        max_ndim: 64,
+        takes: is_of_numpy,
+        counts_bytes: false,
+        ..CONSUMER
+    },
     Consumer {
         name: "torch",
         module: "torch",
         table_of: Some("Tensor"),
         read_only: ReadOnly::Lost,
         layout: Layout::NonNegative,
-        takes: |dtype| !dtype.is_subbyte(),
+        takes: |dtype| {
+            let unknown =
+                [DataType::FLOAT8_E3M4, DataType::FLOAT8_E4M3, DataType::FLOAT8_E4M3B11FNUZ];
+            let rare = is_rare(dtype) && dtype != DataType::COMPLEX32;
+            !dtype.is_subbyte() && !rare && !unknown.contains(&dtype)
+        },
+        counts_bytes: false,
         ..CONSUMER
     },
     Consumer {
@@ -153,7 +192,7 @@ pub(crate) const CONSUMERS: &[Consumer] = &[
         read_only: ReadOnly::Immutable,
         layout: Layout::Compact,
         align: 64,
-        takes: |dtype| !dtype.is_subbyte(),
+        takes: |dtype| !dtype.is_subbyte() && !is_rare(dtype),
         ..CONSUMER
     },
     Consumer {
@@ -178,7 +217,11 @@ pub(crate) const CONSUMERS: &[Consumer] = &[
         // Negative strides come in, and few of its operations know them.
         layout: Layout::NonNegative,
         max_ndim: 9,
-        takes: |dtype| !dtype.is_subbyte(),
+        takes: |dtype| {
+            let known = [DataType::FLOAT8_E4M3FN, DataType::FLOAT8_E5M2, DataType::BFLOAT16];
+            let common = is_plain(dtype) || is_complex(dtype) || dtype == DataType::BOOL;
+            common || known.contains(&dtype)
+        },
         misread: Some((DataType::UINT16, "bfloat16")),
         ..CONSUMER
     },
@@ -190,6 +233,7 @@ pub(crate) const CONSUMERS: &[Consumer] = &[
         function: "Tensor.from_dlpack",
         takes: is_plain,
         layout: Layout::NonNegative,
+        idle_strides: true,
         ..CONSUMER
     },
     Consumer {
@@ -198,6 +242,8 @@ pub(crate) const CONSUMERS: &[Consumer] = &[
         cpu_only: true,
         read_only: ReadOnly::Copied,
         layout: Layout::NonNegative,
+        // It cuts these to numbers of 32 bits without a word.
+        takes: |dtype| dtype != DataType::FLOAT64 && dtype != DataType::COMPLEX128,
         ..CONSUMER
     },
     Consumer { name: "tvm_ffi", module: "tvm_ffi", read_only: ReadOnly::Lost, ..CONSUMER },
@@ -217,13 +263,23 @@ pub(crate) const CONSUMERS: &[Consumer] = &[
         prepare: Some("init"),
         argument: Argument::LegacyObject,
         read_only: ReadOnly::Lost,
+        idle_strides: true,
         min_ndim: 1,
         max_ndim: 4,
         takes: |dtype| is_plain(dtype) || is_bfloat16(dtype) || dtype == DataType::BOOL,
         ..CONSUMER
     },
     Consumer { name: "dpnp", module: "dpnp", ..CONSUMER },
-    Consumer { name: "array_api_strict", module: "array_api_strict", cpu_only: true, ..CONSUMER },
+    Consumer {
+        name: "array_api_strict",
+        module: "array_api_strict",
+        cpu_only: true,
+        takes: |dtype| {
+            let known = is_plain(dtype) || is_complex(dtype) || dtype == DataType::BOOL;
+            known && dtype != DataType::FLOAT16
+        },
+        ..CONSUMER
+    },
 ];
 
 /// Other names under which a library is known.
@@ -267,13 +323,19 @@ impl Consumer {
     pub(crate) fn needs_copy(&self, tensor: &Tensor, read_only: bool) -> Option<Need> {
         let name = self.name;
         let (shape, strides) = (tensor.shape(), tensor.strides());
-        let backwards =
-            shape.iter().zip(strides).any(|(&extent, &stride)| extent > 1 && stride < 0);
+        let backwards = is_backwards(tensor);
+        let idle = self.idle_strides && !backwards && strides.iter().any(|&stride| stride < 0);
         let need = |reason: String, remedy: String| Some(Need { reason, remedy });
         if self.read_only == ReadOnly::Copied {
             return need(
                 format!("{name} copies whatever it takes"),
                 "work in another library".to_owned(),
+            );
+        }
+        if self.name == "numpy" && tensor.dtype().is_subbyte() && !tensor.is_subbyte_padded() {
+            return need(
+                "numpy has no packed elements, which are unpacked to a byte each".to_owned(),
+                "keep them in a byte each from the beginning".to_owned(),
             );
         }
         if read_only && self.read_only == ReadOnly::Lost {
@@ -294,6 +356,7 @@ impl Consumer {
             );
         }
         let fits = match self.layout {
+            _ if idle => false,
             Layout::Any => true,
             Layout::NonNegative => !backwards,
             Layout::Compact => is_compact(shape, strides),
@@ -301,7 +364,10 @@ impl Consumer {
         };
         if !fits {
             return need(
-                format!("{name} takes {}", self.layout.describe()),
+                match idle {
+                    true => format!("{name} takes no negative strides, though no step is taken"),
+                    false => format!("{name} takes {}", self.layout.describe()),
+                },
                 "make the data so with asdlpack(obj, contiguous='C'), once".to_owned(),
             );
         }
@@ -330,6 +396,12 @@ impl Consumer {
                  asdlpack(obj, device='cpu'), if its producer can move it"
             ));
         }
+        if name == "dpnp" && !device.device_type().is_host_accessible() && is_backwards(tensor) {
+            return Some(format!(
+                "{name} looks for the memory at the address of the first element, and it begins before \
+                 that, since the strides are negative; copy the tensor first"
+            ));
+        }
         if tensor.ndim() > self.max_ndim {
             return Some(format!(
                 "{name} takes at most {} dimensions, not {}; reshape the tensor first",
@@ -345,10 +417,23 @@ impl Consumer {
                 "{name} takes no {dtype}; convert the elements to another dtype first"
             ));
         }
+        if tensor.is_subbyte_padded() && self.name == "tvm_ffi" {
+            return Some(format!(
+                "{name} takes no {dtype} in bytes of their own; convert the elements to another dtype \
+                 first"
+            ));
+        }
+        let takes_lanes = self.name == "tvm_ffi" || (self.name == "torch" && is_packed_pair(dtype));
         // Some take the lanes for one element without a word.
-        (dtype.lanes() != 1 && self.name != "tvm_ffi" && !is_packed_pair(dtype))
+        (dtype.lanes() != 1 && !takes_lanes)
             .then(|| format!("{name} takes no elements of several lanes, like {dtype}"))
     }
+}
+
+/// Whether a step along some axis leads backwards.
+fn is_backwards(tensor: &Tensor) -> bool {
+    let mut axes = tensor.shape().iter().zip(tensor.strides());
+    !tensor.is_empty() && axes.any(|(&extent, &stride)| extent > 1 && stride < 0)
 }
 
 /// Two elements of four bits in a byte, which PyTorch knows under a name of its own.

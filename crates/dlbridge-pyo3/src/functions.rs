@@ -1,10 +1,11 @@
 //! The functions of the Python package, with arguments as Python passes them. An extension may
 //! export them under its own name.
 
-use dlbridge::{DataType, Device, Tensor};
-use pyo3::exceptions::{PyBufferError, PyValueError};
+use dlbridge::{DataType, Device, Error, Tensor};
+use pyo3::exceptions::{PyBufferError, PyMemoryError, PyValueError};
+use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyInt, PyList, PyTuple};
+use pyo3::types::{PyBool, PyList, PyString, PyTuple};
 
 use crate::PyTensor;
 use crate::error::to_py_err;
@@ -15,9 +16,19 @@ use crate::wanted::{
 
 /// Import any object that speaks an exchange protocol.
 ///
-/// The data is shared wherever a tensor can express it. copy=True copies, copy=False makes sure that
-/// nobody does; device, align, contiguous and writable say how the data is to be, and copy it if it
-/// is not so.
+/// The data is shared wherever a tensor can express it.
+///
+/// protocol takes one door and no other: 'exchange-api', 'dlpack', 'dlpack-legacy',
+/// 'cuda-array-interface', 'array-interface', 'array-struct', 'buffer', 'arrow'.
+/// copy=True copies, in C order; copy=False makes every copy an error.
+/// device is where the data is to be: 'cpu', 'cuda:0', or a tuple of DLPack device type and id.
+/// align is a power of two, at most 256: what the address is to be a multiple of.
+/// contiguous is 'C' or True, or 'F': the order in which the elements are to be adjacent.
+/// writable=True copies what must not be written; writable=False marks the tensor so.
+///
+/// Raises TypeError for an object without a protocol and arguments of the wrong type, ValueError for
+/// arguments of the wrong value and capsules that were consumed, BufferError for data that breaks a
+/// specification, that a tensor cannot express, or that would need a copy that copy=False forbids.
 #[pyfunction]
 #[pyo3(signature = (obj, /, *, protocol=None, copy=None, device=None, align=None, contiguous=None, writable=None))]
 pub fn asdlpack<'py>(
@@ -59,14 +70,15 @@ pub fn from_dlpack<'py>(
 ///
 /// align is a power of two, at most 256, which every new tensor is aligned to anyway.
 #[pyfunction]
-#[pyo3(signature = (shape, /, dtype="float32", *, device=None, align=None))]
+#[pyo3(signature = (shape, /, dtype=DtypeName::from("float32"), *, device=None, align=None), text_signature = "(shape, /, dtype='float32', *, device=None, align=None)")]
 pub fn empty<'py>(
     shape: &Bound<'py, PyAny>,
-    dtype: &str,
+    dtype: DtypeName,
     device: Option<&Bound<'py, PyAny>>,
     align: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyTensor>> {
     let extents = expect_extents(shape)?;
+    let DtypeName(dtype) = dtype;
     let dtype = dtype
         .parse::<DataType>()
         .and_then(|parsed| parsed.check().map(|()| parsed))
@@ -80,16 +92,55 @@ pub fn empty<'py>(
              import it"
         )));
     }
-    let tensor = Tensor::zeros(dtype, extents).map_err(to_py_err)?;
+    let tensor = Tensor::zeros(dtype, extents).map_err(|error| match error {
+        Error::OutOfMemory { bytes } => {
+            PyMemoryError::new_err(format!("no memory for a tensor of {bytes} bytes"))
+        }
+        error => to_py_err(error),
+    })?;
     Bound::new(shape.py(), PyTensor::from(tensor))
+}
+
+/// The value of an argument `dtype`: a name, or a dtype of a library, which has one.
+pub struct DtypeName(String);
+
+impl From<&str> for DtypeName {
+    fn from(name: &str) -> Self {
+        Self(name.to_owned())
+    }
+}
+
+impl<'py> FromPyObject<'_, 'py> for DtypeName {
+    type Error = PyErr;
+
+    fn extract(dtype: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        if let Ok(name) = dtype.cast::<PyString>() {
+            return Ok(Self(name.to_cow()?.into_owned()));
+        }
+        let py = dtype.py();
+        // A dtype of NumPy has a name, a class of it one too, and PyTorch prints 'torch.float32'.
+        for name in [intern!(py, "name"), intern!(py, "__name__")] {
+            if let Some(Ok(name)) = dtype.getattr_opt(name)?.map(|name| name.extract::<String>()) {
+                return Ok(Self(name));
+            }
+        }
+        let text = dtype.str()?;
+        match text.to_cow()?.rsplit_once('.') {
+            Some((_, name)) if name.parse::<DataType>().is_ok() => Ok(Self(name.to_owned())),
+            _ => Err(wrong_type("dtype", "a name like 'float32', or a dtype", &dtype)),
+        }
+    }
 }
 
 /// The value of an argument `shape`.
 fn expect_extents(shape: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
     const EXPECTED: &str = "a non-negative integer, or a tuple or list of them";
     let one = |extent: &Bound<'_, PyAny>| {
-        let number = extent.cast::<PyInt>().ok().filter(|n| !n.is_instance_of::<PyBool>());
-        let number = number.ok_or_else(|| wrong_type("shape", EXPECTED, shape))?;
+        let index = intern!(shape.py(), "__index__");
+        let index =
+            if extent.is_instance_of::<PyBool>() { None } else { extent.getattr_opt(index)? };
+        let index = index.ok_or_else(|| wrong_type("shape", EXPECTED, shape))?;
+        let number = index.call0()?;
         number.extract::<usize>().map_err(|_| {
             PyValueError::new_err(format!("shape must be {EXPECTED}, and cannot have {number}"))
         })

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use dlbridge::{DataType, DataTypeCode, Device, Tensor};
+use dlbridge::{DataType, DataTypeCode, Device, Tensor, sys};
 use pyo3::exceptions::{PyBufferError, PyModuleNotFoundError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyMemoryView, PyTuple};
@@ -88,7 +88,7 @@ fn with_truth_values<'py>(
     copy: Option<bool>,
 ) -> PyResult<Option<Bound<'py, PyTensor>>> {
     let this = tensor.get();
-    if consumer.name != "jax" || this.tensor().dtype() != DataType::BOOL {
+    if !consumer.counts_bytes || this.tensor().dtype() != DataType::BOOL {
         return Ok(None);
     }
     let same = lent::same(this.tensor(), "dlpack", true).map_err(to_py_err)?;
@@ -270,6 +270,51 @@ pub fn like<'py>(
          tensors with; or asdlpack(obj).numpy(), which most take",
         type_name(likeness)
     )))
+}
+
+/// The tensor as `__array__` is to answer: `dtype` and `copy` as NumPy passes them.
+pub(crate) fn to_array<'py>(
+    tensor: &Bound<'py, PyTensor>,
+    dtype: Option<&Bound<'py, PyAny>>,
+    copy: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = tensor.py();
+    let copy = copy.map(|copy| expect_bool("copy", copy)).transpose()?;
+    let array = to(tensor, consumer("numpy")?, copy)?;
+    let Some(dtype) = dtype else { return Ok(array) };
+    let found = array.getattr(intern!(py, "dtype"))?;
+    if found.eq(dtype)? {
+        return Ok(array);
+    }
+    if copy == Some(false) {
+        return Err(PyValueError::new_err(format!(
+            "elements of {found} become {dtype} by a copy, and copy=False forbids it"
+        )));
+    }
+    array.call_method1(intern!(py, "astype"), (dtype,))
+}
+
+/// Where a tensor came from: the version of DLPack of its managed tensor, and the names of its flags.
+#[pyfunction]
+#[pyo3(name = "_origin")]
+pub fn origin(tensor: &Bound<'_, PyTensor>) -> (Option<String>, Vec<&'static str>) {
+    let this = tensor.get();
+    let version = this.version().map(|version| format!("{}.{}", version.major, version.minor));
+    let flags = this.tensor().flags();
+    let names = [
+        (sys::DLPACK_FLAG_BITMASK_READ_ONLY, "read-only"),
+        (sys::DLPACK_FLAG_BITMASK_IS_COPIED, "copied"),
+        (sys::DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED, "sub-byte padded"),
+    ];
+    let set = names.into_iter().filter(|(bit, _)| flags & bit != 0);
+    (version, set.map(|(_, name)| name).collect())
+}
+
+/// The name of a library, of those that it is known by.
+#[pyfunction]
+#[pyo3(name = "_canonical")]
+pub fn canonical(library: &str) -> PyResult<&'static str> {
+    Ok(consumer(library)?.name)
 }
 
 /// What is known of the libraries that tensors go to, as a list of dictionaries.

@@ -62,7 +62,7 @@ pub use error::to_py_err;
 #[doc(hidden)]
 pub use functions::{asdlpack, empty, from_dlpack};
 #[doc(hidden)]
-pub use home::{consumers, fit, like};
+pub use home::{canonical, consumers, fit, like, origin};
 pub use interpreter::is_main_interpreter;
 #[doc(hidden)]
 pub use live::{live_exports, record_exports};

@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::sync::Arc;
 
-use dlbridge::sys::{DLManagedTensor, DLManagedTensorVersioned};
+use dlbridge::sys::{DLManagedTensor, DLManagedTensorVersioned, DLPackVersion};
 use dlbridge::{Device, Tensor};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -27,18 +27,19 @@ pub struct PyTensor {
     tensor: Arc<Tensor>,
     protocol: Option<Protocol>,
     reason: Option<CopyReason>,
+    version: Option<DLPackVersion>,
 }
 
 impl From<Tensor> for PyTensor {
     fn from(tensor: Tensor) -> Self {
-        Self { tensor: Arc::new(tensor), protocol: None, reason: None }
+        Self { tensor: Arc::new(tensor), protocol: None, reason: None, version: None }
     }
 }
 
 impl From<Imported> for PyTensor {
     fn from(imported: Imported) -> Self {
-        let Imported { tensor, protocol, reason } = imported;
-        Self { tensor: Arc::new(tensor), protocol: Some(protocol), reason }
+        let Imported { tensor, protocol, reason, version } = imported;
+        Self { tensor: Arc::new(tensor), protocol: Some(protocol), reason, version }
     }
 }
 
@@ -64,12 +65,12 @@ impl PyTensor {
         let Some(ours) = ours else {
             return Bound::new(py, Self::from(protocol::by_ladder(object, wanted)?));
         };
-        let Self { tensor, protocol, .. } = ours.get();
+        let Self { tensor, protocol, version, .. } = ours.get();
         let read_only = ours.get().is_read_only();
         if let Some((copy, reason)) = wanted.copy_of(tensor, read_only, false)? {
             let copy = if wanted.writable == Some(false) { copy.into_read_only() } else { copy };
-            let (tensor, protocol) = (Arc::new(copy), *protocol);
-            return Bound::new(py, Self { tensor, protocol, reason: Some(reason) });
+            let (tensor, protocol, version) = (Arc::new(copy), *protocol, *version);
+            return Bound::new(py, Self { tensor, protocol, reason: Some(reason), version });
         }
         if wanted.writable == Some(false) && !tensor.is_read_only() {
             return Bound::new(py, ours.get().with_tensor(Arc::new(tensor.share())));
@@ -122,9 +123,14 @@ impl PyTensor {
         !told || self.tensor.is_read_only()
     }
 
+    /// The version of DLPack that the producer's managed tensor said it was of.
+    pub(crate) fn version(&self) -> Option<DLPackVersion> {
+        self.version
+    }
+
     /// Another tensor that came the same way.
     pub(crate) fn with_tensor(&self, tensor: Arc<Tensor>) -> Self {
-        Self { tensor, protocol: self.protocol, reason: self.reason }
+        Self { tensor, protocol: self.protocol, reason: self.reason, version: self.version }
     }
 
     /// A second handle on the same memory, which claims no exclusivity.
@@ -236,6 +242,21 @@ impl PyTensor {
     fn __dlpack_device__(&self) -> (i32, i32) {
         let device = self.tensor.device();
         (device.device_type().code(), device.id())
+    }
+
+    /// For `numpy.asarray` and what calls it, where no other door of NumPy's knows the dtype.
+    #[pyo3(signature = (dtype=None, copy=None))]
+    fn __array__<'py>(
+        this: &Bound<'py, Self>,
+        dtype: Option<&Bound<'py, PyAny>>,
+        copy: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        home::to_array(this, dtype, copy)
+    }
+
+    /// For `jax.numpy.asarray` and JAX's functions.
+    fn __jax_array__<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        Self::to(this, "jax", None)
     }
 
     fn __reduce_ex__<'py>(

@@ -3,7 +3,7 @@
 use dlbridge::{Device, Tensor, TensorRef};
 use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyString};
+use pyo3::types::{PyBool, PyInt, PyString};
 
 use crate::error::to_py_err;
 use crate::protocol::{Imported, Protocol};
@@ -107,7 +107,9 @@ impl Wanted {
                  or give a tensor that is as asked for"
             )));
         }
-        let requested = self.copy == Some(true) && !already_copied;
+        // What was copied on its way is not copied again, unless it is in another order.
+        let done = already_copied && (self.contiguous.is_some() || tensor.is_c_contiguous());
+        let requested = self.copy == Some(true) && !done;
         let Some(reason) = unmet.or(requested.then_some(CopyReason::Requested)) else {
             return Ok(None);
         };
@@ -147,8 +149,8 @@ pub(crate) fn expect_alignment(align: &Bound<'_, PyAny>) -> PyResult<usize> {
     if align.is_instance_of::<PyBool>() {
         return Err(wrong_type("align", EXPECTED, align));
     }
-    let number = align.extract::<i64>().map_err(|_| wrong_type("align", EXPECTED, align))?;
-    let fits = usize::try_from(number).ok().filter(|n| n.is_power_of_two() && *n <= 256);
+    let number = align.cast::<PyInt>().map_err(|_| wrong_type("align", EXPECTED, align))?;
+    let fits = number.extract::<usize>().ok().filter(|n| n.is_power_of_two() && *n <= 256);
     fits.ok_or_else(|| PyValueError::new_err(format!("align must be {EXPECTED}, not {number}")))
 }
 

@@ -12,22 +12,68 @@ different:
   refused; the original passes wrong values on.
 - ``bytes`` and other read-only data are marked as such for consumers that ask for a versioned capsule.
 - Refusals are BufferError and TypeError, not AssertionError and NotImplementedError.
+- ``__dlpack__`` takes its arguments by keyword, as the array API standard has it.
 """
 
 from __future__ import annotations
+
+import ctypes
 
 from dlbridge import _core
 from dlbridge._core import Tensor as DLPackObject
 from dlbridge._core import __version__
 
-__all__ = ["DLPackObject", "__version__", "asdlpack"]
+__all__ = [
+    "DLManagedTensor",
+    "DLManagedTensorVersioned",
+    "DLPackObject",
+    "__version__",
+    "asdlpack",
+]
+
+
+class _DLTensor(ctypes.Structure):
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+class DLManagedTensor(ctypes.Structure):
+    """The legacy struct of ``dlpack.h``."""
+
+    _fields_ = (
+        ("dl_tensor", _DLTensor),
+        ("manager_ctx", ctypes.c_void_p),
+        ("deleter", ctypes.CFUNCTYPE(None, ctypes.c_void_p)),
+    )
+
+
+class DLManagedTensorVersioned(ctypes.Structure):
+    """The versioned struct of ``dlpack.h``."""
+
+    _fields_ = (
+        ("version", ctypes.c_uint32 * 2),
+        ("manager_ctx", ctypes.c_void_p),
+        ("deleter", ctypes.CFUNCTYPE(None, ctypes.c_void_p)),
+        ("flags", ctypes.c_uint64),
+        ("dl_tensor", _DLTensor),
+    )
 
 
 def asdlpack(obj: object, impl_cls: type | None = None) -> DLPackObject:
     """Import any object that speaks an exchange protocol, as :func:`dlbridge.asdlpack` does.
 
-    ``impl_cls`` chose between the legacy and the versioned struct. It is not needed: the result gives
-    each consumer the one that it asks for.
+    ``impl_cls`` chose between :class:`DLManagedTensor` and :class:`DLManagedTensorVersioned`. It is not
+    needed: the result gives each consumer the one that it asks for.
 
     Raises as :func:`dlbridge.asdlpack`.
     """

@@ -11,6 +11,7 @@ from typing import Any
 
 import dlbridge
 import pytest
+from conftest import Run, require
 
 ORDER = "<" if sys.byteorder == "little" else ">"
 OTHER = ">" if ORDER == "<" else "<"
@@ -473,3 +474,92 @@ def test_a_producer_that_imports_itself_is_a_recursion() -> None:
 
     with pytest.raises(RecursionError):
         dlbridge.asdlpack(Endless())
+
+
+def test_a_producer_that_imports_itself_does_not_use_up_the_stack(run: Run) -> None:
+    code = """
+import dlbridge, threading
+class Endless:
+    def __dlpack__(self, **keywords):
+        return dlbridge.asdlpack(self).__dlpack__(**keywords)
+def endless():
+    try:
+        dlbridge.asdlpack(Endless())
+    except RecursionError as error:
+        assert "must not import the producer" in str(error)
+        stopped.append(error)
+stopped = []
+endless()
+threading.stack_size(1 << 20)
+thread = threading.Thread(target=endless)
+thread.start()
+thread.join()
+assert len(stopped) == 2
+assert dlbridge.asdlpack(b"abc").shape == (3,)
+"""
+    result = run(code)
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_more_truth_values_than_there_is_memory_for() -> None:
+    np = require("numpy")
+    odd = np.broadcast_to(np.array([2], np.uint8).view(bool), (1 << 45,))
+    interface = Memory(**odd.__array_interface__)
+    for source in (memoryview(odd), interface):
+        with pytest.raises(MemoryError, match="35184372088832 bytes"):
+            dlbridge.asdlpack(source)
+
+
+def test_mended_truth_values_are_aligned_as_all_copies_are() -> None:
+    np = require("numpy")
+    odd = np.full(5, 2, np.uint8).view(bool)
+    for protocol in ("buffer", "array-interface"):
+        tensor = dlbridge.asdlpack(odd, protocol=protocol)
+        assert tensor.copied
+        assert tensor.address % 256 == 0
+
+
+def test_data_that_is_copied_for_the_answer() -> None:
+    class Picture:
+        """Its interface is made anew for each question, with bytes that nobody else has."""
+
+        pixels = bytearray(b"abcdef")
+
+        @property
+        def __array_interface__(self) -> Any:
+            """A dictionary with a copy."""
+            data = bytes(self.pixels)
+            return {"version": 3, "shape": (6,), "typestr": "|u1", "data": data}
+
+    tensor = dlbridge.asdlpack(Picture())
+    assert (tensor.copied, tensor.copy_reason) == (True, "the producer made a copy")
+    with pytest.raises(BufferError, match="copies its data whenever.*copy=False forbids"):
+        dlbridge.asdlpack(Picture(), copy=False)
+
+    class Kept:
+        """Bytes that the object keeps are lent."""
+
+        data = b"abcdef"
+
+        @property
+        def __array_interface__(self) -> Any:
+            """A dictionary with the object's own bytes."""
+            return {"version": 3, "shape": (6,), "typestr": "|u1", "data": self.data}
+
+    assert not dlbridge.asdlpack(Kept(), copy=False).copied
+
+
+def test_an_interface_without_data() -> None:
+    class Nowhere:
+        __array_interface__ = {"version": 3, "shape": (3,), "typestr": "<f4"}
+
+    with pytest.raises(BufferError, match="data must be an address and a bool, or an object"):
+        dlbridge.asdlpack(Nowhere())
+
+
+def test_complex_numbers_of_two_halves() -> None:
+    np, ml_dtypes = require("numpy"), require("ml_dtypes")
+    source = np.array([1 + 2j, 3j], ml_dtypes.complex32)
+    tensor = dlbridge.asdlpack(source)
+    assert (tensor.dtype, tensor.address) == ("complex32", source.ctypes.data)
+    assert tensor.numpy().tolist() == source.tolist()

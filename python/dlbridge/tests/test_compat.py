@@ -69,3 +69,22 @@ def test_the_tests_can_be_run(run: Run) -> None:
 def test_names_that_no_test_has() -> None:
     with pytest.raises(ValueError, match="no tests for nonsense; there are array_interface, "):
         dlbridge.tests.run("nonsense")
+
+
+def test_the_structs_are_those_of_the_capsules() -> None:
+    import ctypes
+
+    from dlbridge.compat import dlpack
+
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    tensor = dlpack.asdlpack(bytearray(b"Hello!"), dlpack.DLManagedTensorVersioned)
+    for keywords, name, struct in [
+        ({}, b"dltensor", dlpack.DLManagedTensor),
+        ({"max_version": (1, 0)}, b"dltensor_versioned", dlpack.DLManagedTensorVersioned),
+    ]:
+        capsule = tensor.__dlpack__(**keywords)
+        managed = struct.from_address(get(capsule, name))
+        assert ctypes.string_at(managed.dl_tensor.data, managed.dl_tensor.shape[0]) == b"Hello!"
+        assert (managed.dl_tensor.code, managed.dl_tensor.bits, managed.dl_tensor.lanes) == (1, 8, 1)
+    assert managed.version[0] == 1

@@ -212,3 +212,17 @@ def test_not_out_of_other_devices(native: Native) -> None:
         with pytest.raises(AttributeError, match="the data is on"):
             _ = tensor.__cuda_array_interface__
     assert not hasattr(dlbridge.empty(3), "__cuda_array_interface__")
+
+
+def test_other_threads_run_while_a_stream_is_waited_for(driver: Path) -> None:
+    code = """
+import threading
+memory = Memory(stream=77)
+know(memory.address, 0, 0)
+release = threading.Timer(0.2, driver.stand_in_release)
+release.start()
+dlbridge.asdlpack(memory)
+assert synchronized() == (1, 77)
+release.join()
+"""
+    with_driver(driver, code)

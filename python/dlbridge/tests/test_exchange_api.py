@@ -346,3 +346,28 @@ def test_a_real_consumer_in_c() -> None:
     gc.collect()
     assert gone() is None
     assert n.floats(dlbridge.asdlpack(taken).address, 6) == [0, 1, 2, 3, 4, 5]
+
+
+def test_padded_elements_are_not_borrowed(table: Table) -> None:
+    ml_dtypes, np = require("ml_dtypes"), require("numpy")
+    padded = dlbridge.asdlpack(np.array([1, 2, 3], ml_dtypes.int4))
+    with pytest.raises(BufferError, match="take a byte each although they are narrower"):
+        table.borrow(padded, DLTensor())
+
+
+def test_data_elsewhere_and_no_other_door(native: Native, exported: list[Any]) -> None:
+    for protocol in (None, "exchange-api"):
+        crafted = native.craft((6,), device=n.CUDA)
+        obj = foreign(table_over(crafted, exported))()
+        with pytest.raises(BufferError, match="on cuda:0, and the exchange API does not synchronise"):
+            dlbridge.asdlpack(obj, protocol=protocol)
+        assert crafted.record.calls == 1
+
+
+def test_a_table_that_leads_back_to_itself(native: Native, exported: list[Any]) -> None:
+    crafted = native.craft((2, 3))
+    table = table_over(crafted, exported)
+    KEPT.append(table)
+    table.major, table.previous = 2, ctypes.addressof(table)
+    kind = foreign(table, __dlpack__=lambda self, **_: crafted.capsule())
+    assert dlbridge.asdlpack(kind()).protocol == "dlpack"

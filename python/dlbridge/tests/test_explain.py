@@ -6,11 +6,12 @@ import importlib.util
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import dlbridge
 import pytest
-from conftest import Run, require
+from conftest import Run, missing, require
 from dlbridge import doctor
 from native import Flags, Native
 
@@ -39,6 +40,8 @@ def test_an_array() -> None:
         "contiguous": "F",
         "read_only": False,
         "protocol": "dlpack",
+        "dlpack_version": "1.0",
+        "flags": "none",
         "copied": "no",
     }
     assert (explanation.refusal, explanation.verdicts) == (None, [])
@@ -150,9 +153,9 @@ def test_the_verdict_is_what_happens(consumer: str, case: str, native: Native) -
 def test_libraries_that_are_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="'nope' is no library"):
         dlbridge.explain([1], to="nope")
-    if importlib.util.find_spec("dpnp") is None:
-        [verdict] = dlbridge.explain(np.arange(3), to="dpnp").verdicts
-        assert (verdict.version, verdict.remedy) == (None, "install dpnp first")
+    if importlib.util.find_spec("cupy") is None:
+        [verdict] = dlbridge.explain(np.arange(3), to="cupy").verdicts
+        assert (verdict.version, verdict.remedy) == (None, "install cupy first")
 
 
 def test_what_was_asked_is_given_back(native: Native) -> None:
@@ -223,3 +226,48 @@ def test_the_command_line(arguments: list[str], code: int, said: str) -> None:
     result = subprocess.run(command, capture_output=True, text=True)
     assert result.returncode == code
     assert said in (result.stderr if code else result.stdout)
+
+
+@pytest.mark.parametrize(
+    "library",
+    [
+        *("numpy", "torch", "jax", "tensorflow", "paddle", "pyarrow", "mlx", "tvm_ffi"),
+        *("onnxruntime", "warp", "array_api_strict"),
+    ],
+)
+def test_what_is_said_of_each_dtype_is_what_comes_of_it(library: str) -> None:
+    for module in (library, "ml_dtypes"):
+        if importlib.util.find_spec(module) is None:
+            missing(f"{module} is not installed")
+    program = Path(__file__).with_name("dtypes.py")
+    result = subprocess.run(
+        [sys.executable, str(program), library], capture_output=True, text=True, timeout=200
+    )
+    assert result.returncode == 0, result.stderr[-2000:]
+    lines = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
+    assert len(lines) > 35
+    for line in lines:
+        assert line["problem"] == (None if line["said"] else "BufferError"), line
+
+
+def test_a_library_may_be_called_by_its_other_names() -> None:
+    verdicts = dlbridge.explain(np.arange(3), to=["np", "pytorch"]).verdicts
+    assert [verdict.library for verdict in verdicts] == ["numpy", "torch"]
+    assert verdicts[0].version == np.__version__
+
+
+def test_the_version_and_the_flags_of_the_producer(native: Native) -> None:
+    tensor, _ = native.tensor((6,), flags=Flags.READ_ONLY | Flags.IS_COPIED)
+    facts = dlbridge.explain(tensor).tensor
+    assert facts is not None
+    assert (facts["dlpack_version"], facts["flags"]) == ("1.3", "read-only and copied")
+    facts = dlbridge.explain(bytearray(3)).tensor
+    assert facts is not None
+    assert (facts["dlpack_version"], facts["flags"]) == ("none", "none")
+
+
+def test_the_doors_of_an_array_that_none_of_them_lets_through() -> None:
+    explanation = dlbridge.explain(np.ma.array([1, 2], mask=[0, 1]))
+    there = [door.protocol for door in explanation.doors if door.there]
+    assert there == ["dlpack", "array-interface", "array-struct", "buffer"]
+    assert all("masked" in (door.refusal or "") for door in explanation.doors if door.there)

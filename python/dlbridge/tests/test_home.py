@@ -61,13 +61,13 @@ def test_packed_elements_are_unpacked_for_numpy() -> None:
     tensor = dlbridge.empty(4, "int4")
     assert tensor.nbytes == 2
     assert tensor.numpy().tolist() == [0, 0, 0, 0]
-    with pytest.raises(BufferError, match="to unpack it needs a copy"):
+    with pytest.raises(BufferError, match="numpy has no packed elements.*copy=False forbids it"):
         tensor.numpy(copy=False)
 
 
 @pytest.mark.parametrize("dtype", ["float128", "float32x2"])
 def test_dtypes_that_nobody_has_for_numpy(dtype: str) -> None:
-    with pytest.raises(BufferError, match=f"no dtype for {dtype}|several lanes, like {dtype}"):
+    with pytest.raises(BufferError, match=f"takes no {dtype}|several lanes, like {dtype}"):
         dlbridge.empty(4, dtype).to("numpy")
 
 
@@ -353,6 +353,67 @@ numbers = room[{offset} : {offset} + 400].view("f4")
 numbers[:] = 1
 result = dlbridge.asdlpack(numbers).to("tensorflow")
 assert float(tf.reduce_sum(result)) == 100
+"""
+    result = run(code, options=[])
+    assert result.returncode == 0, result.stderr[-1000:]
+
+
+def test_what_mlx_would_cut_is_refused() -> None:
+    require("mlx")
+    for dtype in ("float64", "complex128"):
+        with pytest.raises(BufferError, match=f"mlx takes no {dtype}"):
+            dlbridge.empty(3, dtype).to("mlx")
+
+
+def test_negative_strides_on_which_no_step_is_taken() -> None:
+    require("pyarrow")
+    row = dlbridge.asdlpack(np.arange(3.0).reshape(1, 3)[::-1])
+    assert row.to("pyarrow").to_numpy().tolist() == [[0, 1, 2]]
+    with pytest.raises(BufferError, match="pyarrow takes no negative strides, though no step"):
+        row.to("pyarrow", copy=False)
+    assert not dlbridge.explain(row, to="pyarrow").verdicts[0].zero_copy
+
+
+#: Truth values that are neither 0 nor 1, in each library, and a tensor of TensorFlow that ends the process.
+TRUTH = """
+import dlbridge, numpy as np
+odd = np.array([2, 0, 1, 255] * 16, "u1").view(bool)
+tensor = dlbridge.asdlpack(odd, align=64)
+"""
+
+
+@pytest.mark.parametrize(
+    ("library", "count"),
+    [
+        ("tensorflow", "int(__import__('tensorflow').reduce_sum(__import__('tensorflow').cast(home, 'int32')))"),
+        ("paddle", "int(home.astype('int32').sum())"),
+        ("mlx", "int(home.sum())"),
+        ("torch", "int(home.sum())"),
+    ],
+)
+def test_truth_values_that_libraries_would_add_up(run: Run, library: str, count: str) -> None:
+    if importlib.util.find_spec(library) is None:
+        missing(f"{library} is not installed")
+    code = f"{TRUTH}home = tensor.to({library!r})\nassert {count} == 48"
+    result = run(code, options=[])
+    assert result.returncode == 0, result.stderr[-1000:]
+
+
+def test_tensors_of_tensorflow(run: Run) -> None:
+    if importlib.util.find_spec("tensorflow") is None:
+        missing("tensorflow is not installed")
+    code = """
+import dlbridge, tensorflow as tf
+try:
+    dlbridge.asdlpack(tf.constant(["a", "b"]))
+except BufferError as error:
+    assert "of the dtype string, which are no numbers" in str(error)
+else:
+    raise AssertionError
+assert not any(door.answer for door in dlbridge.explain(tf.constant("a")).doors)
+for function in (dlbridge.asdlpack, dlbridge.from_dlpack):
+    tensor = function(tf.range(3), device="cpu")
+    assert (tensor.shape, tensor.device) == ((3,), "cpu")
 """
     result = run(code, options=[])
     assert result.returncode == 0, result.stderr[-1000:]

@@ -10,7 +10,7 @@ from typing import Any
 import dlbridge
 import native as n
 import pytest
-from conftest import require
+from conftest import Run, require
 from native import Flags, Native, Producer
 
 np = require("numpy")
@@ -207,3 +207,28 @@ def test_immutable_arrays_stay_read_only() -> None:
     copy = np.from_dlpack(dlbridge.asdlpack(source, copy=True))
     copy[0] = 99
     assert source.tolist() == [0, 1, 2, 3]
+
+
+def test_jax_functions_that_call_asarray() -> None:
+    tensor = dlbridge.asdlpack(np.ones(3, "f4"))
+    assert jax.numpy.asarray(tensor).tolist() == [1, 1, 1]
+
+
+def test_what_jax_refuses_is_a_buffer_error() -> None:
+    with pytest.raises(BufferError, match="the producer cannot export the data: .*S4") as refusal:
+        dlbridge.asdlpack(jax.numpy.zeros(3, "int4"))
+    assert refusal.value.__cause__ is not None
+
+
+def test_an_array_that_jax_moves_between_devices_of_the_cpu_is_a_copy(run: Run) -> None:
+    code = """
+import os
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
+import dlbridge, jax
+array = jax.device_put(jax.numpy.arange(6.0), jax.devices()[1])
+tensor = dlbridge.asdlpack(array, device="cpu")
+assert tensor.copied == (tensor.address != array.unsafe_buffer_pointer())
+assert tensor.copy_reason == "the producer made a copy"
+"""
+    result = run(code, options=[])
+    assert result.returncode == 0, result.stderr[-1000:]

@@ -307,3 +307,30 @@ def test_masked_elements_behind_a_wrapper_are_refused() -> None:
     with pytest.raises(BufferError, match="masked"):
         dlbridge.asdlpack(Wrapper(masked))
     assert np.from_dlpack(dlbridge.asdlpack(Wrapper(np.arange(3)))).tolist() == [0, 1, 2]
+
+
+def test_a_memoryview_does_not_hide_a_mask() -> None:
+    masked = np.ma.array([1, 2, 3], mask=[0, 1, 0])
+    with pytest.raises(BufferError, match="masked elements"):
+        dlbridge.asdlpack(memoryview(masked))
+    assert dlbridge.asdlpack(memoryview(np.ma.array([1, 2]))).shape == (2,)
+
+
+def test_a_row_of_masked_records_is_refused_as_records_are() -> None:
+    record = np.ma.array([(1, 2)], dtype="i4,i4", mask=[(0, 1)])[0]
+    with pytest.raises(BufferError, match="element type"):
+        dlbridge.asdlpack(record)
+
+
+def test_functions_that_call_asarray() -> None:
+    tensor = dlbridge.asdlpack(np.arange(3.0))
+    assert np.shares_memory(np.asarray(tensor), tensor.numpy())
+    assert np.array(tensor, dtype="i4").tolist() == [0, 1, 2]
+    assert tensor.__array__("f4").dtype == "float32"
+    assert tensor.__array__(copy=True).ctypes.data != tensor.address
+    assert tensor.__array__(np.float64, copy=False).ctypes.data == tensor.address
+    with pytest.raises(ValueError, match="copy=False forbids"):
+        tensor.__array__("f4", copy=False)
+    require("ml_dtypes")
+    bfloat16 = np.asarray(dlbridge.empty(3, "bfloat16"))
+    assert (bfloat16.shape, bfloat16.dtype.name) == ((3,), "bfloat16")

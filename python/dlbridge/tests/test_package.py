@@ -82,7 +82,7 @@ def test_the_stub_names_what_there_is() -> None:
     there = {name for name in vars(dlbridge.Tensor) if not name.startswith("__")}
     doors = {"__dlpack__", "__dlpack_device__", "__buffer__"}
     doors |= {"__array_interface__", "__array_struct__", "__cuda_array_interface__"}
-    doors |= {"__arrow_c_array__", "__arrow_c_schema__"}
+    doors |= {"__arrow_c_array__", "__arrow_c_schema__", "__array__", "__jax_array__"}
     assert described == there | doors
 
 

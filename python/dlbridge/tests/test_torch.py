@@ -266,3 +266,12 @@ def test_other_errors_of_the_producer_stay_its_own() -> None:
 
     with pytest.raises(RuntimeError, match="not today"):
         dlbridge.asdlpack(torch.zeros(3).as_subclass(Failing))
+
+
+def test_what_a_transformation_holds_is_refused() -> None:
+    def look(row: Any) -> Any:
+        with pytest.raises(BufferError, match="the producer cannot export the data"):
+            dlbridge.asdlpack(row)
+        return row
+
+    torch.func.vmap(look)(torch.ones(3))

@@ -8,6 +8,7 @@ from typing import Any
 import dlbridge
 import native as n
 import pytest
+from conftest import require
 from native import Flags, Native
 
 
@@ -239,3 +240,35 @@ def test_new_tensors() -> None:
         dlbridge.empty(2, "float32x0")
     with pytest.raises((BufferError, MemoryError)):
         dlbridge.empty((2**40, 2**40))
+
+
+def test_new_tensors_by_dtypes_of_libraries() -> None:
+    np = require("numpy")
+    assert dlbridge.empty(np.int64(3), np.float32).shape == (3,)
+    dtypes = [np.int16, np.dtype("u4"), bool, "float8_e5m2"]
+    assert [dlbridge.empty(0, dtype).dtype for dtype in dtypes] == [
+        *("int16", "uint32", "bool", "float8_e5m2")
+    ]
+    with pytest.raises(TypeError, match="dtype must be a name like 'float32', or a dtype, not 5"):
+        dlbridge.empty(3, 5)
+    with pytest.raises(ValueError, match="dtype is 'float': not the name of a dtype"):
+        dlbridge.empty(3, float)
+    torch = require("torch")
+    assert dlbridge.empty(0, torch.bfloat16).dtype == "bfloat16"
+
+
+def test_more_than_there_is_memory_for() -> None:
+    with pytest.raises(MemoryError, match="no memory for a tensor of 140737488355328 bytes"):
+        dlbridge.empty(1 << 45)
+
+
+def test_an_alignment_beyond_all_integers() -> None:
+    with pytest.raises(ValueError, match="power of two, at most 256, not 1180591620717411303424"):
+        dlbridge.asdlpack(b"abc", align=1 << 70)
+
+
+def test_a_versioned_capsule_is_no_legacy_one(native: Native) -> None:
+    capsule = dlbridge.asdlpack(b"abc").__dlpack__(max_version=(1, 0))
+    with pytest.raises(ValueError, match="is versioned, and protocol='dlpack-legacy'"):
+        dlbridge.asdlpack(capsule, protocol="dlpack-legacy")
+    assert dlbridge.asdlpack(capsule, protocol="dlpack").protocol == "dlpack", "still there"

@@ -10,15 +10,16 @@ use dlbridge::{Device, Tensor};
 use pyo3::exceptions::{
     PyAttributeError, PyBufferError, PyOverflowError, PyTypeError, PyValueError,
 };
-use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyTuple};
+use pyo3::{ffi, intern};
 
 use super::buffer::Buffer;
 use super::memory::{MAX_NDIM, Memory};
 use super::typestr::{self, ElementType};
 use super::{Imported, Protocol, attribute};
 use crate::interpreter::PyOwner;
+use crate::receipt::CopyReason;
 use crate::wanted::Wanted;
 
 /// Imports an object that has `__array_interface__`; `None` for one that has not.
@@ -30,6 +31,13 @@ pub(super) fn import(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Opt
     let shape = interface.shape()?;
     let strides = interface.byte_strides(shape.len())?;
     let ElementType { dtype, byte_swapped } = interface.element_type()?;
+    let made_for_us = interface.is_copy();
+    if made_for_us && wanted.copy == Some(false) {
+        return Err(PyBufferError::new_err(
+            "the object copies its data whenever it is asked for its array interface, and copy=False \
+             forbids that; leave it out",
+        ));
+    }
     let place = interface.place()?;
     if let Place::Within(buffer, offset) = &place {
         check_within(buffer.len(), *offset, &shape, strides.as_deref(), dtype.itemsize())?;
@@ -62,6 +70,7 @@ pub(super) fn import(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Opt
         // lives. As above.
         Place::Within(buffer, _) => unsafe { memory.into_tensor(buffer, wanted.copy) }?,
     };
+    let reason = reason.or(made_for_us.then_some(CopyReason::Producer));
     Ok(Some(Imported { reason, ..Imported::new(tensor, Protocol::ArrayInterface) }))
 }
 
@@ -173,12 +182,28 @@ impl<'a, 'py> Interface<'a, 'py> {
         Ok(Some((address, read_only.is_truthy()?)))
     }
 
+    /// Whether the data are bytes that nobody but this dictionary has, which nobody but us has: a
+    /// copy that was made to answer, as Pillow does.
+    fn is_copy(&self) -> bool {
+        let Ok(Some(data)) = self.field("data") else { return false };
+        // SAFETY: attached, and objects.
+        let owners = |object: &Bound<'_, PyAny>| unsafe { ffi::Py_REFCNT(object.as_ptr()) };
+        // The dictionary and `data` refer to the bytes, and `fields` to the dictionary.
+        data.is_exact_instance_of::<PyBytes>() && owners(&data) == 2 && owners(&self.fields) == 1
+    }
+
     fn place(&self) -> PyResult<Place> {
         if let Some((address, read_only)) = self.address()? {
             return Ok(Place::At(address, read_only));
         }
         let data = self.field("data")?;
-        let buffer = Buffer::get(data.as_ref().unwrap_or(self.object))?;
+        let exporter = data.as_ref().unwrap_or(self.object);
+        let buffer = Buffer::get(exporter).map_err(|error| {
+            match error.is_instance_of::<PyTypeError>(exporter.py()) {
+                true => self.wrong("data", "an address and a bool, or an object with a buffer"),
+                false => error,
+            }
+        })?;
         let offset = match self.field("offset")? {
             Some(offset) => {
                 offset.extract().map_err(|e| self.not(e, "offset", "a non-negative integer"))?

@@ -2,11 +2,14 @@
 //! checks all of it.
 
 use dlbridge::{DataType, DataTypeCode};
-use pyo3::exceptions::{PyBufferError, PyException};
+use pyo3::exceptions::{
+    PyAttributeError, PyBufferError, PyException, PyImportError, PyMemoryError, PyRecursionError,
+    PyTypeError,
+};
 use pyo3::intern;
 use pyo3::prelude::*;
 
-use super::kind::Caveats;
+use super::kind::{self, Caveats};
 
 /// Refuses an object in a state that its bytes do not show; `dtype` is that of its tensor, since
 /// most states belong to some dtypes only.
@@ -51,11 +54,42 @@ pub(super) fn check(object: &Bound<'_, PyAny>, caveats: Caveats, dtype: DataType
     Ok(())
 }
 
+/// Refuses an object for what must be known before any of its doors is opened.
+pub(super) fn check_before(object: &Bound<'_, PyAny>, caveats: Caveats) -> PyResult<()> {
+    if caveats.mask {
+        check_mask(object)?;
+    }
+    if caveats.memoryview {
+        let lender = object.getattr(intern!(object.py(), "obj"))?;
+        if kind::of(&lender)?.caveats.mask {
+            check_mask(&lender)?;
+        }
+    }
+    if caveats.dtype {
+        let dtype = object.getattr(intern!(object.py(), "dtype"))?;
+        let name = dtype.getattr_opt(intern!(object.py(), "name"))?;
+        let name = name.and_then(|name| name.extract::<String>().ok()).unwrap_or_default();
+        if ["string", "variant", "resource"].contains(&name.as_str()) {
+            return Err(PyBufferError::new_err(format!(
+                "the tensor's elements are of the dtype {name}, which are no numbers in memory; \
+                 convert them first"
+            )));
+        }
+    }
+    Ok(())
+}
+
 /// Refuses a masked array in which something is masked: none of its doors says so.
-pub(super) fn check_mask(object: &Bound<'_, PyAny>, caveats: Caveats) -> PyResult<()> {
+fn check_mask(object: &Bound<'_, PyAny>) -> PyResult<()> {
     let py = object.py();
-    if !caveats.mask || !object.getattr(intern!(py, "mask"))?.call_method0("any")?.is_truthy()? {
-        return Ok(());
+    let any = object.getattr(intern!(py, "mask"))?.call_method0(intern!(py, "any"));
+    match any.and_then(|any| any.is_truthy()) {
+        Ok(false) => return Ok(()),
+        // The mask of a record has no `any`, and no door lets records through.
+        Err(error) if error.is_instance_of::<PyTypeError>(py) => return Ok(()),
+        Err(error) if error.is_instance_of::<PyAttributeError>(py) => return Ok(()),
+        Err(error) => return Err(error),
+        Ok(true) => {}
     }
     Err(PyBufferError::new_err(
         "the array has masked elements, and a tensor cannot say which; fill them with \
@@ -80,8 +114,11 @@ const NOT_STRIDED: [(&str, &str); 4] = [
 /// The reason why a producer refused, where its own exception does not say what to do about it.
 pub(super) fn explained(object: &Bound<'_, PyAny>, caveats: Caveats, error: PyErr) -> PyErr {
     let py = object.py();
-    if !caveats.lazy_bits || !error.is_instance_of::<PyException>(py) {
+    if !caveats.library || !error.is_instance_of::<PyException>(py) {
         return error;
+    }
+    if !caveats.lazy_bits {
+        return of_standard(py, error);
     }
     let applies = |name: &str| -> PyResult<bool> {
         let found = object.getattr(name)?;
@@ -97,7 +134,26 @@ pub(super) fn explained(object: &Bound<'_, PyAny>, caveats: Caveats, error: PyEr
             return refusal;
         }
     }
-    error
+    of_standard(py, error)
+}
+
+/// The refusal of a library as the class that the standard has for it, with what the library says.
+fn of_standard(py: Python<'_>, error: PyErr) -> PyErr {
+    let ours = error.is_instance_of::<PyBufferError>(py)
+        || error.is_instance_of::<PyTypeError>(py)
+        || error.is_instance_of::<PyMemoryError>(py)
+        || error.is_instance_of::<PyRecursionError>(py)
+        || error.is_instance_of::<PyImportError>(py);
+    if ours {
+        return error;
+    }
+    let text = error.value(py).to_string();
+    let sentence = text.lines().next().unwrap_or_default();
+    let refusal = PyBufferError::new_err(format!(
+        "the producer cannot export the data: {sentence}; convert it to a plain tensor first"
+    ));
+    refusal.set_cause(py, Some(error));
+    refusal
 }
 
 /// Whether elements are integers or truth values.

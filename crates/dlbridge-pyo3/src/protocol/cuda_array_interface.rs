@@ -52,8 +52,10 @@ pub(super) fn import(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Opt
     }
     if let Some(stream) = stream.filter(|&stream| stream != LEGACY_DEFAULT_STREAM) {
         let driver = CudaDriver::get().map_err(no_driver)?;
+        // Others run meanwhile: work on the stream may wait for Python code.
         // SAFETY: the protocol: a stream that the producer works on now.
-        unsafe { driver.synchronize(stream) }.map_err(|status| {
+        let waited = object.py().detach(|| unsafe { driver.synchronize(stream) });
+        waited.map_err(|status| {
             PyBufferError::new_err(format!(
                 "the CUDA driver cannot wait for the producer's stream {stream}: error {status}"
             ))

@@ -32,27 +32,33 @@ pub(super) fn import(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Opt
     let claimed = claimed_device(object)?;
     let copy = copy_to_ask(wanted.copy, claimed);
     let answer = ask(&method, claimed, wanted.device, copy)?;
-    let (tensor, protocol) = capsule::take(&capsule::expect(answer, object)?)?;
-    check_behind(&method, object, &tensor)?;
-    let found = tensor.device();
+    let imported = capsule::take(&capsule::expect(answer, object)?)?;
+    check_behind(&method, object, &imported.tensor)?;
+    let found = imported.tensor.device();
     // A producer that moves the data to the wanted device answers for that one.
     if let Some(agreed) = wanted.device.or(claimed).filter(|&agreed| !agree(agreed, found)) {
         return Err(disagreement(agreed, found));
     }
-    let says_copied = tensor.flags() & sys::DLPACK_FLAG_BITMASK_IS_COPIED != 0;
+    let says_copied = imported.tensor.flags() & sys::DLPACK_FLAG_BITMASK_IS_COPIED != 0;
     if says_copied && wanted.copy == Some(false) {
         return Err(PyBufferError::new_err(
             "the producer made a copy although it was asked with copy=False; leave that out",
         ));
     }
     // Not every producer that copies or moves says so.
-    let moved = claimed.is_some_and(|claimed| !agree(claimed, found));
+    let moved = claimed.is_some_and(|claimed| !agree(claimed, found) || is_moved(claimed, found));
+    if moved && wanted.copy == Some(false) {
+        return Err(PyBufferError::new_err(format!(
+            "the producer moved the data to {found}, which is a copy, and copy=False forbids it; \
+             leave that out"
+        )));
+    }
     let copied = says_copied || moved || copy == Some(true);
     let reason = copied.then_some(match copy {
         Some(true) => CopyReason::Requested,
         _ => CopyReason::Producer,
     });
-    Ok(Some(Imported { reason, ..Imported::new(tensor, protocol) }))
+    Ok(Some(Imported { reason, ..imported }))
 }
 
 /// Looks for what its bytes do not show at the object that a wrapper passes the call on to.
@@ -66,7 +72,7 @@ fn check_behind(
         return Ok(());
     }
     let caveats = kind::of(&behind)?.caveats;
-    caveats::check_mask(&behind, caveats)?;
+    caveats::check_before(&behind, caveats)?;
     caveats::check(&behind, caveats, tensor.dtype())
 }
 
@@ -91,13 +97,13 @@ pub(super) fn import_legacy(
         keywords.set_item(intern!(object.py(), "stream"), stream)?;
     }
     let answer = method.call((), Some(&keywords))?;
-    let (tensor, protocol) = capsule::take(&capsule::expect(answer, object)?)?;
-    let found = tensor.device();
+    let imported = capsule::take(&capsule::expect(answer, object)?)?;
+    let found = imported.tensor.device();
     if let Some(claimed) = claimed.filter(|&claimed| !agree(claimed, found)) {
         return Err(disagreement(claimed, found));
     }
     wanted.device.map_or(Ok(()), |wanted| must_move(found, wanted).map(drop))?;
-    Ok(Some(Imported::new(tensor, protocol)))
+    Ok(Some(imported))
 }
 
 fn disagreement(said: Device, found: Device) -> PyErr {
@@ -112,6 +118,12 @@ fn disagreement(said: Device, found: Device) -> PyErr {
 fn agree(said: Device, found: Device) -> bool {
     let both_on_host = [said, found].iter().all(|d| d.device_type().is_host_accessible());
     said == found || both_on_host
+}
+
+/// Whether data said to be on one device of a kind is found on another of the kind, as JAX can have
+/// several for the CPU.
+fn is_moved(said: Device, found: Device) -> bool {
+    said.device_type() == found.device_type() && said.id() != found.id()
 }
 
 /// What `__dlpack_device__` says. Some producers have no such method, and one says `None` for the
@@ -167,7 +179,8 @@ fn ask<'py>(
     if let Some(stream) = stream {
         keywords.set_item(intern!(py, "stream"), stream)?;
     }
-    if let Some(device) = wanted {
+    // Some producers refuse the keyword itself.
+    if let Some(device) = wanted.filter(|&wanted| claimed != Some(wanted)) {
         keywords.set_item(intern!(py, "dl_device"), (device.device_type().code(), device.id()))?;
     }
     if let Some(copy) = copy {
@@ -178,7 +191,8 @@ fn ask<'py>(
         answer => return answer,
     };
     let elsewhere = wanted.is_some_and(|wanted| claimed.is_some_and(|claimed| claimed != wanted));
-    if elsewhere || copy.is_some() {
+    // Those that are older than the keyword `copy` lend: to be told not to copy is nothing new.
+    if elsewhere || copy == Some(true) {
         let keyword = if elsewhere { "dl_device" } else { "copy" };
         let refusal = PyBufferError::new_err(format!(
             "the producer's __dlpack__ is older than the keyword {keyword}, so it cannot be asked \

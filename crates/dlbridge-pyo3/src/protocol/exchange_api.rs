@@ -8,16 +8,17 @@ use std::ptr::{self, NonNull};
 use dlbridge::Tensor;
 use dlbridge::sys::{
     DLPACK_MAJOR_VERSION, DLPackExchangeAPI, DLPackExchangeAPIHeader,
-    DLPackManagedTensorFromPyObjectNoSync, DLPackManagedTensorToPyObjectNoSync,
+    DLPackManagedTensorFromPyObjectNoSync, DLPackManagedTensorToPyObjectNoSync, DLPackVersion,
 };
 use pyo3::exceptions::PyBufferError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyCapsuleMethods, PyType};
 
-use super::{Imported, Protocol};
+use super::{Imported, Protocol, attribute};
 use crate::PyTensor;
 use crate::error::to_py_err;
+use crate::wanted::Wanted;
 
 /// The name of the capsule that a type carries.
 pub(super) const CAPSULE_NAME: &CStr = c"dlpack_exchange_api";
@@ -48,10 +49,13 @@ impl Table {
     /// # Safety
     /// A valid table that lives as long as the process.
     unsafe fn of_version(newest: NonNull<DLPackExchangeAPIHeader>) -> Option<Self> {
-        let mut header = newest;
+        /// More major versions than there will be; a table may lead back to itself.
+        const MOST: u32 = 64;
+        let (mut header, mut seen) = (newest, 0);
         // SAFETY: every version of the table begins with a header, whose `prev_api` is NULL or
         // another table.
-        while unsafe { header.as_ref() }.version.major > DLPACK_MAJOR_VERSION {
+        while unsafe { header.as_ref() }.version.major > DLPACK_MAJOR_VERSION && seen < MOST {
+            seen += 1;
             // SAFETY: as above.
             header = NonNull::new(unsafe { header.as_ref() }.prev_api)?;
         }
@@ -67,9 +71,13 @@ impl Table {
         })
     }
 
-    /// Imports an object of the type. `None` for data that is not in host-accessible memory: the
-    /// table does not synchronise streams, `__dlpack__` does.
-    pub(super) fn import(self, object: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
+    /// Imports an object of the type. `None` for data that is not in host-accessible memory if the
+    /// object has `__dlpack__`: the table does not synchronise streams, that does.
+    pub(super) fn import(
+        self,
+        object: &Bound<'_, PyAny>,
+        wanted: &Wanted,
+    ) -> PyResult<Option<Imported>> {
         let mut managed = ptr::null_mut();
         // SAFETY: attached; an object of the table's type, and a place to write to.
         if unsafe { (self.from_py_object)(object.as_ptr().cast(), &mut managed) } != 0 {
@@ -77,11 +85,22 @@ impl Table {
         }
         // SAFETY: what the function returned is valid, and ours. That nobody writes while a view is
         // alive is promised by the program (see the crate documentation).
-        let tensor = unsafe { Tensor::from_raw(managed) }.map_err(to_py_err)?;
+        let (tensor, version) = unsafe {
+            let version = managed.cast::<DLPackVersion>().as_ref().copied();
+            (Tensor::from_raw(managed).map_err(to_py_err)?, version)
+        };
         if !tensor.device().device_type().is_host_accessible() {
-            return Ok(None);
+            let dlpack = attribute(object, intern!(object.py(), "__dlpack__"))?;
+            if wanted.protocol.is_none() && dlpack.is_some() {
+                return Ok(None);
+            }
+            return Err(PyBufferError::new_err(format!(
+                "the data is on {}, and the exchange API does not synchronise the work that is under \
+                 way there; import it through __dlpack__, which does",
+                tensor.device()
+            )));
         }
-        Ok(Some(Imported::new(tensor, Protocol::ExchangeApi)))
+        Ok(Some(Imported { version, ..Imported::new(tensor, Protocol::ExchangeApi) }))
     }
 
     /// A tensor as an object of the type, over the same memory. PyTorch and Paddle leak what they do

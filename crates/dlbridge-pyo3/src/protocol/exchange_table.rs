@@ -104,6 +104,12 @@ unsafe extern "C" fn borrow(object: *mut c_void, out: *mut DLTensor) -> c_int {
                      for example dlbridge.asdlpack(t, writable=True)",
                 ));
             }
+            if object.get().tensor().is_subbyte_padded() {
+                return Err(PyBufferError::new_err(
+                    "the tensor's elements take a byte each although they are narrower, which a \
+                     borrowed DLTensor cannot say; take the managed tensor",
+                ));
+            }
             ptr::copy(&raw const (*object.get().tensor().as_raw()).dl_tensor, out, 1);
             Ok(())
         })

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple, PyType};
+use pyo3::types::{PyDict, PyMemoryView, PyTuple, PyType};
 use pyo3::{ffi, intern};
 
 use super::exchange_api::Table;
@@ -31,6 +31,12 @@ pub(super) struct Caveats {
     pub(super) stop_gradient: bool,
     /// The attribute `mask`, of NumPy's masked arrays.
     pub(super) mask: bool,
+    /// Python's own memoryview, whose object may be such an array.
+    pub(super) memoryview: bool,
+    /// A dtype that has no elements in memory, on which the producer ends the process: TensorFlow.
+    pub(super) dtype: bool,
+    /// One of the libraries whose refusals are of all classes.
+    pub(super) library: bool,
 }
 
 /// What is known, by the address of the type. An entry keeps its type alive, so that no other type can
@@ -68,11 +74,15 @@ pub(super) fn of(object: &Bound<'_, PyAny>) -> PyResult<Kind> {
 fn find_out(object_type: &Bound<'_, PyType>) -> PyResult<Kind> {
     let py = object_type.py();
     let has = |name| object_type.hasattr(name);
+    let package = package_of(object_type)?;
     let caveats = Caveats {
         requires_grad: has(intern!(py, "requires_grad"))?,
         lazy_bits: has(intern!(py, "is_conj"))? && has(intern!(py, "is_neg"))?,
         stop_gradient: has(intern!(py, "stop_gradient"))?,
         mask: has(intern!(py, "mask"))? && is_masked_array(object_type)?,
+        memoryview: object_type.is(py.get_type::<PyMemoryView>()),
+        dtype: package == "tensorflow" && has(intern!(py, "dtype"))?,
+        library: LIBRARIES.contains(&package.as_str()),
     };
     let table = match overrides_table(object_type)? {
         true => None,
@@ -80,6 +90,17 @@ fn find_out(object_type: &Bound<'_, PyType>) -> PyResult<Kind> {
     };
     let only_buffer = table.is_none() && has_only_buffer(object_type)?;
     Ok(Kind { table, caveats, only_buffer })
+}
+
+/// Libraries whose exceptions for data that they cannot export are not those of the standard.
+const LIBRARIES: [&str; 8] =
+    ["jax", "jaxlib", "paddle", "pandas", "polars", "pyarrow", "tensorflow", "torch"];
+
+/// The package that a type says it is of; nothing if it says so in no usual way.
+fn package_of(object_type: &Bound<'_, PyType>) -> PyResult<String> {
+    let module = object_type.getattr_opt(intern!(object_type.py(), "__module__"))?;
+    let module = module.and_then(|module| module.extract::<String>().ok()).unwrap_or_default();
+    Ok(module.split('.').next().unwrap_or_default().to_owned())
 }
 
 /// The attributes that are doors.

@@ -155,9 +155,12 @@ pub(crate) fn normalized(
              copy, or mend them first",
         ));
     }
-    let bytes = tensor.view_bool_as_u8().map_err(to_py_err)?;
-    let values: Vec<bool> = bytes.iter().map(|&byte| byte != 0).collect();
     let extents: Vec<usize> = tensor.shape().iter().map(|&extent| extent as usize).collect();
-    let values = Tensor::from_parts(values, extents).map_err(to_py_err)?;
+    let mut values = Tensor::zeros(DataType::BOOL, extents).map_err(to_py_err)?;
+    let bytes = tensor.view_bool_as_u8().map_err(to_py_err)?;
+    let mut mended = values.view_mut::<bool>().map_err(to_py_err)?;
+    for (value, &byte) in mended.iter_mut().zip(bytes.iter()) {
+        *value = byte != 0;
+    }
     Ok((values, Some(CopyReason::TruthValues)))
 }

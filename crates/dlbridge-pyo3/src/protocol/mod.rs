@@ -14,9 +14,11 @@ mod kind;
 mod memory;
 mod typestr;
 
+use std::cell::Cell;
+
 use dlbridge::Tensor;
-use dlbridge::sys::DLPACK_FLAG_BITMASK_IS_COPIED;
-use pyo3::exceptions::{PyBufferError, PyException, PyTypeError};
+use dlbridge::sys::{DLPACK_FLAG_BITMASK_IS_COPIED, DLPackVersion};
+use pyo3::exceptions::{PyBufferError, PyException, PyRecursionError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyString, PyType};
 use pyo3::{ffi, intern};
@@ -109,6 +111,24 @@ impl Protocol {
         !matches!(self, Self::LegacyDlpack)
     }
 
+    /// Whether an object has this door, without opening it.
+    fn is_there(self, object: &Bound<'_, PyAny>, kind: &Kind) -> PyResult<bool> {
+        let py = object.py();
+        let has = |name| attribute(object, name).map(|found| found.is_some());
+        match self {
+            Self::ExchangeApi => Ok(kind.table.is_some()),
+            Self::Dlpack | Self::LegacyDlpack => has(intern!(py, "__dlpack__")),
+            Self::CudaArrayInterface => has(intern!(py, "__cuda_array_interface__")),
+            Self::ArrayInterface => has(intern!(py, "__array_interface__")),
+            Self::ArrayStruct => has(intern!(py, "__array_struct__")),
+            // SAFETY: attached; an object.
+            Self::Buffer => Ok(unsafe { ffi::PyObject_CheckBuffer(object.as_ptr()) } != 0),
+            Self::Arrow => Ok(has(intern!(py, "__arrow_c_array__"))?
+                || has(intern!(py, "__arrow_c_device_array__"))?
+                || has(intern!(py, "__arrow_c_stream__"))?),
+        }
+    }
+
     /// Imports through this door alone; `None` if the object does not have it.
     fn import(
         self,
@@ -118,7 +138,7 @@ impl Protocol {
     ) -> PyResult<Option<Imported>> {
         match self {
             Self::ExchangeApi => match kind.table {
-                Some(table) => table.import(object),
+                Some(table) => table.import(object, wanted),
                 None => Ok(None),
             },
             Self::Dlpack => dlpack::import(object, wanted),
@@ -138,11 +158,13 @@ pub(crate) struct Imported {
     pub(crate) protocol: Protocol,
     /// Why the elements were copied, as far as is known.
     pub(crate) reason: Option<CopyReason>,
+    /// The version of DLPack that the producer's managed tensor says it is of.
+    pub(crate) version: Option<DLPackVersion>,
 }
 
 impl Imported {
-    fn new(tensor: Tensor, protocol: Protocol) -> Self {
-        Self { tensor, protocol, reason: None }
+    pub(crate) fn new(tensor: Tensor, protocol: Protocol) -> Self {
+        Self { tensor, protocol, reason: None, version: None }
     }
 
     /// Whether the data must not be written, or its producer could not have said so.
@@ -183,11 +205,13 @@ pub fn import(object: &Bound<'_, PyAny>) -> PyResult<Tensor> {
 
 /// Imports through the door that the caller wants, or through the first that there is.
 pub(crate) fn by_ladder(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Imported> {
-    let _depth = Depth::enter(object.py())?;
+    let _depth = Depth::enter()?;
     let imported = match (object.cast::<PyCapsule>(), wanted.protocol) {
         (Ok(capsule), None | Some(Protocol::Dlpack | Protocol::LegacyDlpack)) => {
-            let (tensor, protocol) = crate::capsule::take(capsule)?;
-            Imported::new(tensor, protocol)
+            if wanted.protocol == Some(Protocol::LegacyDlpack) {
+                crate::capsule::expect_legacy(capsule)?;
+            }
+            crate::capsule::take(capsule)?
         }
         (_, Some(protocol)) => by_door(protocol, object, wanted)?,
         _ => by_first_door(object, wanted)?,
@@ -210,23 +234,35 @@ fn told_copied(mut imported: Imported, wanted: &Wanted) -> PyResult<Imported> {
     Ok(imported)
 }
 
-/// A producer that imports itself again and again is stopped as any recursion is.
+/// A producer that imports itself again and again is stopped. Python's own limit counts calls, and
+/// those of an import take more of the stack than it reckons with.
 struct Depth;
 
+thread_local! {
+    static DEPTH: Cell<u8> = const { Cell::new(0) };
+}
+
 impl Depth {
-    fn enter(py: Python<'_>) -> PyResult<Self> {
-        // SAFETY: attached, and a string that lives.
-        match unsafe { ffi::Py_EnterRecursiveCall(c" while importing a tensor".as_ptr()) } {
-            0 => Ok(Self),
-            _ => Err(PyErr::fetch(py)),
-        }
+    /// Wrappers of wrappers are a few deep.
+    const MAX: u8 = 24;
+
+    fn enter() -> PyResult<Self> {
+        DEPTH.with(|depth| match depth.get() {
+            Self::MAX => Err(PyRecursionError::new_err(
+                "importing a tensor led to importing another, and so on, too often; the producer's \
+                 __dlpack__ must not import the producer",
+            )),
+            count => {
+                depth.set(count + 1);
+                Ok(Self)
+            }
+        })
     }
 }
 
 impl Drop for Depth {
     fn drop(&mut self) {
-        // SAFETY: as often as it was entered, attached.
-        unsafe { ffi::Py_LeaveRecursiveCall() }
+        DEPTH.with(|depth| depth.set(depth.get() - 1));
     }
 }
 
@@ -237,7 +273,13 @@ pub(crate) fn by_dlpack(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<
 
 fn by_door(protocol: Protocol, object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Imported> {
     let kind = kind::of(object)?;
-    caveats::check_mask(object, kind.caveats)?;
+    if let Err(refusal) = caveats::check_before(object, kind.caveats) {
+        return Err(if protocol.is_there(object, &kind)? {
+            refusal
+        } else {
+            no_door(object, &[protocol])
+        });
+    }
     let imported = protocol
         .import(object, &kind, wanted)
         .map_err(|error| caveats::explained(object, kind.caveats, error))?;
@@ -248,13 +290,14 @@ fn by_door(protocol: Protocol, object: &Bound<'_, PyAny>, wanted: &Wanted) -> Py
 
 fn by_first_door(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Imported> {
     let kind = kind::of(object)?;
-    caveats::check_mask(object, kind.caveats)?;
+    caveats::check_before(object, kind.caveats)?;
     let ladder = if kind.only_buffer { &[Protocol::Buffer][..] } else { &Protocol::LADDER };
     for &protocol in ladder {
         let imported = match protocol.import(object, &kind, wanted) {
             Ok(Some(imported)) => imported,
             Ok(None) => continue,
-            Err(refusal) if protocol == Protocol::Dlpack => repaired(object, wanted, refusal)?,
+            Err(refusal) if protocol == Protocol::Dlpack => repaired(object, wanted, refusal)
+                .map_err(|error| caveats::explained(object, kind.caveats, error))?,
             Err(error) => return Err(caveats::explained(object, kind.caveats, error)),
         };
         caveats::check(object, kind.caveats, imported.tensor.dtype())?;
@@ -337,7 +380,8 @@ fn no_door(object: &Bound<'_, PyAny>, looked_for: &[Protocol]) -> PyErr {
         }
     }
     let remedy = match looked_for.len() {
-        1 => "leave out protocol, or use asdlpack, to look for the others",
+        1 => "leave out protocol to look for the others",
+        _ if object.is_none() => "pass a tensor",
         _ => "convert it with numpy.asarray first",
     };
     PyTypeError::new_err(format!(

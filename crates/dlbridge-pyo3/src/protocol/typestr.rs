@@ -101,5 +101,7 @@ fn named(object: &Bound<'_, PyAny>, size: usize) -> PyResult<Option<DataType>> {
     let Ok(name) = name.cast::<PyString>() else { return Ok(None) };
     let Ok(dtype) = name.to_cow()?.parse::<DataType>() else { return Ok(None) };
     let plain = matches!(dtype.code(), DataTypeCode::FLOAT | DataTypeCode::COMPLEX);
+    // NumPy's own complex numbers are twice as wide, or more.
+    let plain = plain && dtype != DataType::COMPLEX32;
     Ok((!plain && dtype.lanes() == 1 && dtype.itemsize() == size).then_some(dtype))
 }

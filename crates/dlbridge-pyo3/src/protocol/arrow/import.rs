@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::ops::Range;
 use std::ptr;
 
-use dlbridge::{Access, RawParts, Tensor};
+use dlbridge::{Access, DataType, RawParts, Tensor};
 use pyo3::exceptions::PyBufferError;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -52,7 +52,7 @@ pub(in crate::protocol) fn import(
                 unsafe { Tensor::from_raw_parts(array, parts, &shape.extents, None::<&[i64]>) };
             (tensor.map_err(to_py_err)?, None)
         }
-        Data::Bits(bits) => {
+        Data::Bits(values) => {
             if wanted.copy == Some(false) {
                 return Err(PyBufferError::new_err(
                     "Arrow packs truth values eight to a byte, and to unpack them needs a copy; leave \
@@ -60,7 +60,7 @@ pub(in crate::protocol) fn import(
                 ));
             }
             let extents: Vec<_> = shape.extents.iter().map(|&extent| extent as usize).collect();
-            let tensor = Tensor::from_parts(bits, extents).map_err(to_py_err)?;
+            let tensor = values.reshape(extents).map_err(to_py_err)?;
             (tensor, Some(CopyReason::BitPacked))
         }
     };
@@ -89,7 +89,8 @@ struct Elements {
 
 enum Data {
     Numbers(RawParts),
-    Bits(Vec<bool>),
+    /// Already unpacked, in one dimension.
+    Bits(Tensor),
 }
 
 impl Elements {
@@ -128,11 +129,15 @@ impl Elements {
                     let data = unsafe { buffer(array, 1, count) }?.cast::<u8>();
                     // SAFETY: the interface: as many bits are there.
                     let bit = |nth: i64| unsafe { bit(data, nth) };
-                    let mut bits = Vec::new();
-                    let room = bits.try_reserve_exact(count as usize);
-                    room.map_err(|_| broken("more truth values than there is memory for"))?;
-                    bits.extend(range(first, count)?.map(bit));
-                    return Ok(Self { shape, data: Data::Bits(bits) });
+                    let places = range(first, count)?;
+                    let values = Tensor::zeros(DataType::BOOL, [count as usize]);
+                    let mut values =
+                        values.map_err(|_| broken("more truth values than there is memory for"))?;
+                    let mut unpacked = values.view_mut::<bool>().map_err(to_py_err)?;
+                    for (value, place) in unpacked.iter_mut().zip(places) {
+                        *value = bit(place);
+                    }
+                    return Ok(Self { shape, data: Data::Bits(values) });
                 }
             };
             if shape.len() == MAX_NDIM {
@@ -232,7 +237,7 @@ unsafe fn check_nulls(array: &ArrowArray, first: i64, count: i64) -> PyResult<()
     }
     Err(PyBufferError::new_err(format!(
         "the Arrow array has {nulls} nulls, which a tensor cannot express; fill them, for example \
-         with fill_null(0), or leave them out with drop_null()"
+         with fill_null(0), or leave them out with drop_null() (fillna(0) and dropna() of pandas)"
     )))
 }
 

@@ -1,0 +1,50 @@
+"""Every dtype into one library: what is said beforehand, and what comes of it, as lines of JSON.
+
+Run as a program, with the name of the library as argument.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import dlbridge
+
+DTYPES = [
+    *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (1, 2, 4, 8, 16, 32, 64, 128)),
+    *("bool", "float16", "float32", "float64", "float128", "bfloat16"),
+    *("complex32", "complex64", "complex128", "float32x4", "float4_e2m1fnx2"),
+    *("float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz"),
+    *("float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"),
+    *("float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn"),
+]
+
+
+def tensors() -> Iterator[tuple[str, Any]]:
+    """A tensor of each dtype, packed and padded."""
+    for dtype in DTYPES:
+        yield dtype, dlbridge.empty(8, dtype)
+    import ml_dtypes
+    import numpy as np
+
+    for dtype in ("int4", "uint2", "float6_e2m3fn"):
+        yield f"padded {dtype}", dlbridge.asdlpack(np.zeros(8, getattr(ml_dtypes, dtype)))
+
+
+def main(library: str) -> None:
+    """All dtypes."""
+    for dtype, tensor in tensors():
+        verdict = dlbridge.explain(tensor, to=library).verdicts[0]
+        problem = None
+        try:
+            tensor.to(library, copy=False)
+        except Exception as error:
+            problem = type(error).__name__
+        line = {"dtype": dtype, "said": verdict.zero_copy, "problem": problem}
+        print(json.dumps(line), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,67 @@
+"""dpnp: arrays in memory of SYCL, on its device for the CPU, which is no memory that others may read."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from conftest import missing
+
+CODE = """
+import dlbridge, dpnp, numpy as np
+
+array = dpnp.arange(6, dtype="float32").reshape(2, 3)
+tensor = dlbridge.asdlpack(array)
+assert (tensor.device, tensor.shape, tensor.dtype) == ("oneapi:0", (2, 3), "float32")
+assert (tensor.copied, tensor.readonly, tensor.protocol) == (False, False, "dlpack")
+
+back = tensor.to("dpnp")
+assert type(back) is dpnp.ndarray
+array[0, 0] = 7
+assert back.asnumpy().tolist() == [[7, 1, 2], [3, 4, 5]], "the same memory"
+assert type(dlbridge.like(array, tensor)) is dpnp.ndarray
+assert dpnp.from_dlpack(tensor)[0, 0] == 7
+transposed = dlbridge.asdlpack(array.T).to("dpnp")
+assert transposed.asnumpy().tolist() == [[7, 3], [1, 4], [2, 5]]
+
+on_cpu = dlbridge.asdlpack(array, device="cpu")
+assert (on_cpu.device, on_cpu.copy_reason) == ("cpu", "the producer made a copy")
+assert on_cpu.numpy().tolist() == [[7, 1, 2], [3, 4, 5]]
+
+try:
+    tensor.numpy()
+except BufferError as error:
+    assert "on the CPU only, and this is on oneapi:0" in str(error)
+else:
+    raise AssertionError
+backwards = dlbridge.asdlpack(array[::-1])
+assert dlbridge.explain(backwards, to="dpnp").verdicts[0].reason is not None
+try:
+    backwards.to("dpnp")
+except BufferError as error:
+    assert "the strides are negative" in str(error)
+else:
+    raise AssertionError
+
+# What is on the CPU stays there.
+assert type(dlbridge.asdlpack(np.ones(3, "f4")).to("dpnp")) is np.ndarray
+"""
+
+
+def test_arrays_of_sycl() -> None:
+    if importlib.util.find_spec("dpnp") is None:
+        missing("dpnp is not installed")
+    drivers = sorted(Path(sys.prefix, "lib").glob("libintelocl.so.*"))
+    if not drivers:
+        missing("intel-opencl-rt is not installed, so that SYCL has no device")
+    environment = {
+        **os.environ,
+        "OCL_ICD_FILENAMES": str(drivers[-1]),
+        "LD_LIBRARY_PATH": str(drivers[-1].parent),
+    }
+    command = [sys.executable, "-c", CODE]
+    result = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=200)
+    assert result.returncode == 0, result.stderr[-2000:]
