@@ -78,9 +78,11 @@ fn nightly(workplace: &Workplace, directory: &str, arguments: &[&str]) -> Comman
     cargo
 }
 
-/// The core and its CPU adapters, with pointers that must keep where they come from.
+/// The core and its CPU adapters, and the registry of borrows, with pointers that must keep where they
+/// come from.
 fn miri(workplace: &Workplace) -> Result<()> {
     let mut test = nightly(workplace, "miri", &["miri", "test", "--lib", "--tests"]);
+    test.args(["--package", "dlbridge-borrow"]);
     process::run(test.env("MIRIFLAGS", "-Zmiri-strict-provenance"))
 }
 

@@ -15,7 +15,8 @@ pub(crate) struct Options {
 }
 
 /// The crates that need no Python, `dlbridge` aside.
-const RUST_ONLY: &[&str] = &["dlbridge-sys", "c_consumer", "c_producer", "xtask"];
+const RUST_ONLY: &[&str] =
+    &["dlbridge-sys", "dlbridge-borrow", "c_consumer", "c_producer", "xtask"];
 
 /// The adapters that are crates of their own, since their libraries take long to build.
 const ADAPTERS: &[&str] = &["dlbridge-nalgebra", "dlbridge-faer"];
@@ -214,6 +215,13 @@ fn rust_tests(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) {
         test(&["dlbridge-sys", "--doc"])
     });
     steps.run("Rust tests: c_producer", || test(&["c_producer"]));
+    steps.run("Rust tests: dlbridge-borrow", || {
+        test(&["dlbridge-borrow"])?;
+        // Every order in which threads can run, under a mutex that loom watches.
+        let mut loom = workplace.cargo(&["test", "--package", "dlbridge-borrow", "--release"]);
+        loom.args(["--test", "loom", "--target-dir"]).arg(workplace.target.join("loom"));
+        process::run(loom.env("RUSTFLAGS", "--cfg loom"))
+    });
     steps.run("Rust tests: dlbridge", || test(&["dlbridge"]));
     steps.run("Rust tests: dlbridge, no features", || test(&["dlbridge", "--no-default-features"]));
     steps.run("Rust tests: dlbridge, all features", || test(&["dlbridge", "--all-features"]));

@@ -240,13 +240,21 @@ pub fn like<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let copy = copy.map(|copy| expect_bool("copy", copy)).transpose()?;
     let wanted = Wanted { copy, ..Wanted::default() };
-    let py = likeness.py();
     let tensor = PyTensor::import(obj, &wanted)?;
     if likeness.is_instance_of::<PyTensor>() {
         return Ok(tensor.into_any());
     }
     // What was copied on the way in needs no copy on the way out.
-    let copy = copy.filter(|&copy| !copy);
+    like_tensor(likeness, &tensor, copy.filter(|&copy| !copy))
+}
+
+/// A tensor as an object of the library that `likeness` belongs to.
+pub(crate) fn like_tensor<'py>(
+    likeness: &Bound<'py, PyAny>,
+    tensor: &Bound<'py, PyTensor>,
+    copy: Option<bool>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = likeness.py();
     let bases = likeness.get_type().getattr(intern!(py, "__mro__"))?.cast_into::<PyTuple>()?;
     for class in bases.iter() {
         // A metaclass may say anything.
@@ -255,7 +263,7 @@ pub fn like<'py>(
         };
         let package = module.split('.').next().unwrap_or_default();
         if let Some(consumer) = Consumer::by_package(package) {
-            return to(&tensor, consumer, copy);
+            return to(tensor, consumer, copy);
         }
     }
     if let Some(table) = table_of(&likeness.get_type())? {

@@ -2,22 +2,19 @@
 //! every framework accepts.
 //!
 //! ```no_run
-//! use dlbridge::Tensor;
-//! use dlbridge_pyo3::{PyTensor, import};
+//! use dlbridge_pyo3::{PyReadonlyTensor, PyTensor};
 //! use pyo3::prelude::*;
 //!
-//! /// The sum of any framework's float32 tensor.
+//! /// The sum of any framework's float32 matrix.
 //! #[pyfunction]
-//! fn total(x: &Bound<'_, PyAny>) -> PyResult<f32> {
-//!     let tensor = import(x)?;
-//!     let view = tensor.view::<f32>().map_err(dlbridge_pyo3::to_py_err)?;
-//!     Ok(view.iter().sum())
+//! fn total(x: PyReadonlyTensor<'_, f32, 2>) -> f32 {
+//!     x.iter().sum()
 //! }
 //!
 //! /// What `numpy.from_dlpack`, `torch.from_dlpack`, `jax.numpy.from_dlpack` take as it is.
 //! #[pyfunction]
 //! fn ramp(n: usize) -> PyTensor {
-//!     Tensor::from((0..n).map(|i| i as f32).collect::<Vec<_>>()).into()
+//!     PyTensor::from((0..n).map(|i| i as f32).collect::<Vec<_>>())
 //! }
 //! ```
 //!
@@ -25,23 +22,27 @@
 //!
 //! | | |
 //! | --- | --- |
+//! | [`PyReadonlyTensor`], [`PyReadwriteTensor`] | arguments: dtype, dimensions and more in the type |
+//! | [`Accepts`], [`Constraint`] | what an argument can demand; [`dispatch!`] for several dtypes |
 //! | [`PyTensor`] | the Python class `Tensor`: owns memory, exports it any number of times |
 //! | [`import`], [`PyTensor::import`] | any object that speaks a protocol, in |
 //! | [`Protocol`] | which door it came through |
 //! | [`is_main_interpreter`] | for extensions that must refuse a subinterpreter |
 //! | `protocol/` | one file per door, import and export together |
 //!
-//! # Who may write
+//! # Who may read and write
 //!
-//! A tensor from Python is [`Access::Shared`](dlbridge::Access::Shared) unless its producer marks it
-//! read-only or as a copy: it can be viewed, not viewed mutably. While a view is alive, Python code
-//! that writes the same memory is the program's race, as it is among Python frameworks: code in
-//! another thread, and code that the Rust function itself calls meanwhile.
+//! While a typed argument lives its memory is borrowed, and that of [`import`] as long as its tensor does: of a
+//! byte there are any number of readers, or one writer, in all extensions of the process that are built on
+//! dlbridge or use rust-numpy. What overlaps is a `BufferError`. Python code does not ask: what it writes
+//! while a function holds a view, in another thread or because the function calls it, is the program's race.
 //!
 //! Deleters and capsule destructors run on any thread, with or without the GIL, keep a pending
 //! exception, and never unwind into C. What Python owns is released while the interpreter lives,
 //! and left alone after.
 
+mod argument;
+mod borrow;
 mod capsule;
 mod consumer;
 mod cuda_driver;
@@ -55,9 +56,15 @@ mod pending;
 mod pickle;
 mod protocol;
 mod receipt;
+mod returned;
 mod tensor;
 mod wanted;
 
+pub use argument::{
+    Accepts, Adjacent, Aligned, AllowCopy, Any, AnyDataType, COrder, Constraint, Contiguous,
+    DYNAMIC, Dims, Extent, FortranOrder, InCOrder, Is, OneOf, PyReadonlyTensor, PyReadwriteTensor,
+    Requirement,
+};
 pub use error::to_py_err;
 #[doc(hidden)]
 pub use functions::{asdlpack, empty, from_dlpack};
@@ -76,3 +83,7 @@ pub use wanted::{Order, Wanted};
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/pyo3.md")]
+struct Guide;

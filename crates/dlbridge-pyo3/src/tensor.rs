@@ -102,18 +102,8 @@ impl PyTensor {
         Bound::new(object.py(), Self::from(protocol::by_dlpack(object, &wanted)?))
     }
 
-    /// The tensor.
-    ///
-    /// ```no_run
-    /// use dlbridge_pyo3::PyTensor;
-    /// use pyo3::prelude::*;
-    ///
-    /// #[pyfunction]
-    /// fn elements(x: &Bound<'_, PyTensor>) -> usize {
-    ///     x.get().tensor().len()
-    /// }
-    /// ```
-    pub fn tensor(&self) -> &Arc<Tensor> {
+    /// The tensor. Who hands out a view of it borrows its memory.
+    pub(crate) fn tensor(&self) -> &Arc<Tensor> {
         &self.tensor
     }
 

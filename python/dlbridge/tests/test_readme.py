@@ -107,3 +107,12 @@ def test_failures_are_seen(run: Run, tmp_path: Path) -> None:
         file.write_text(text)
         assert run(DOCTEST, str(file), options=[]).returncode == code
     assert run("assert False", options=[]).returncode == 1
+
+
+def test_the_block_for_authors_of_extensions_is_one_that_is_compiled() -> None:
+    path = readme()
+    if path is None:
+        pytest.skip("there is no README beside an installed package")
+    [block] = re.findall(r"^```rs\n(.*?)^```$", path.read_text(encoding="utf-8"), re.M | re.S)
+    crate = path.parent / "crates/dlbridge-pyo3/README.md"
+    assert f"```rust,no_run\n{block}```" in crate.read_text(encoding="utf-8")

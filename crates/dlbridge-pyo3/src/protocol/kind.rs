@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyMemoryView, PyTuple, PyType};
+use pyo3::types::{PyDict, PyMemoryView, PyString, PyTuple, PyType};
 use pyo3::{ffi, intern};
 
 use super::exchange_api::Table;
@@ -16,6 +16,8 @@ pub(super) struct Kind {
     pub(super) table: Option<Table>,
     /// What its objects may be that their bytes do not show.
     pub(super) caveats: Caveats,
+    /// Whether it is NumPy's array or derived from it.
+    pub(super) numpy_array: bool,
     /// Whether its objects surely have no door but their buffer: then nobody needs to look.
     pub(super) only_buffer: bool,
 }
@@ -79,7 +81,8 @@ fn find_out(object_type: &Bound<'_, PyType>) -> PyResult<Kind> {
         requires_grad: has(intern!(py, "requires_grad"))?,
         lazy_bits: has(intern!(py, "is_conj"))? && has(intern!(py, "is_neg"))?,
         stop_gradient: has(intern!(py, "stop_gradient"))?,
-        mask: has(intern!(py, "mask"))? && is_masked_array(object_type)?,
+        mask: has(intern!(py, "mask"))?
+            && is_subclass(object_type, intern!(py, "numpy.ma"), intern!(py, "MaskedArray"))?,
         memoryview: object_type.is(py.get_type::<PyMemoryView>()),
         dtype: package == "tensorflow" && has(intern!(py, "dtype"))?,
         library: LIBRARIES.contains(&package.as_str()),
@@ -89,7 +92,8 @@ fn find_out(object_type: &Bound<'_, PyType>) -> PyResult<Kind> {
         false => Table::of_type(object_type)?,
     };
     let only_buffer = table.is_none() && has_only_buffer(object_type)?;
-    Ok(Kind { table, caveats, only_buffer })
+    let numpy_array = is_subclass(object_type, intern!(py, "numpy"), intern!(py, "ndarray"))?;
+    Ok(Kind { table, caveats, numpy_array, only_buffer })
 }
 
 /// Libraries whose exceptions for data that they cannot export are not those of the standard.
@@ -154,13 +158,17 @@ fn overrides_table(object_type: &Bound<'_, PyType>) -> PyResult<bool> {
     Ok(false)
 }
 
-/// Whether a type is NumPy's masked array or derived from it; without importing NumPy, since who has
-/// such an array has done so.
-fn is_masked_array(object_type: &Bound<'_, PyType>) -> PyResult<bool> {
+/// Whether a type is a class of a module or derived from it; without importing the module, since who has
+/// an object of the class has done so.
+fn is_subclass(
+    object_type: &Bound<'_, PyType>,
+    module: &Bound<'_, PyString>,
+    class: &Bound<'_, PyString>,
+) -> PyResult<bool> {
     let py = object_type.py();
     let modules = py.import(intern!(py, "sys"))?.getattr(intern!(py, "modules"))?;
-    let Some(module) = modules.cast::<PyDict>()?.get_item(intern!(py, "numpy.ma"))? else {
-        return Ok(false);
-    };
-    object_type.is_subclass(&module.getattr(intern!(py, "MaskedArray"))?)
+    let Some(module) = modules.cast::<PyDict>()?.get_item(module)? else { return Ok(false) };
+    // Somebody else's module may have the name.
+    let class = module.getattr_opt(class)?.and_then(|class| class.cast_into::<PyType>().ok());
+    class.map_or(Ok(false), |class| object_type.is_subclass(&class))
 }

@@ -16,8 +16,8 @@ mod typestr;
 
 use std::cell::Cell;
 
-use dlbridge::Tensor;
 use dlbridge::sys::{DLPACK_FLAG_BITMASK_IS_COPIED, DLPackVersion};
+use dlbridge::{Access, Tensor};
 use pyo3::exceptions::{PyBufferError, PyException, PyRecursionError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyString, PyType};
@@ -29,6 +29,7 @@ pub(crate) use memory::normalized;
 use self::exchange_api::Table;
 use self::kind::Kind;
 use crate::PyTensor;
+use crate::borrow::Borrowed;
 use crate::error::type_name;
 use crate::receipt::CopyReason;
 use crate::wanted::Wanted;
@@ -178,8 +179,11 @@ impl Imported {
 /// data; whether a producer of DLPack makes one is up to it. What a legacy producer lends comes as
 /// read-only, since that one cannot say whether it is.
 ///
+/// The memory is borrowed to be read until the tensor, and all that was made of it without a copy, is
+/// dropped. To keep an object without that, there is [`PyTensor::import`].
+///
 /// # Errors
-/// `TypeError` for an object that speaks none; `BufferError` for data that breaks the specification or
+/// `TypeError` for an object that speaks none; `BufferError` if the memory is borrowed to be written; `BufferError` for data that breaks the specification or
 /// that a tensor cannot express; `ValueError` for a capsule that was consumed before or holds
 /// something else; whatever the producer raises.
 ///
@@ -192,15 +196,25 @@ impl Imported {
 /// }
 /// ```
 pub fn import(object: &Bound<'_, PyAny>) -> PyResult<Tensor> {
-    if let Ok(tensor) = object.cast::<PyTensor>() {
-        return tensor.get().alias();
+    let imported = imported(object, &Wanted::default())?;
+    let read_only = imported.is_read_only();
+    if imported.tensor.access() == Access::Exclusive {
+        return Ok(imported.tensor);
     }
-    let imported = by_ladder(object, &Wanted::default())?;
-    match imported.is_read_only() {
-        // The tensor forgets how it came, so it must not claim that it can be written.
-        true => Ok(imported.tensor.into_read_only()),
-        false => Ok(imported.tensor),
+    Borrowed::tensor(object, imported.tensor, read_only)
+}
+
+/// Imports an object, also one of our own class.
+pub(crate) fn imported(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Imported> {
+    match object.cast::<PyTensor>() {
+        Ok(tensor) => Ok(Imported::new(tensor.get().alias()?, Protocol::ExchangeApi)),
+        Err(_) => by_ladder(object, wanted),
     }
+}
+
+/// Whether an object is an array of NumPy.
+pub(crate) fn is_numpy_array(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    Ok(kind::of(object)?.numpy_array)
 }
 
 /// Imports through the door that the caller wants, or through the first that there is.

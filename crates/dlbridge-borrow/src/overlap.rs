@@ -1,0 +1,107 @@
+//! Whether two strided regions share a byte.
+//!
+//! A byte of a region is its start, plus a multiple of each stride up to the extent, plus a place within
+//! the element. Two regions share one if an equation has a solution in whole numbers within bounds:
+//!
+//! ```text
+//! start a + sum(stride * index) + place  =  start b + sum(stride * index) + place
+//! ```
+//!
+//! With the indices of `b` counted from their ends all terms are on one side with signs above zero:
+//! `sum(coefficient * unknown) = target`. It is solved from the largest coefficient down; what the smaller ones
+//! can reach leaves few values for each. In general that is a hard problem, so the steps are counted.
+
+use crate::region::{Axis, Region};
+
+/// The steps after which two regions are taken to overlap. Views of one matrix need a few.
+const BUDGET: u32 = 2_000;
+
+/// Terms that fit without an allocation: the axes of two regions and the places within an element.
+const INLINE: usize = 9;
+
+/// A coefficient with the largest value of its unknown.
+#[derive(Clone, Copy, Default)]
+struct Term {
+    coefficient: u128,
+    most: u128,
+    /// The most that this and all smaller terms add up to.
+    reach: u128,
+    /// What divides this and all smaller coefficients.
+    divisor: u128,
+}
+
+/// Whether some byte is in both regions, which have bytes; `true` also if that takes too long to
+/// tell.
+pub(crate) fn shares_a_byte(a: &Region, b: &Region) -> bool {
+    // Backwards from the highest byte of `b`, each of its terms has the sign of those of `a`.
+    let Some(target) = b.end().checked_sub(1).and_then(|last| last.checked_sub(a.start())) else {
+        return false;
+    };
+    let places = (a.item() - 1) as u64 + (b.item() - 1) as u64;
+    let axes = a.axes().iter().chain(b.axes()).copied().chain([(places, 1)]);
+    let count = a.axes().len() + b.axes().len() + 1;
+    if count <= INLINE {
+        let mut terms = [Term::default(); INLINE];
+        return solve(collect(axes, &mut terms), target as u128);
+    }
+    solve(collect(axes, &mut vec![Term::default(); count]), target as u128)
+}
+
+/// The terms, the largest coefficient first, equal ones as one.
+fn collect(axes: impl Iterator<Item = Axis>, room: &mut [Term]) -> &[Term] {
+    let mut count = 0;
+    for (most, coefficient) in axes.filter(|&(most, _)| most > 0) {
+        let (most, coefficient) = (u128::from(most), u128::from(coefficient));
+        let place = room[..count].partition_point(|term| term.coefficient > coefficient);
+        if place < count && room[place].coefficient == coefficient {
+            room[place].most += most;
+            continue;
+        }
+        room[place..=count].rotate_right(1);
+        room[place] = Term { coefficient, most, ..Term::default() };
+        count += 1;
+    }
+    let terms = &mut room[..count];
+    let (mut reach, mut divisor) = (0_u128, 0);
+    for term in terms.iter_mut().rev() {
+        reach = reach.saturating_add(term.coefficient.saturating_mul(term.most));
+        divisor = gcd(term.coefficient, divisor);
+        (term.reach, term.divisor) = (reach, divisor);
+    }
+    terms
+}
+
+fn solve(terms: &[Term], target: u128) -> bool {
+    let mut budget = BUDGET;
+    is_solvable(terms, target, &mut budget)
+}
+
+/// Whether values within bounds add up to the target.
+fn is_solvable(terms: &[Term], target: u128, budget: &mut u32) -> bool {
+    let Some((term, smaller)) = terms.split_first() else { return target == 0 };
+    if target > term.reach || !target.is_multiple_of(term.divisor) {
+        return false;
+    }
+    let rest = smaller.first().map_or(0, |next| next.reach);
+    let fewest = target.saturating_sub(rest).div_ceil(term.coefficient);
+    let most = term.most.min(target / term.coefficient);
+    let mut value = fewest;
+    while value <= most {
+        if *budget == 0 {
+            return true;
+        }
+        *budget -= 1;
+        if is_solvable(smaller, target - value * term.coefficient, budget) {
+            return true;
+        }
+        value += 1;
+    }
+    false
+}
+
+fn gcd(mut a: u128, mut b: u128) -> u128 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}

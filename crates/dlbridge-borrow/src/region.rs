@@ -1,0 +1,159 @@
+//! Which bytes a strided view covers.
+
+use crate::overlap;
+
+/// The axes that are kept without an allocation.
+const INLINE: usize = 4;
+
+/// The bytes of a strided view: those of each element, and not those between them.
+///
+/// ```
+/// use dlbridge_borrow::Region;
+///
+/// let even = Region::new(0x1000, 4, &[3], &[8]);
+/// let odd = Region::new(0x1004, 4, &[3], &[8]);
+/// assert_eq!((even.start(), even.end()), (0x1000, 0x1014));
+/// assert!(!even.overlaps(&odd));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Region {
+    /// The lowest byte, and the one after the highest; equal if there is none.
+    start: usize,
+    end: usize,
+    /// The bytes of an element.
+    item: usize,
+    /// The axes with more than one index, all strides above zero.
+    axes: Axes,
+}
+
+/// An axis: how many indices beyond the first, and the bytes from one to the next.
+pub(crate) type Axis = (u64, u64);
+
+#[derive(Clone, Debug)]
+enum Axes {
+    Few([Axis; INLINE], u8),
+    Many(Box<[Axis]>),
+}
+
+impl Region {
+    /// The bytes of elements of `item` bytes each; `address` is that of the one at index zero. Strides
+    /// count bytes, and may be negative or zero. A negative extent counts as zero.
+    ///
+    /// Bytes outside of the address space are left out.
+    ///
+    /// ```
+    /// use dlbridge_borrow::Region;
+    ///
+    /// let reversed = Region::new(0x1010, 4, &[5], &[-4]);
+    /// assert_eq!((reversed.start(), reversed.end()), (0x1000, 0x1014));
+    /// assert!(Region::new(0x1000, 4, &[2, 0], &[4, 4]).is_empty());
+    /// ```
+    ///
+    /// # Panics
+    /// If there are not as many strides as extents.
+    pub fn new(address: usize, item: usize, shape: &[i64], byte_strides: &[i64]) -> Self {
+        assert_eq!(shape.len(), byte_strides.len(), "as many strides as extents");
+        if item == 0 || shape.iter().any(|&extent| extent <= 0) {
+            return Self { start: address, end: address, item, axes: Axes::EMPTY };
+        }
+        let axes = || {
+            let axes = shape.iter().zip(byte_strides);
+            axes.filter(|&(&extent, &stride)| extent > 1 && stride != 0)
+                .map(|(&extent, &stride)| (extent.unsigned_abs() - 1, stride))
+        };
+        let (mut below, mut above) = (0_u128, item as u128);
+        for (last, stride) in axes() {
+            let reach = u128::from(last) * u128::from(stride.unsigned_abs());
+            let side = if stride < 0 { &mut below } else { &mut above };
+            *side = side.saturating_add(reach);
+        }
+        let start = address.saturating_sub(usize::try_from(below).unwrap_or(usize::MAX));
+        let end = address.saturating_add(usize::try_from(above).unwrap_or(usize::MAX));
+        let axes = Axes::collect(axes().map(|(last, stride)| (last, stride.unsigned_abs())));
+        Self { start, end, item, axes }
+    }
+
+    /// A run of bytes.
+    ///
+    /// ```
+    /// use dlbridge_borrow::Region;
+    ///
+    /// assert!(Region::bytes(0x1000, 16).overlaps(&Region::bytes(0x100f, 16)));
+    /// ```
+    pub fn bytes(address: usize, count: usize) -> Self {
+        let end = address.saturating_add(count);
+        Self { start: address, end, item: count, axes: Axes::EMPTY }
+    }
+
+    /// The lowest byte.
+    ///
+    /// ```
+    /// assert_eq!(dlbridge_borrow::Region::bytes(0x1000, 16).start(), 0x1000);
+    /// ```
+    pub fn start(&self) -> usize {
+        self.start
+    }
+
+    /// The byte after the highest one.
+    ///
+    /// ```
+    /// assert_eq!(dlbridge_borrow::Region::bytes(0x1000, 16).end(), 0x1010);
+    /// ```
+    pub fn end(&self) -> usize {
+        self.end
+    }
+
+    /// Whether there is no byte in it.
+    ///
+    /// ```
+    /// assert!(dlbridge_borrow::Region::bytes(0x1000, 0).is_empty());
+    /// ```
+    pub fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+
+    /// Whether some byte is in both, as far as can be told: `false` is always right, and `true` may be
+    /// said of regions that are disjoint in a way that takes too long to prove.
+    ///
+    /// ```
+    /// use dlbridge_borrow::Region;
+    ///
+    /// // The left and the right half of a matrix of four rows of six bytes.
+    /// let left = Region::new(0x1000, 1, &[4, 3], &[6, 1]);
+    /// let right = Region::new(0x1003, 1, &[4, 3], &[6, 1]);
+    /// assert!(!left.overlaps(&right));
+    /// assert!(left.overlaps(&Region::new(0x1002, 1, &[4, 3], &[6, 1])));
+    /// ```
+    pub fn overlaps(&self, other: &Self) -> bool {
+        let apart = self.end <= other.start || other.end <= self.start;
+        !apart && !self.is_empty() && !other.is_empty() && overlap::shares_a_byte(self, other)
+    }
+
+    pub(crate) fn item(&self) -> usize {
+        self.item
+    }
+
+    pub(crate) fn axes(&self) -> &[Axis] {
+        match &self.axes {
+            Axes::Few(axes, count) => &axes[..usize::from(*count)],
+            Axes::Many(axes) => axes,
+        }
+    }
+}
+
+impl Axes {
+    const EMPTY: Self = Self::Few([(0, 0); INLINE], 0);
+
+    fn collect(axes: impl Iterator<Item = Axis> + Clone) -> Self {
+        let mut few = [(0, 0); INLINE];
+        let mut count = 0;
+        for axis in axes.clone() {
+            let Some(place) = few.get_mut(usize::from(count)) else {
+                return Self::Many(axes.collect());
+            };
+            *place = axis;
+            count += 1;
+        }
+        Self::Few(few, count)
+    }
+}

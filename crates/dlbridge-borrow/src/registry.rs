@@ -1,0 +1,272 @@
+//! The borrows of this moment.
+
+use std::fmt;
+use std::sync::PoisonError;
+
+#[cfg(loom)]
+use loom::sync::Mutex;
+#[cfg(not(loom))]
+use std::sync::Mutex;
+
+use crate::Region;
+
+/// What a borrow is for.
+///
+/// ```
+/// use dlbridge_borrow::Mode;
+///
+/// assert_ne!(Mode::Read, Mode::Write);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// To read; others may read too.
+    Read,
+    /// To read and write; nobody else may do either.
+    Write,
+}
+
+/// The borrows of this moment. It can be asked from any thread.
+///
+/// ```
+/// use dlbridge_borrow::Registry;
+///
+/// static REGISTRY: Registry = Registry::new();
+/// assert!(REGISTRY.is_empty());
+/// ```
+#[derive(Debug)]
+pub struct Registry {
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// By ticket. Places that are free are taken again.
+    borrows: Vec<Option<Borrow>>,
+    /// How many of them write. Without any, readers need not look at the others.
+    writers: usize,
+}
+
+#[derive(Debug)]
+struct Borrow {
+    region: Region,
+    mode: Mode,
+    label: Label,
+}
+
+/// A borrow that was granted, to be given back.
+///
+/// ```
+/// use dlbridge_borrow::{Mode, Region, Registry, Ticket};
+///
+/// let registry = Registry::new();
+/// let ticket = registry.acquire(&Region::bytes(0x1000, 1), Mode::Read, "").unwrap();
+/// // As a number, it can go through C.
+/// registry.release(Ticket::from_number(ticket.number()));
+/// assert!(registry.is_empty());
+/// ```
+#[derive(Debug)]
+#[must_use = "a borrow lasts until it is given back"]
+pub struct Ticket(usize);
+
+impl Ticket {
+    /// The ticket as a number.
+    ///
+    /// ```
+    /// use dlbridge_borrow::{Mode, Region, Registry};
+    ///
+    /// let registry = Registry::new();
+    /// let region = Region::bytes(0x1000, 1);
+    /// let first = registry.acquire(&region, Mode::Read, "").unwrap();
+    /// let second = registry.acquire(&region, Mode::Read, "").unwrap();
+    /// assert_ne!(first.number(), second.number());
+    /// ```
+    pub fn number(&self) -> usize {
+        self.0
+    }
+
+    /// The ticket of a number.
+    ///
+    /// ```
+    /// assert_eq!(dlbridge_borrow::Ticket::from_number(7).number(), 7);
+    /// ```
+    pub fn from_number(number: usize) -> Self {
+        Self(number)
+    }
+}
+
+/// The borrow that is in the way of another one.
+///
+/// ```
+/// use dlbridge_borrow::{Mode, Region, Registry};
+///
+/// let registry = Registry::new();
+/// let _held = registry.acquire(&Region::bytes(0x1000, 8), Mode::Write, "a matrix").unwrap();
+/// let conflict = registry.acquire(&Region::bytes(0x1004, 8), Mode::Read, "a row").unwrap_err();
+/// assert_eq!((conflict.label.as_str(), conflict.mode), ("a matrix", Mode::Write));
+/// ```
+#[derive(Debug)]
+pub struct Conflict {
+    /// What the borrow is called.
+    pub label: Label,
+    /// What it is for.
+    pub mode: Mode,
+    /// Its bytes.
+    pub region: Region,
+}
+
+/// What a borrow is called, in messages: the beginning of a text.
+///
+/// ```
+/// let label = dlbridge_borrow::Label::new("numpy.ndarray");
+/// assert_eq!(label.to_string(), "numpy.ndarray");
+/// ```
+#[derive(Clone, Copy)]
+pub struct Label {
+    text: [u8; Self::MAX],
+    len: u8,
+}
+
+impl Label {
+    /// The longest label, in bytes.
+    ///
+    /// ```
+    /// let long = "x".repeat(100);
+    /// assert_eq!(dlbridge_borrow::Label::new(&long).as_str().len(), dlbridge_borrow::Label::MAX);
+    /// ```
+    pub const MAX: usize = 63;
+
+    /// As much of a text as there is room for.
+    ///
+    /// ```
+    /// assert_eq!(dlbridge_borrow::Label::new("torch.Tensor").as_str(), "torch.Tensor");
+    /// ```
+    pub fn new(text: &str) -> Self {
+        let mut len = text.len().min(Self::MAX);
+        while !text.is_char_boundary(len) {
+            len -= 1;
+        }
+        let mut bytes = [0; Self::MAX];
+        bytes[..len].copy_from_slice(&text.as_bytes()[..len]);
+        Self { text: bytes, len: len as u8 }
+    }
+
+    /// The text.
+    ///
+    /// ```
+    /// assert_eq!(dlbridge_borrow::Label::new("").as_str(), "");
+    /// ```
+    pub fn as_str(&self) -> &str {
+        str::from_utf8(&self.text[..usize::from(self.len)]).unwrap_or_default()
+    }
+}
+
+impl fmt::Display for Label {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Debug for Label {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.as_str(), f)
+    }
+}
+
+impl Registry {
+    const NO_BORROWS: State = State { borrows: Vec::new(), writers: 0 };
+
+    /// A registry without borrows.
+    ///
+    /// ```
+    /// assert!(dlbridge_borrow::Registry::new().is_empty());
+    /// ```
+    #[cfg(not(loom))]
+    pub const fn new() -> Self {
+        Self { state: Mutex::new(Self::NO_BORROWS) }
+    }
+
+    /// A registry without borrows.
+    #[cfg(loom)]
+    pub fn new() -> Self {
+        Self { state: Mutex::new(Self::NO_BORROWS) }
+    }
+
+    /// Borrows the bytes of a region. A region without bytes is never in anybody's way.
+    ///
+    /// # Errors
+    /// The borrow that is in the way: one that shares a byte, where either of the two writes.
+    ///
+    /// ```
+    /// use dlbridge_borrow::{Mode, Region, Registry};
+    ///
+    /// let registry = Registry::new();
+    /// let _left = registry.acquire(&Region::bytes(0x1000, 8), Mode::Write, "left").unwrap();
+    /// let _right = registry.acquire(&Region::bytes(0x1008, 8), Mode::Write, "right").unwrap();
+    /// assert!(registry.acquire(&Region::bytes(0x1000, 16), Mode::Read, "both").is_err());
+    /// ```
+    pub fn acquire(
+        &self,
+        region: &Region,
+        mode: Mode,
+        label: &str,
+    ) -> Result<Ticket, Box<Conflict>> {
+        let mut guard = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = &mut *guard;
+        if mode == Mode::Write || state.writers > 0 {
+            let in_the_way = state.borrows.iter().flatten().find(|held| {
+                let matters = mode == Mode::Write || held.mode == Mode::Write;
+                matters && held.region.overlaps(region)
+            });
+            if let Some(&Borrow { ref region, mode, label }) = in_the_way {
+                return Err(Box::new(Conflict { label, mode, region: region.clone() }));
+            }
+        }
+        state.writers += usize::from(mode == Mode::Write);
+        let borrow = Some(Borrow { region: region.clone(), mode, label: Label::new(label) });
+        let free = state.borrows.iter().position(Option::is_none);
+        match free {
+            Some(place) => state.borrows[place] = borrow,
+            None => state.borrows.push(borrow),
+        }
+        Ok(Ticket(free.unwrap_or(state.borrows.len() - 1)))
+    }
+
+    /// Gives a borrow back.
+    ///
+    /// # Panics
+    /// If the ticket is not one of this registry, or was given back before: then somebody else's
+    /// borrow might go.
+    ///
+    /// ```
+    /// use dlbridge_borrow::{Mode, Region, Registry};
+    ///
+    /// let registry = Registry::new();
+    /// let ticket = registry.acquire(&Region::bytes(0x1000, 8), Mode::Write, "").unwrap();
+    /// registry.release(ticket);
+    /// assert!(registry.is_empty());
+    /// ```
+    pub fn release(&self, ticket: Ticket) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let borrow = state.borrows.get_mut(ticket.0).and_then(Option::take);
+        let borrow = borrow.expect("a ticket is given back once");
+        state.writers -= usize::from(borrow.mode == Mode::Write);
+        while let Some(None) = state.borrows.last() {
+            state.borrows.pop();
+        }
+    }
+
+    /// Whether nothing is borrowed.
+    ///
+    /// ```
+    /// assert!(dlbridge_borrow::Registry::new().is_empty());
+    /// ```
+    pub fn is_empty(&self) -> bool {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).borrows.is_empty()
+    }
+}
+
+impl Default for Registry {
+    fn default() -> Self {
+        Self::new()
+    }
+}

@@ -1,0 +1,63 @@
+//! Every order in which threads can get at the registry.
+//!
+//! `RUSTFLAGS="--cfg loom" cargo test --package dlbridge-borrow --test loom --release`
+#![cfg(loom)]
+
+use dlbridge_borrow::{Mode, Region, Registry};
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::thread;
+
+/// Threads that write a cell if they are granted it, which loom watches for a second one; the sum of
+/// what was granted.
+fn writers(regions: &'static [&'static [usize]], mode: fn(usize) -> Mode) -> usize {
+    let registry = Arc::new(Registry::new());
+    let cells: Arc<[UnsafeCell<usize>; 2]> = Arc::default();
+    let threads: Vec<_> = regions
+        .iter()
+        .enumerate()
+        .map(|(number, places)| {
+            let (registry, cells) = (Arc::clone(&registry), Arc::clone(&cells));
+            thread::spawn(move || {
+                let region = Region::bytes(1000 + places[0], places.len());
+                let Ok(ticket) = registry.acquire(&region, mode(number), "") else { return 0 };
+                for &place in *places {
+                    match mode(number) {
+                        Mode::Read => cells[place].with(|cell| {
+                            let _ = cell;
+                        }),
+                        Mode::Write => cells[place].with_mut(|cell| {
+                            let _ = cell;
+                        }),
+                    }
+                }
+                registry.release(ticket);
+                1
+            })
+        })
+        .collect();
+    let granted = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
+    assert!(registry.is_empty());
+    granted
+}
+
+#[test]
+fn two_writers_of_the_same_memory() {
+    loom::model(|| assert!((1..=2).contains(&writers(&[&[0, 1], &[1]], |_| Mode::Write))));
+}
+
+#[test]
+fn two_writers_of_memory_of_their_own() {
+    loom::model(|| assert_eq!(writers(&[&[0], &[1]], |_| Mode::Write), 2));
+}
+
+#[test]
+fn two_readers() {
+    loom::model(|| assert_eq!(writers(&[&[0, 1], &[0, 1]], |_| Mode::Read), 2));
+}
+
+#[test]
+fn a_reader_and_a_writer() {
+    let mode = |number| if number == 0 { Mode::Read } else { Mode::Write };
+    loom::model(move || assert!((1..=2).contains(&writers(&[&[0], &[0, 1]], mode))));
+}

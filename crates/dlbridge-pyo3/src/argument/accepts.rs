@@ -1,0 +1,159 @@
+//! Which dtypes an argument may have.
+
+use std::marker::PhantomData;
+
+use dlbridge::{DataType, Element, Error, Tensor};
+
+/// The dtypes that a typed argument takes: a type of elements, [`OneOf`] several, or
+/// [`AnyDataType`].
+///
+/// ```
+/// use dlbridge::DataType;
+/// use dlbridge_pyo3::{Accepts, OneOf};
+///
+/// assert_eq!(f32::DTYPES, [DataType::FLOAT32]);
+/// assert_eq!(OneOf::<(f32, f64)>::DTYPES, [DataType::FLOAT32, DataType::FLOAT64]);
+/// ```
+pub trait Accepts: 'static {
+    /// The dtypes; none of them for any.
+    ///
+    /// ```
+    /// use dlbridge_pyo3::Accepts;
+    ///
+    /// assert!(dlbridge_pyo3::AnyDataType::DTYPES.is_empty());
+    /// ```
+    const DTYPES: &'static [DataType];
+
+    /// What the address of an element of a dtype must be a multiple of, in bytes.
+    ///
+    /// ```
+    /// use dlbridge::DataType;
+    /// use dlbridge_pyo3::{Accepts, OneOf};
+    ///
+    /// assert_eq!(OneOf::<(u8, f64)>::alignment(DataType::FLOAT64), 8);
+    /// ```
+    fn alignment(dtype: DataType) -> usize;
+
+    /// Whether a tensor of one of the dtypes can be viewed as such, which for `bool` depends on what
+    /// is in it.
+    ///
+    /// # Errors
+    /// As [`Tensor::view`].
+    ///
+    /// ```
+    /// use dlbridge_pyo3::Accepts;
+    ///
+    /// assert!(bool::check(&dlbridge::Tensor::from(vec![true])).is_ok());
+    /// ```
+    fn check(tensor: &Tensor) -> Result<(), Error>;
+
+    /// As [`check`](Self::check), to write.
+    ///
+    /// # Errors
+    /// As [`Tensor::view_mut`].
+    ///
+    /// ```
+    /// use dlbridge_pyo3::Accepts;
+    ///
+    /// let mut tensor = dlbridge::Tensor::from([1_i32, 2]);
+    /// assert!(i32::check_mut(&mut tensor).is_ok());
+    /// ```
+    fn check_mut(tensor: &mut Tensor) -> Result<(), Error>;
+}
+
+impl<T: Element> Accepts for T {
+    const DTYPES: &'static [DataType] = &[T::DTYPE];
+
+    fn alignment(_: DataType) -> usize {
+        align_of::<T>()
+    }
+
+    fn check(tensor: &Tensor) -> Result<(), Error> {
+        tensor.view::<T>().map(drop)
+    }
+
+    fn check_mut(tensor: &mut Tensor) -> Result<(), Error> {
+        tensor.view_mut::<T>().map(drop)
+    }
+}
+
+/// One of several types of elements, up to eight, as a tuple. [`dispatch!`](crate::dispatch) tells
+/// which it is.
+///
+/// ```no_run
+/// use dlbridge_pyo3::{OneOf, PyReadonlyTensor, dispatch};
+/// use pyo3::prelude::*;
+///
+/// #[pyfunction]
+/// fn norm(x: PyReadonlyTensor<'_, OneOf<(f32, f64)>, 1>) -> f64 {
+///     dispatch!(T in (f32, f64), x => x.iter().map(|&v| f64::from(v) * f64::from(v)).sum::<f64>().sqrt())
+/// }
+/// ```
+pub struct OneOf<T>(PhantomData<T>);
+
+/// Any dtype, also those that no type in Rust has.
+///
+/// ```no_run
+/// use dlbridge_pyo3::{AnyDataType, DYNAMIC, PyReadonlyTensor};
+/// use pyo3::prelude::*;
+///
+/// #[pyfunction]
+/// fn dtype(x: PyReadonlyTensor<'_, AnyDataType, DYNAMIC>) -> String {
+///     x.dtype().to_string()
+/// }
+/// ```
+pub struct AnyDataType;
+
+impl Accepts for AnyDataType {
+    const DTYPES: &'static [DataType] = &[];
+
+    fn alignment(_: DataType) -> usize {
+        1
+    }
+
+    fn check(_: &Tensor) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn check_mut(_: &mut Tensor) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+macro_rules! one_of {
+    ($($element:ident),+) => {
+        impl<$($element: Element),+> Accepts for OneOf<($($element,)+)> {
+            const DTYPES: &'static [DataType] = &[$($element::DTYPE),+];
+
+            fn alignment(dtype: DataType) -> usize {
+                $(if dtype == $element::DTYPE {
+                    return align_of::<$element>();
+                })+
+                1
+            }
+
+            fn check(tensor: &Tensor) -> Result<(), Error> {
+                $(if tensor.dtype() == $element::DTYPE {
+                    return $element::check(tensor);
+                })+
+                Ok(())
+            }
+
+            fn check_mut(tensor: &mut Tensor) -> Result<(), Error> {
+                $(if tensor.dtype() == $element::DTYPE {
+                    return $element::check_mut(tensor);
+                })+
+                Ok(())
+            }
+        }
+    };
+}
+
+one_of!(A);
+one_of!(A, B);
+one_of!(A, B, C);
+one_of!(A, B, C, D);
+one_of!(A, B, C, D, E);
+one_of!(A, B, C, D, E, F);
+one_of!(A, B, C, D, E, F, G);
+one_of!(A, B, C, D, E, F, G, H);

@@ -1,0 +1,213 @@
+//! How an argument is taken: imported, compared with what was asked for, converted where that is
+//! allowed, and borrowed.
+
+use std::fmt::Write;
+
+use dlbridge::{Access, DataType, Error, Tensor, TensorRef};
+use dlbridge_borrow::Mode;
+use pyo3::prelude::*;
+
+use super::constraint::{Adjacent, Requirement};
+use super::convert;
+use crate::borrow::Guard;
+use crate::error::{ArgumentError, to_py_err};
+use crate::protocol::{self, Imported};
+use crate::receipt::CopyReason;
+use crate::wanted::Wanted;
+
+/// What an argument must be.
+pub(super) struct Expected {
+    /// Any of these; any at all if there are none.
+    pub(super) dtypes: &'static [DataType],
+    /// What the address of an element of a dtype must be a multiple of, in bytes.
+    pub(super) alignment: fn(DataType) -> usize,
+    pub(super) ndim: Option<usize>,
+    pub(super) requirement: Requirement,
+    pub(super) mode: Mode,
+    pub(super) check: fn(&Tensor) -> Result<(), Error>,
+    pub(super) check_mut: fn(&mut Tensor) -> Result<(), Error>,
+}
+
+/// An argument that is as it must be.
+///
+/// - **Taken.** The tensor is of one of the dtypes, readable by the CPU, and valid as such elements; and
+///   while the guard is alive no other borrow overlaps it, unless both read. If it is to be written, it
+///   is exclusive.
+pub(super) struct Taken<'py> {
+    // Dropped in this order: the borrow ends before the memory may.
+    guard: Guard,
+    pub(super) tensor: Tensor,
+    pub(super) object: Bound<'py, PyAny>,
+}
+
+impl Taken<'_> {
+    /// Whether the elements are the argument's own, and no copy of them.
+    pub(super) fn is_borrowed(&self) -> bool {
+        self.guard.is_held()
+    }
+}
+
+impl Expected {
+    pub(super) fn take<'py>(&self, object: &Bound<'py, PyAny>) -> PyResult<Taken<'py>> {
+        let py = object.py();
+        let imported = protocol::imported(object, &self.wanted())?;
+        let mut unmet = self.compare(&imported);
+        let mut imported = imported;
+        if !unmet.is_empty() && self.requirement.allow_copy {
+            if let Some(converted) = self.convert(&imported)? {
+                unmet = self.compare(&converted);
+                imported = converted;
+            }
+        }
+        if !unmet.is_empty() {
+            return Err(ArgumentError::Mismatch.new_err(py, &self.sentence(&imported, &unmet)));
+        }
+        let tensor = imported.tensor;
+        let own = tensor.access() == Access::Exclusive && self.requirement.allow_copy;
+        let guard = match own {
+            true => Guard::NONE,
+            false => Guard::acquire(object, &tensor, self.mode)?,
+        };
+        let mut taken = Taken { guard, tensor, object: object.clone() };
+        let checked = match self.mode {
+            Mode::Read => (self.check)(&taken.tensor),
+            Mode::Write => {
+                // SAFETY: Borrow: nobody else who asks has a view of these bytes while the guard is
+                // alive, which is as long as the tensor is. Who does not ask is the program's race
+                // (see the crate documentation).
+                taken.tensor = unsafe { taken.tensor.assume_exclusive() };
+                (self.check_mut)(&mut taken.tensor)
+            }
+        };
+        checked.map_err(to_py_err)?;
+        Ok(taken)
+    }
+
+    fn wanted(&self) -> Wanted {
+        let device = self.requirement.allow_copy.then_some(dlbridge::Device::CPU);
+        Wanted { device, ..Wanted::default() }
+    }
+
+    /// What is different from what was asked for, in words.
+    fn compare(&self, imported: &Imported) -> Vec<String> {
+        let tensor = &imported.tensor;
+        let mut unmet = Vec::new();
+        if !self.dtypes.is_empty() && !self.dtypes.contains(&tensor.dtype()) {
+            unmet.push(String::new());
+        }
+        let shape = tensor.shape();
+        let dims = self.requirement.dims;
+        let fits = |(&extent, dim): (&i64, &Option<usize>)| {
+            dim.is_none_or(|dim| usize::try_from(extent) == Ok(dim))
+        };
+        if self.ndim.is_some_and(|ndim| ndim != shape.len())
+            || (!dims.is_empty() && dims.len() != shape.len())
+            || !shape.iter().zip(dims).all(fits)
+        {
+            unmet.push(String::new());
+        }
+        if !tensor.device().device_type().is_host_accessible() {
+            unmet.push(String::new());
+            return unmet;
+        }
+        let (c, fortran) = (tensor.is_c_contiguous(), tensor.is_f_contiguous());
+        let strides = || format!("strides {:?}", tensor.strides());
+        match self.requirement.order {
+            Adjacent::C if !c => unmet.push(strides()),
+            Adjacent::Fortran if !fortran => unmet.push(strides()),
+            Adjacent::Either if !c && !fortran => unmet.push(strides()),
+            _ => {}
+        }
+        let address = tensor.data().addr();
+        let align = self.requirement.align.max((self.alignment)(tensor.dtype()));
+        if !tensor.is_empty() && !address.is_multiple_of(align) {
+            unmet.push(format!("aligned to {} bytes", address & address.wrapping_neg()));
+        }
+        match (self.mode, imported.reason) {
+            (Mode::Write, _) if imported.is_read_only() => unmet.push("read-only".to_owned()),
+            // What is written would be lost.
+            (Mode::Write, Some(reason)) => unmet.push(format!("a copy, since {reason}")),
+            (Mode::Read, Some(reason)) if !self.requirement.allow_copy => {
+                // That a producer makes its data only when asked is its own affair.
+                if reason != CopyReason::Producer {
+                    unmet.push(format!("a copy, since {reason}"));
+                }
+            }
+            _ => {}
+        }
+        unmet
+    }
+
+    /// A copy that fits where this does not; `None` if no copy would.
+    fn convert(&self, imported: &Imported) -> PyResult<Option<Imported>> {
+        let tensor = &imported.tensor;
+        if !tensor.device().device_type().is_host_accessible() {
+            return Ok(None);
+        }
+        let known = self.dtypes.is_empty() || self.dtypes.contains(&tensor.dtype());
+        let source = TensorRef::from(tensor);
+        let source = match self.requirement.order {
+            Adjacent::Fortran => source.transpose(),
+            _ => source,
+        };
+        let copy = match known {
+            true => source.to_copy().map(Some),
+            false => convert::lossless(&source, self.dtypes),
+        };
+        let Some(copy) = copy.map_err(to_py_err)? else { return Ok(None) };
+        let copy = match self.requirement.order {
+            Adjacent::Fortran => copy.transpose(),
+            _ => copy,
+        };
+        let reason = Some(imported.reason.unwrap_or(CopyReason::Requested));
+        Ok(Some(Imported { reason, ..Imported::new(copy, imported.protocol) }))
+    }
+
+    /// What was expected, and what came.
+    fn sentence(&self, imported: &Imported, unmet: &[String]) -> String {
+        let tensor = &imported.tensor;
+        let mut text = format!("expected {}", self.dtype_words());
+        text += &self.shape_words();
+        text += " on cpu";
+        text += match self.requirement.order {
+            Adjacent::Strided => "",
+            Adjacent::C => ", C order",
+            Adjacent::Fortran => ", Fortran order",
+            Adjacent::Either => ", C or Fortran order",
+        };
+        if self.requirement.align > 1 {
+            let _ = write!(text, ", aligned to {} bytes", self.requirement.align);
+        }
+        if self.mode == Mode::Write {
+            text += ", writable";
+        }
+        let device = tensor.device();
+        let _ = write!(text, "; got {}{:?} on {device}", tensor.dtype(), tensor.shape());
+        for words in unmet.iter().filter(|words| !words.is_empty()) {
+            let _ = write!(text, ", {words}");
+        }
+        text
+    }
+
+    fn dtype_words(&self) -> String {
+        match self.dtypes {
+            [] => "any dtype".to_owned(),
+            [one] => one.to_string(),
+            [first @ .., last] => {
+                let first: Vec<_> = first.iter().map(DataType::to_string).collect();
+                format!("{} or {last}", first.join(", "))
+            }
+        }
+    }
+
+    fn shape_words(&self) -> String {
+        let dims = self.requirement.dims;
+        let ndim = self.ndim.or((!dims.is_empty()).then_some(dims.len()));
+        let Some(ndim) = ndim else { return "[...]".to_owned() };
+        let extent = |axis: usize| match dims.get(axis) {
+            Some(Some(extent)) => extent.to_string(),
+            _ => "_".to_owned(),
+        };
+        format!("[{}]", (0..ndim).map(extent).collect::<Vec<_>>().join(", "))
+    }
+}

@@ -1,0 +1,155 @@
+//! Borrows of memory that is reached from Python: any number of readers of a byte, or one writer, over
+//! all extensions built on dlbridge, and those that use rust-numpy.
+//!
+//! - **Borrow.** While a [`Guard`] is alive, no other guard of this process covers a byte of its
+//!   region, unless both read. Whoever hands out a typed view of memory that came from Python holds a
+//!   guard for as long.
+
+mod numpy;
+mod shared;
+
+use dlbridge::{Access, RawParts, Tensor};
+use dlbridge_borrow::{Mode, Region};
+use pyo3::prelude::*;
+
+use self::numpy::NumpyBorrow;
+use self::shared::Shared;
+use crate::error::{ArgumentError, to_py_err, type_name};
+
+/// A borrow of the bytes of a tensor, given back when it is dropped, on any thread.
+pub(crate) struct Guard {
+    borrow: Option<(&'static Shared, usize)>,
+    _numpy: Option<NumpyBorrow>,
+}
+
+impl Guard {
+    /// Nothing is borrowed: for memory that nobody else can reach.
+    pub(crate) const NONE: Self = Self { borrow: None, _numpy: None };
+
+    /// Whether something is borrowed.
+    pub(crate) fn is_held(&self) -> bool {
+        self.borrow.is_some()
+    }
+
+    /// Borrows the bytes of a tensor, which came out of an object.
+    pub(crate) fn acquire(
+        object: &Bound<'_, PyAny>,
+        tensor: &Tensor,
+        mode: Mode,
+    ) -> PyResult<Self> {
+        if tensor.is_empty() {
+            return Ok(Self::NONE);
+        }
+        let py = object.py();
+        let shared = Shared::of_process(py)?;
+        let numpy = NumpyBorrow::acquire(object, shared, mode)?;
+        match shared.acquire(&Bytes::of(tensor), mode, &type_name(object)) {
+            Ok(ticket) => Ok(Self { borrow: Some((shared, ticket)), _numpy: numpy }),
+            Err(conflict) => {
+                let (ours, theirs) = (verb(mode), verb(conflict.mode));
+                Err(ArgumentError::Borrowed.new_err(
+                    py,
+                    &format!(
+                        "the memory of this {}, {ours}, overlaps that of a {}, {theirs} (addresses \
+                         {:#x} to {:#x} and {:#x} to {:#x}); pass memory of its own, or a copy",
+                        type_name(object),
+                        conflict.label,
+                        conflict.asked.start(),
+                        conflict.asked.end(),
+                        conflict.start,
+                        conflict.end,
+                    ),
+                ))
+            }
+        }
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if let Some((shared, ticket)) = self.borrow.take() {
+            shared.release(ticket);
+        }
+    }
+}
+
+fn verb(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Read => "borrowed to be read",
+        Mode::Write => "borrowed to be written",
+    }
+}
+
+/// The bytes of a tensor: an address, and extents and byte strides.
+pub(crate) struct Bytes<'a> {
+    address: usize,
+    item: usize,
+    shape: &'a [i64],
+    strides: Vec<i64>,
+}
+
+impl<'a> Bytes<'a> {
+    fn of(tensor: &'a Tensor) -> Self {
+        let address = tensor.data().addr().saturating_add(tensor.byte_offset() as usize);
+        let dtype = tensor.dtype();
+        if dtype.is_subbyte() && !tensor.is_subbyte_padded() {
+            // Several elements in a byte: all bytes from the first to the last.
+            let bits = i128::from(dtype.element_bits());
+            let (mut lowest, mut highest) = (0_i128, bits - 1);
+            for (&extent, &stride) in tensor.shape().iter().zip(tensor.strides()) {
+                let reach = i128::from(extent - 1) * i128::from(stride) * bits;
+                if reach < 0 { lowest += reach } else { highest += reach }
+            }
+            let (first, last) = (lowest.div_euclid(8), highest.div_euclid(8));
+            let address = address.saturating_add_signed(first as isize);
+            return Self {
+                address,
+                item: (last - first + 1) as usize,
+                shape: &[],
+                strides: vec![],
+            };
+        }
+        let item = dtype.itemsize();
+        // The core has checked that no extent overflows.
+        let strides = tensor.strides().iter().map(|stride| stride.saturating_mul(item as i64));
+        Self { address, item, shape: tensor.shape(), strides: strides.collect() }
+    }
+
+    fn region(&self) -> Region {
+        Region::new(self.address, self.item, self.shape, &self.strides)
+    }
+}
+
+/// A tensor with the borrow of its memory, as the owner of another one over the same memory.
+pub(crate) struct Borrowed {
+    // Dropped in this order: the borrow ends before the memory may.
+    _guard: Guard,
+    _tensor: Tensor,
+}
+
+impl Borrowed {
+    /// A tensor that is borrowed to be read as long as it lives.
+    pub(crate) fn tensor(
+        object: &Bound<'_, PyAny>,
+        tensor: Tensor,
+        read_only: bool,
+    ) -> PyResult<Tensor> {
+        if !tensor.device().device_type().is_host_accessible() {
+            // Nobody gets a view of it.
+            return Ok(if read_only { tensor.into_read_only() } else { tensor });
+        }
+        let guard = Guard::acquire(object, &tensor, Mode::Read)?;
+        let parts = RawParts {
+            device: tensor.device(),
+            access: if read_only { Access::ReadOnly } else { Access::Shared },
+            subbyte_padded: tensor.is_subbyte_padded(),
+            byte_offset: tensor.byte_offset(),
+            ..RawParts::new(tensor.data(), tensor.dtype())
+        };
+        let (shape, strides) = (tensor.shape().to_vec(), tensor.strides().to_vec());
+        let owner = Self { _guard: guard, _tensor: tensor };
+        // SAFETY: what the tensor says of its own data, which it keeps alive as the owner does it.
+        let borrowed = unsafe { Tensor::from_raw_parts(owner, parts, &shape, Some(&strides)) };
+        borrowed.map_err(to_py_err)
+    }
+}

@@ -1,0 +1,246 @@
+//! rust-numpy's registry of borrows, for arrays of NumPy.
+//!
+//! Extensions that use rust-numpy meet in a capsule too, which the first of them puts into a module of
+//! NumPy. If there is one when dlbridge first borrows an array, both are asked; otherwise dlbridge puts
+//! its own registry there, and they ask that.
+//!
+//! Source: `borrow/shared.rs` of numpy 0.30 on crates.io, version 1 of its interface.
+
+use std::ffi::{CStr, c_int, c_void};
+use std::panic::{self, AssertUnwindSafe};
+use std::ptr::{self, NonNull};
+use std::slice;
+use std::sync::{Mutex, PoisonError};
+
+use dlbridge_borrow::Mode;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyCapsule;
+use pyo3::{ffi, intern};
+
+use super::Bytes;
+use super::shared::Shared;
+use crate::error::ArgumentError;
+use crate::interpreter::while_it_lives;
+use crate::protocol::is_numpy_array;
+
+/// The name of the capsule, and of the attribute of the module.
+const NAME: &CStr = c"_RUST_NUMPY_BORROW_CHECKING_API";
+
+/// What rust-numpy shares between extensions.
+///
+/// - **Interface.** The functions are called attached, with `flags` and an array of NumPy, and `release` as
+///   often as `acquire` said 0. All of it lives as long as the process.
+#[repr(C)]
+struct Interface {
+    version: u64,
+    flags: *mut c_void,
+    acquire: unsafe extern "C" fn(*mut c_void, *mut Array) -> c_int,
+    acquire_mut: unsafe extern "C" fn(*mut c_void, *mut Array) -> c_int,
+    release: unsafe extern "C" fn(*mut c_void, *mut Array),
+    release_mut: unsafe extern "C" fn(*mut c_void, *mut Array),
+}
+
+// SAFETY: Interface: it is not written, and its functions are called attached.
+unsafe impl Send for Interface {}
+// SAFETY: as above.
+unsafe impl Sync for Interface {}
+
+/// The head of an array of NumPy, which is part of its ABI since version 1.
+#[repr(C)]
+struct Array {
+    object: ffi::PyObject,
+    data: *mut u8,
+    ndim: c_int,
+    dimensions: *const isize,
+    strides: *const isize,
+    base: *mut ffi::PyObject,
+    descr: *mut ffi::PyObject,
+    flags: c_int,
+}
+
+/// The flag of an array that may be written.
+const WRITEABLE: c_int = 0x0400;
+
+/// What the functions say.
+const GRANTED: c_int = 0;
+const IN_THE_WAY: c_int = -1;
+const NOT_WRITEABLE: c_int = -2;
+
+/// A borrow in a registry that is rust-numpy's own.
+pub(super) struct NumpyBorrow {
+    interface: &'static Interface,
+    array: Option<Py<PyAny>>,
+    mode: Mode,
+}
+
+impl NumpyBorrow {
+    /// Borrows an array of NumPy; `None` for other objects, and if rust-numpy uses our registry.
+    pub(super) fn acquire(
+        object: &Bound<'_, PyAny>,
+        shared: &'static Shared,
+        mode: Mode,
+    ) -> PyResult<Option<Self>> {
+        if !is_numpy_array(object)? {
+            return Ok(None);
+        }
+        let py = object.py();
+        let interface = Interface::of_process(py, shared)?;
+        if ptr::eq(interface.flags.cast(), shared) {
+            return Ok(None);
+        }
+        let array = object.as_ptr().cast();
+        // SAFETY: Interface; attached, an array.
+        let answer = unsafe {
+            match mode {
+                Mode::Read => (interface.acquire)(interface.flags, array),
+                Mode::Write => (interface.acquire_mut)(interface.flags, array),
+            }
+        };
+        let reason = match answer {
+            GRANTED => {
+                let array = Some(object.clone().unbind());
+                return Ok(Some(Self { interface, array, mode }));
+            }
+            NOT_WRITEABLE => "the array is not writeable; pass one that is, or a copy",
+            _ => {
+                "the memory of this numpy.ndarray overlaps that of an array which an extension \
+                 built on rust-numpy has borrowed; pass memory of its own, or a copy"
+            }
+        };
+        Err(ArgumentError::Borrowed.new_err(py, reason))
+    }
+}
+
+impl Drop for NumpyBorrow {
+    fn drop(&mut self) {
+        let Self { interface, mode, .. } = *self;
+        let mut array = self.array.take();
+        while_it_lives(|py| {
+            let Some(array) = array.take().map(|array| array.into_bound(py)) else { return };
+            // SAFETY: Interface; attached, the array that was borrowed, once.
+            unsafe {
+                match mode {
+                    Mode::Read => (interface.release)(interface.flags, array.as_ptr().cast()),
+                    Mode::Write => (interface.release_mut)(interface.flags, array.as_ptr().cast()),
+                }
+            }
+        });
+        // Without an interpreter there is no reference to give back.
+        std::mem::forget(array);
+    }
+}
+
+impl Interface {
+    /// What the extensions of this process share; NumPy is imported.
+    fn of_process(py: Python<'_>, shared: &'static Shared) -> PyResult<&'static Self> {
+        static INTERFACE: PyOnceLock<&'static Interface> = PyOnceLock::new();
+        INTERFACE.get_or_try_init(py, || Self::find_or_offer(py, shared)).copied()
+    }
+
+    fn find_or_offer(py: Python<'_>, shared: &'static Shared) -> PyResult<&'static Self> {
+        // Version 2 of NumPy renamed the module.
+        let module = py.import("numpy._core.multiarray");
+        let module = module.or_else(|_| py.import("numpy.core.multiarray"))?;
+        let namespace = module.getattr(intern!(py, "__dict__"))?;
+        let ours = Box::leak(Box::new(Self {
+            version: 1,
+            flags: ptr::from_ref(shared).cast_mut().cast(),
+            acquire: acquire_here,
+            acquire_mut: acquire_mut_here,
+            release: release_here,
+            release_mut: release_mut_here,
+        }));
+        // SAFETY: it lives as long as the process, under the name that says what it is.
+        let ours = unsafe { PyCapsule::new_with_pointer(py, NonNull::from(ours).cast(), NAME) }?;
+        let key = NAME.to_str().unwrap_or_default();
+        let found = namespace.call_method1(intern!(py, "setdefault"), (key, ours))?;
+        let pointer = found.cast_into::<PyCapsule>()?.pointer_checked(Some(NAME))?;
+        // SAFETY: Interface, as the name says; fields are only ever added.
+        Ok(unsafe { pointer.cast().as_ref() })
+    }
+}
+
+/// A borrow that an extension built on rust-numpy holds in our registry: the array, what for, and the
+/// ticket.
+type Lent = (usize, Mode, usize);
+
+static LENT: Mutex<Vec<Lent>> = Mutex::new(Vec::new());
+
+/// Borrows the bytes of an array.
+///
+/// # Safety
+/// As [`Interface`] says; `flags` is a [`Shared`].
+unsafe fn borrow(flags: *mut c_void, array: *mut Array, mode: Mode) -> c_int {
+    let acquire = || -> PyResult<c_int> {
+        // SAFETY: called attached.
+        let py = unsafe { Python::assume_attached() };
+        // SAFETY: an array, and a `Shared` that stays.
+        let (shared, head) = unsafe { (&*flags.cast_const().cast::<Shared>(), &*array) };
+        if mode == Mode::Write && head.flags & WRITEABLE == 0 {
+            return Ok(NOT_WRITEABLE);
+        }
+        // SAFETY: an object.
+        let object = unsafe { Bound::from_borrowed_ptr(py, array.cast()) };
+        let item = object.getattr(intern!(py, "itemsize"))?.extract()?;
+        let axes = |first: *const isize| -> Vec<i64> {
+            match head.ndim {
+                // SAFETY: an array has that many of each.
+                1.. => unsafe { slice::from_raw_parts(first, head.ndim as usize) }
+                    .iter()
+                    .map(|&number| number as i64)
+                    .collect(),
+                _ => Vec::new(),
+            }
+        };
+        let (shape, strides) = (axes(head.dimensions), axes(head.strides));
+        let bytes = Bytes { address: head.data.addr(), item, shape: &shape, strides };
+        let Ok(ticket) = shared.acquire(&bytes, mode, "numpy.ndarray") else {
+            return Ok(IN_THE_WAY);
+        };
+        let mut lent = LENT.lock().unwrap_or_else(PoisonError::into_inner);
+        lent.push((array.addr(), mode, ticket));
+        Ok(GRANTED)
+    };
+    // A panic must not cross into another extension.
+    match panic::catch_unwind(AssertUnwindSafe(acquire)) {
+        Ok(Ok(answer)) => answer,
+        _ => IN_THE_WAY,
+    }
+}
+
+/// Gives a borrow of an array back.
+///
+/// # Safety
+/// As [`Interface`] says; `flags` is a [`Shared`].
+unsafe fn give_back(flags: *mut c_void, array: *mut Array, mode: Mode) {
+    // SAFETY: a `Shared` that stays.
+    let shared = unsafe { &*flags.cast_const().cast::<Shared>() };
+    let mut lent = LENT.lock().unwrap_or_else(PoisonError::into_inner);
+    let place = lent.iter().position(|&(a, m, _)| (a, m) == (array.addr(), mode));
+    let ticket = place.map(|place| lent.swap_remove(place).2);
+    drop(lent);
+    if let Some(ticket) = ticket {
+        shared.release(ticket);
+    }
+}
+
+unsafe extern "C" fn acquire_here(flags: *mut c_void, array: *mut Array) -> c_int {
+    // SAFETY: Interface.
+    unsafe { borrow(flags, array, Mode::Read) }
+}
+
+unsafe extern "C" fn acquire_mut_here(flags: *mut c_void, array: *mut Array) -> c_int {
+    // SAFETY: Interface.
+    unsafe { borrow(flags, array, Mode::Write) }
+}
+
+unsafe extern "C" fn release_here(flags: *mut c_void, array: *mut Array) {
+    // SAFETY: Interface.
+    unsafe { give_back(flags, array, Mode::Read) }
+}
+
+unsafe extern "C" fn release_mut_here(flags: *mut c_void, array: *mut Array) {
+    // SAFETY: Interface.
+    unsafe { give_back(flags, array, Mode::Write) }
+}

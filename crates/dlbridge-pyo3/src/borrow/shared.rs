@@ -1,0 +1,227 @@
+//! The registry of the process: that of the first extension which needs one, for all others to use.
+//!
+//! Extensions are compiled apart, so they meet in a capsule of the interpreter's dictionary, whose
+//! struct is never changed but by additions at its end.
+
+use std::ffi::{CStr, c_int, c_void};
+use std::panic::{self, AssertUnwindSafe};
+use std::ptr::NonNull;
+use std::slice;
+
+use dlbridge_borrow::{Mode, Region, Registry, Ticket};
+use pyo3::exceptions::PyImportError;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyCapsule, PyDict};
+use pyo3::{ffi, intern};
+
+use super::Bytes;
+
+/// The name of the capsule and its key in the interpreter's dictionary.
+const NAME: &CStr = c"dlbridge.borrow.1";
+
+/// What extensions share: a registry and the functions of the extension that it belongs to.
+///
+/// - **Shared.** `registry` is what the functions are called with; all of it lives as long as the
+///   process, and the functions can be called on any thread. A text is never longer than a `Conflict`
+///   has room for.
+#[repr(C)]
+pub(crate) struct Shared {
+    registry: *const c_void,
+    acquire: unsafe extern "C" fn(
+        registry: *const c_void,
+        view: *const View,
+        mode: c_int,
+        label: *const u8,
+        label_len: usize,
+        ticket: *mut usize,
+        conflict: *mut Conflict,
+    ) -> c_int,
+    release: unsafe extern "C" fn(registry: *const c_void, ticket: usize),
+}
+
+// SAFETY: Shared.
+unsafe impl Send for Shared {}
+// SAFETY: Shared.
+unsafe impl Sync for Shared {}
+
+/// The bytes of a strided view.
+#[repr(C)]
+struct View {
+    address: usize,
+    item: usize,
+    ndim: usize,
+    shape: *const i64,
+    byte_strides: *const i64,
+}
+
+/// The borrow that is in the way.
+#[repr(C)]
+struct Conflict {
+    mode: c_int,
+    start: usize,
+    end: usize,
+    label_len: usize,
+    label: [u8; LABEL],
+}
+
+const LABEL: usize = 64;
+const READ: c_int = 0;
+const WRITE: c_int = 1;
+
+/// What `acquire` returns.
+const GRANTED: c_int = 0;
+const IN_THE_WAY: c_int = 1;
+
+/// The borrow that is in the way of another, which is `asked` for.
+pub(super) struct InTheWay {
+    pub(super) mode: Mode,
+    pub(super) start: usize,
+    pub(super) end: usize,
+    pub(super) label: String,
+    pub(super) asked: Region,
+}
+
+static REGISTRY: Registry = Registry::new();
+
+static OURS: Shared =
+    Shared { registry: (&raw const REGISTRY).cast(), acquire: acquire_here, release: release_here };
+
+impl Shared {
+    /// What the extensions of this process share.
+    pub(super) fn of_process(py: Python<'_>) -> PyResult<&'static Self> {
+        static SHARED: PyOnceLock<&'static Shared> = PyOnceLock::new();
+        SHARED.get_or_try_init(py, || Self::find_or_offer(py)).copied()
+    }
+
+    fn find_or_offer(py: Python<'_>) -> PyResult<&'static Self> {
+        // SAFETY: attached, so there is an interpreter; its dictionary is borrowed, or NULL.
+        let dictionary = unsafe {
+            let dictionary = ffi::PyInterpreterState_GetDict(ffi::PyInterpreterState_Get());
+            Bound::from_borrowed_ptr_or_opt(py, dictionary)
+        };
+        let dictionary = dictionary.and_then(|dictionary| dictionary.cast_into::<PyDict>().ok());
+        let dictionary = dictionary.ok_or_else(|| {
+            PyImportError::new_err("the interpreter has no dictionary for its extensions")
+        })?;
+        // SAFETY: a static, under the name that says what it is.
+        let ours = unsafe {
+            let pointer = NonNull::from(&OURS).cast();
+            PyCapsule::new_with_pointer(py, pointer, NAME)
+        }?;
+        // In one step, since another extension may be about to do the same.
+        let key = intern!(py, "dlbridge.borrow.1");
+        let found = dictionary.call_method1(intern!(py, "setdefault"), (key, ours))?;
+        let pointer = found.cast_into::<PyCapsule>()?.pointer_checked(Some(NAME))?;
+        // SAFETY: Shared, as the name says.
+        Ok(unsafe { pointer.cast().as_ref() })
+    }
+
+    pub(super) fn acquire(
+        &self,
+        bytes: &Bytes<'_>,
+        mode: Mode,
+        label: &str,
+    ) -> Result<usize, InTheWay> {
+        let view = View {
+            address: bytes.address,
+            item: bytes.item,
+            ndim: bytes.shape.len(),
+            shape: bytes.shape.as_ptr(),
+            byte_strides: bytes.strides.as_ptr(),
+        };
+        let mut ticket = 0;
+        let mut conflict =
+            Conflict { mode: READ, start: 0, end: 0, label_len: 0, label: [0; LABEL] };
+        let mode = if mode == Mode::Write { WRITE } else { READ };
+        // SAFETY: Shared; a view of so many dimensions, a text, and places to write to.
+        let answer = unsafe {
+            let (text, len) = (label.as_ptr(), label.len());
+            (self.acquire)(self.registry, &view, mode, text, len, &mut ticket, &mut conflict)
+        };
+        if answer == GRANTED {
+            return Ok(ticket);
+        }
+        let text = &conflict.label[..conflict.label_len.min(LABEL)];
+        Err(InTheWay {
+            mode: if conflict.mode == WRITE { Mode::Write } else { Mode::Read },
+            start: conflict.start,
+            end: conflict.end,
+            label: String::from_utf8_lossy(text).into_owned(),
+            asked: bytes.region(),
+        })
+    }
+
+    pub(super) fn release(&self, ticket: usize) {
+        // SAFETY: Shared; a ticket that was granted, given back once.
+        unsafe { (self.release)(self.registry, ticket) }
+    }
+}
+
+/// # Safety
+/// As [`Shared`] says; `registry` is a [`Registry`].
+unsafe extern "C" fn acquire_here(
+    registry: *const c_void,
+    view: *const View,
+    mode: c_int,
+    label: *const u8,
+    label_len: usize,
+    ticket: *mut usize,
+    conflict: *mut Conflict,
+) -> c_int {
+    let acquire = || {
+        // SAFETY: this function's contract.
+        let (registry, view) = unsafe { (&*registry.cast::<Registry>(), &*view) };
+        // SAFETY: so many extents, strides and bytes.
+        let (shape, strides, label) = unsafe {
+            (
+                elements(view.shape, view.ndim),
+                elements(view.byte_strides, view.ndim),
+                elements(label, label_len),
+            )
+        };
+        let region = Region::new(view.address, view.item, shape, strides);
+        let mode = if mode == WRITE { Mode::Write } else { Mode::Read };
+        registry.acquire(&region, mode, str::from_utf8(label).unwrap_or("tensor"))
+    };
+    // A panic must not cross into another extension; there is nothing here that a panic would break.
+    match panic::catch_unwind(AssertUnwindSafe(acquire)) {
+        Ok(Ok(granted)) => {
+            // SAFETY: a place to write to.
+            unsafe { ticket.write(granted.number()) };
+            GRANTED
+        }
+        Ok(Err(held)) => {
+            let text = held.label.as_str().as_bytes();
+            let mut label = [0; LABEL];
+            let len = text.len().min(LABEL);
+            label[..len].copy_from_slice(&text[..len]);
+            let mode = if held.mode == Mode::Write { WRITE } else { READ };
+            let (start, end) = (held.region.start(), held.region.end());
+            // SAFETY: a place to write to.
+            unsafe { conflict.write(Conflict { mode, start, end, label_len: len, label }) };
+            IN_THE_WAY
+        }
+        Err(_) => IN_THE_WAY,
+    }
+}
+
+/// # Safety
+/// As [`Shared`] says; `registry` is a [`Registry`].
+unsafe extern "C" fn release_here(registry: *const c_void, ticket: usize) {
+    // SAFETY: this function's contract.
+    let registry = unsafe { &*registry.cast::<Registry>() };
+    let release = || registry.release(Ticket::from_number(ticket));
+    // A wrong ticket is refused before anything changes.
+    let _ = panic::catch_unwind(AssertUnwindSafe(release));
+}
+
+/// # Safety
+/// So many elements, which nobody writes meanwhile; of none, the address does not matter.
+unsafe fn elements<'a, T>(first: *const T, count: usize) -> &'a [T] {
+    match count {
+        0 => &[],
+        // SAFETY: this function's contract.
+        _ => unsafe { slice::from_raw_parts(first, count) },
+    }
+}

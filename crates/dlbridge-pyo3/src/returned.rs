@@ -1,0 +1,62 @@
+//! Return values: a tensor as what the caller works with.
+
+use dlbridge::Tensor;
+use pyo3::prelude::*;
+
+use crate::PyTensor;
+use crate::home;
+
+impl PyTensor {
+    /// The tensor as an object of the library that another object belongs to, most often an argument:
+    /// who passes tensors of PyTorch gets tensors of PyTorch. The memory is shared, as
+    /// [`dlbridge.like`](https://pypi.org/project/dlbridge) does it; bytes, bytearrays and their kind get
+    /// a memoryview.
+    ///
+    /// # Errors
+    /// `TypeError` for an object of no library that is known; `BufferError` for a tensor that the library
+    /// cannot have; whatever the library raises.
+    ///
+    /// ```no_run
+    /// use dlbridge_pyo3::{PyReadonlyTensor, PyTensor};
+    /// use pyo3::prelude::*;
+    ///
+    /// #[pyfunction]
+    /// fn twice<'py>(x: PyReadonlyTensor<'py, f32, 1>) -> PyResult<Bound<'py, PyAny>> {
+    ///     let doubled: Vec<f32> = x.iter().map(|v| 2.0 * v).collect();
+    ///     PyTensor::from(doubled).into_like(x.object())
+    /// }
+    /// ```
+    pub fn into_like<'py>(self, likeness: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let tensor = Bound::new(likeness.py(), self)?;
+        if likeness.is_instance_of::<Self>() {
+            return Ok(tensor.into_any());
+        }
+        home::like_tensor(likeness, &tensor, None)
+    }
+
+    /// The tensor as an object of a library, by the name that `dlbridge.consumers()` lists: `"numpy"`,
+    /// `"torch"`, ... The memory is shared; a library with an exchange table is reached through that.
+    ///
+    /// # Errors
+    /// `ValueError` for a name that is not known; `ModuleNotFoundError` if the library is not installed;
+    /// `BufferError` for a tensor that it cannot have; whatever the library raises.
+    ///
+    /// ```no_run
+    /// use dlbridge_pyo3::PyTensor;
+    /// use pyo3::prelude::*;
+    ///
+    /// #[pyfunction]
+    /// fn ramp(py: Python<'_>, n: usize) -> PyResult<Bound<'_, PyAny>> {
+    ///     PyTensor::from((0..n).map(|i| i as f32).collect::<Vec<_>>()).into_library(py, "numpy")
+    /// }
+    /// ```
+    pub fn into_library<'py>(self, py: Python<'py>, library: &str) -> PyResult<Bound<'py, PyAny>> {
+        home::to(&Bound::new(py, self)?, home::consumer(library)?, None)
+    }
+}
+
+impl<T: dlbridge::Element> From<Vec<T>> for PyTensor {
+    fn from(elements: Vec<T>) -> Self {
+        Self::from(Tensor::from(elements))
+    }
+}

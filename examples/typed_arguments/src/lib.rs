@@ -1,0 +1,149 @@
+//! One function for each kind of argument that a tensor can be.
+
+use dlbridge_pyo3::{
+    Aligned, AllowCopy, AnyDataType, COrder, Contiguous, DYNAMIC, FortranOrder, OneOf,
+    PyReadonlyTensor, PyReadwriteTensor, PyTensor, dims, dispatch,
+};
+use pyo3::prelude::*;
+
+/// The mean of any framework's float32 matrix, with any strides.
+#[pyfunction]
+fn mean(x: PyReadonlyTensor<'_, f32, 2>) -> f32 {
+    x.iter().sum::<f32>() / x.len() as f32
+}
+
+/// The sum of a matrix in C order.
+#[pyfunction]
+fn total(x: PyReadonlyTensor<'_, f32, 2, COrder>) -> f32 {
+    x.slice().iter().sum()
+}
+
+/// The first column of a matrix in Fortran order, which is adjacent there.
+#[pyfunction]
+fn first_column(x: PyReadonlyTensor<'_, f64, 2, FortranOrder>) -> Vec<f64> {
+    let [rows, _] = x.dims();
+    x.view().transpose().as_slice().map_or(vec![], |elements| elements[..rows].to_vec())
+}
+
+/// The number of elements of a vector in one piece, at an address for vector instructions.
+#[pyfunction]
+fn aligned(x: PyReadonlyTensor<'_, u8, 1, (Contiguous, Aligned<64>)>) -> usize {
+    x.len()
+}
+
+/// The brightest channel of a picture of three.
+#[pyfunction]
+fn brightest(image: PyReadonlyTensor<'_, u8, 3, (COrder, dims!(_, _, 3))>) -> Option<u8> {
+    image.slice().iter().copied().max()
+}
+
+/// The shape of a tensor of any number of dimensions, or of none at all.
+#[pyfunction]
+#[pyo3(signature = (x=None))]
+fn shape(x: Option<PyReadonlyTensor<'_, f32, DYNAMIC>>) -> Option<Vec<i64>> {
+    Some(x?.shape().to_vec())
+}
+
+/// The dtype of a vector of anything.
+#[pyfunction]
+fn dtype(x: PyReadonlyTensor<'_, AnyDataType, 1>) -> String {
+    x.dtype().to_string()
+}
+
+/// The norm of a vector of floats of either size.
+#[pyfunction]
+fn norm(x: PyReadonlyTensor<'_, OneOf<(f32, f64)>, 1>) -> f64 {
+    dispatch!(T in (f32, f64), x => {
+        x.iter().map(|&value: &T| f64::from(value) * f64::from(value)).sum::<f64>().sqrt()
+    })
+}
+
+/// How many truth values are true.
+#[pyfunction]
+fn count(x: PyReadonlyTensor<'_, bool, DYNAMIC>) -> usize {
+    x.iter().filter(|&&value| value).count()
+}
+
+/// The sum of whatever can be converted to float64 without a loss, and whether it was converted.
+#[pyfunction]
+fn total_of_anything(x: PyReadonlyTensor<'_, f64, DYNAMIC, (COrder, AllowCopy)>) -> (f64, bool) {
+    (x.slice().iter().sum(), !x.is_borrowed())
+}
+
+/// Inverts a picture where it is.
+#[pyfunction]
+fn invert(mut image: PyReadwriteTensor<'_, u8, 3>) {
+    image.iter_mut().for_each(|value| *value = 255 - *value);
+}
+
+/// Changes the sign of all numbers of a tensor.
+#[pyfunction]
+fn negate(x: PyReadwriteTensor<'_, OneOf<(f32, f64, i32)>, DYNAMIC>) {
+    dispatch!(T in (f32, f64, i32), mut x => {
+        x.iter_mut().for_each(|value: &mut T| *value = T::default() - *value);
+    });
+}
+
+/// Adds a matrix to another, which must not overlap it.
+#[pyfunction]
+fn add(mut target: PyReadwriteTensor<'_, f64, 2>, source: PyReadonlyTensor<'_, f64, 2>) {
+    target.iter_mut().zip(source.iter()).for_each(|(to, from)| *to += from);
+}
+
+/// Swaps the elements of two vectors, which must not overlap.
+#[pyfunction]
+fn swap(mut a: PyReadwriteTensor<'_, f64, 1>, mut b: PyReadwriteTensor<'_, f64, 1>) {
+    a.iter_mut().zip(b.iter_mut()).for_each(|(a, b)| std::mem::swap(a, b));
+}
+
+/// Calls a function while a tensor is borrowed to be read.
+#[pyfunction]
+fn while_reading<'py>(
+    x: PyReadonlyTensor<'py, f64, DYNAMIC>,
+    function: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let answer = function.call0();
+    drop(x);
+    answer
+}
+
+/// Calls a function while a tensor is borrowed to be written.
+#[pyfunction]
+fn while_writing<'py>(
+    x: PyReadwriteTensor<'py, f64, DYNAMIC>,
+    function: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let answer = function.call0();
+    drop(x);
+    answer
+}
+
+/// The sum of a tensor, computed while other Python threads run.
+#[pyfunction]
+fn total_detached(py: Python<'_>, x: PyReadonlyTensor<'_, f64, DYNAMIC>) -> f64 {
+    let view = x.view();
+    py.detach(|| view.iter().sum())
+}
+
+/// Twice a vector, as an object of the library that the vector is of.
+#[pyfunction]
+fn twice<'py>(x: PyReadonlyTensor<'py, f32, 1>) -> PyResult<Bound<'py, PyAny>> {
+    let doubled: Vec<f32> = x.iter().map(|value| 2.0 * value).collect();
+    PyTensor::from(doubled).into_like(x.object())
+}
+
+/// The numbers below another one, as an object of a library.
+#[pyfunction]
+fn ramp<'py>(py: Python<'py>, n: usize, library: &str) -> PyResult<Bound<'py, PyAny>> {
+    PyTensor::from((0..n).map(|i| i as f64).collect::<Vec<_>>()).into_library(py, library)
+}
+
+/// The extension module of the package `typed_arguments`.
+#[pymodule]
+mod _native {
+    #[pymodule_export]
+    use super::{
+        add, aligned, brightest, count, dtype, first_column, invert, mean, negate, norm, ramp,
+        shape, swap, total, total_detached, total_of_anything, twice, while_reading, while_writing,
+    };
+}

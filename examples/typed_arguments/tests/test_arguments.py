@@ -1,0 +1,295 @@
+"""What each kind of argument takes, what it refuses and in which words, and who may borrow what."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import dlbridge
+import numpy as np
+import pytest
+import typed_arguments as typed
+
+torch = pytest.importorskip("torch")
+jax = pytest.importorskip("jax")
+
+
+def everywhere(array: Any) -> list[Any]:
+    """An array as objects of several libraries, over memory of each."""
+    return [
+        array,
+        torch.from_numpy(array.copy()),
+        jax.numpy.asarray(array),
+        dlbridge.asdlpack(array),
+        memoryview(array),
+    ]
+
+
+def test_a_matrix_of_any_framework_with_any_strides() -> None:
+    array = np.arange(24, dtype="f4").reshape(4, 6)
+    for x in everywhere(array):
+        assert typed.mean(x) == 11.5, type(x)
+    for view in (array.T, array[::-1], array[::2, ::3], array[:1, :2], array[:, ::-2]):
+        assert typed.mean(view) == view.mean()
+    assert np.isnan(typed.mean(np.zeros((0, 3), "f4")))
+
+
+def refused(function: Callable[..., Any], x: Any, message: str) -> None:
+    """The call is a TypeError with this message, whole."""
+    with pytest.raises(TypeError) as refusal:
+        function(x)
+    assert str(refusal.value) == message
+
+
+def test_all_differences_in_one_sentence() -> None:
+    picture = np.zeros((480, 640, 4), "f4")
+    refused(
+        typed.brightest,
+        picture,
+        "argument 'image': expected uint8[_, _, 3] on cpu, C order; got float32[480, 640, 4] on cpu",
+    )
+    refused(
+        typed.brightest,
+        picture[:, ::2],
+        "argument 'image': expected uint8[_, _, 3] on cpu, C order; got float32[480, 320, 4] on cpu, "
+        "strides [2560, 8, 1]",
+    )
+    refused(
+        typed.invert,
+        bytes(3),
+        "argument 'image': expected uint8[_, _, _] on cpu, writable; got uint8[3] on cpu, read-only",
+    )
+    refused(
+        typed.norm,
+        np.zeros((2, 2), "i4"),
+        "argument 'x': expected float32 or float64[_] on cpu; got int32[2, 2] on cpu",
+    )
+    refused(
+        typed.negate,
+        jax.numpy.ones(3),
+        "argument 'x': expected float32, float64 or int32[...] on cpu, writable; got float32[3] on cpu, "
+        "read-only",
+    )
+    refused(
+        typed.dtype,
+        np.zeros((2, 2), "c8"),
+        "argument 'x': expected any dtype[_] on cpu; got complex64[2, 2] on cpu",
+    )
+    refused(
+        typed.mean,
+        np.zeros((2, 2), np.dtype("f4").newbyteorder()),
+        "argument 'x': expected float32[_, _] on cpu; got float32[2, 2] on cpu, a copy, since the "
+        "elements were not in this machine's byte order",
+    )
+    with pytest.raises(TypeError) as refusal:
+        typed.brightest(picture)
+    assert type(refusal.value).__module__ == "dlbridge"
+    refusal.value.add_note("more")
+    assert refusal.value.__notes__ == ["more"]
+
+
+def test_orders_and_alignments() -> None:
+    array = np.arange(6, dtype="f8").reshape(2, 3)
+    assert typed.total(array.astype("f4")) == 15
+    assert typed.first_column(np.asfortranarray(array)) == [0, 3]
+    with pytest.raises(TypeError, match=r"Fortran order; got float64\[2, 3\] on cpu, strides \[3, 1\]"):
+        typed.first_column(array)
+    with pytest.raises(TypeError, match=r"C order; got float32\[3, 2\] on cpu, strides \[1, 3\]"):
+        typed.total(array.astype("f4").T)
+    room = dlbridge.empty(100, "uint8").numpy()
+    assert typed.aligned(room) == 100
+    for offset, found in ((1, 1), (8, 8), (32, 32)):
+        with pytest.raises(TypeError, match=f"aligned to 64 bytes; got .*, aligned to {found} bytes"):
+            typed.aligned(room[offset:])
+    # Axes of one element spoil no order.
+    assert typed.total(np.ones((1, 5), "f4")[::-1]) == 5
+
+
+def test_what_is_optional_and_what_may_be_anything() -> None:
+    assert typed.shape() is None
+    assert typed.shape(None) is None
+    assert typed.shape(np.ones((2, 0, 3), "f4")) == [2, 0, 3]
+    assert typed.shape(np.float32(1)) == []
+    assert typed.dtype(np.ones(3, "c16")) == "complex128"
+    assert typed.dtype(torch.ones(3, dtype=torch.bfloat16)) == "bfloat16"
+    assert typed.norm(np.array([3, 4.0])) == typed.norm(np.array([3, 4], "f4")) == 5
+
+
+def test_truth_values() -> None:
+    assert typed.count(np.array([[True, False], [True, True]])) == 3
+    with pytest.raises(BufferError, match="no valid bool"):
+        typed.count(np.array([1, 2], "u1").view(bool))
+
+
+def test_objects_that_are_no_tensors() -> None:
+    with pytest.raises(TypeError, match="'list' object speaks no exchange protocol"):
+        typed.mean([[1.0]])
+    with pytest.raises(BufferError, match=r"requires grad.*detach\(\)"):
+        typed.mean(torch.ones(2, 2, requires_grad=True))
+
+
+@pytest.mark.parametrize(
+    ("x", "total", "converted"),
+    [
+        (np.ones(3), 3, False),
+        (np.ones((2, 3)).T, 6, True),
+        (np.ones(3, ">f8"), 3, True),
+        (np.ones(3, "f4"), 3, True),
+        (np.arange(4, dtype="i4")[::-1], 6, True),
+        (np.arange(4, dtype="u1"), 6, True),
+        (np.array([True, False, True]), 2, True),
+        (torch.ones(2, 2, dtype=torch.int16), 4, True),
+        (jax.numpy.ones(3), 3, True),
+        (np.frombuffer(b"\0" + np.ones(3).tobytes(), "u1")[1:].view("f8"), 3, True),
+        (np.frombuffer(b"\0" + np.ones(3, "f4").tobytes(), "u1")[1:].view("f4"), 3, True),
+    ],
+)
+def test_what_is_converted_if_that_is_allowed(x: Any, total: float, converted: bool) -> None:
+    assert typed.total_of_anything(x) == (total, converted)
+
+
+@pytest.mark.parametrize("dtype", ["i8", "u8", "f2", "c16"])
+def test_what_would_lose_values_is_not_converted(dtype: str) -> None:
+    with pytest.raises(TypeError, match=r"expected float64\[\.\.\.\] on cpu, C order; got"):
+        typed.total_of_anything(np.ones(3, dtype))
+
+
+def test_writing() -> None:
+    picture = np.arange(12, dtype="u1").reshape(2, 2, 3)
+    typed.invert(picture)
+    assert picture.ravel().tolist() == list(range(255, 243, -1))
+    typed.invert(picture[::-1, ::-1])
+    assert picture.ravel().tolist() == list(range(12))
+    memory = bytearray(range(12))
+    typed.invert(memoryview(memory).cast("B", (2, 2, 3)))
+    assert memory == bytes(range(255, 243, -1))
+    for x in (np.ones(3, "f4"), np.ones((2, 2)), np.array(1, "i4"), torch.ones(3), dlbridge.empty(3)):
+        before = np.asarray(x).copy()
+        typed.negate(x)
+        assert np.array_equal(np.asarray(x), -before)
+    with pytest.raises(BufferError, match="may lead to one element|overlap"):
+        typed.negate(np.lib.stride_tricks.as_strided(np.zeros(3), (3, 3), (8, 8)))
+
+
+def test_memory_that_overlaps_is_not_borrowed_twice_to_be_written() -> None:
+    a = np.arange(24.0).reshape(4, 6)
+    typed.add(a[:, ::2], a[:, 1::2])
+    typed.add(a[:2], a[2:])
+    typed.add(a[:, :3], a[:, 3:])
+    typed.swap(a[0], a[1])
+    typed.add(a[:0], a[:0])
+    for target, source in [(a, a), (a[:3], a[1:]), (a[:, ::2], a[:, 2::2]), (a, a[::-1])]:
+        before = a.copy()
+        with pytest.raises(BufferError) as refusal:
+            typed.add(target, source)
+        text = str(refusal.value)
+        assert text.startswith("argument 'source': the memory of this numpy.ndarray, borrowed to be read,")
+        assert "overlaps that of a numpy.ndarray, borrowed to be written" in text
+        assert np.array_equal(a, before)
+    with pytest.raises(BufferError, match=r"argument 'b': .*torch\.Tensor.*a numpy\.ndarray"):
+        typed.swap(a[0], torch.from_numpy(a)[0])
+    typed.swap(a[0], a[1])
+
+
+def test_readers_share_and_a_writer_is_alone() -> None:
+    x = np.arange(3.0)
+    assert typed.while_reading(x, lambda: typed.total_of_anything(x)) == (3, False)
+    assert typed.while_reading(x, lambda: typed.while_reading(x, lambda: 5)) == 5
+    for function in (typed.negate, lambda x: typed.swap(x, np.zeros(3))):
+        with pytest.raises(BufferError, match="borrowed to be written, overlaps .* borrowed to be read"):
+            typed.while_reading(x, lambda function=function: function(x))
+    with pytest.raises(BufferError, match="borrowed to be read, overlaps .* borrowed to be written"):
+        typed.while_writing(x, lambda: typed.total_of_anything(x))
+    other = dlbridge.asdlpack(x)
+    with pytest.raises(BufferError, match="this dlbridge.Tensor"):
+        typed.while_writing(x, lambda: typed.negate(other))
+    # A copy is nobody's.
+    assert typed.while_writing(x, lambda: typed.total_of_anything(x.astype("f4"))) == (3, True)
+    typed.negate(x)
+    assert x.tolist() == [0, -1, -2]
+
+
+def test_borrows_end_with_exceptions_and_refusals() -> None:
+    x = np.arange(3.0)
+
+    def fail() -> None:
+        raise KeyError("stop")
+
+    for function in (typed.while_reading, typed.while_writing):
+        with pytest.raises(KeyError, match="stop"):
+            function(x, fail)
+        typed.negate(x)
+    with pytest.raises(TypeError, match="speaks no exchange protocol"):
+        typed.swap(x, "no tensor at all")
+    typed.negate(x)
+
+
+def test_other_extensions_see_the_borrows(tmp_path: Path) -> None:
+    image_pipeline = pytest.importorskip("image_pipeline")
+    pixels = np.zeros((2, 8, 3), "u1")
+    bytes_of_floats = np.zeros(6)
+    assert image_pipeline.save(pixels, tmp_path / "a.png") == pixels.ctypes.data
+    overlapping = bytes_of_floats.view("u1").reshape(2, 8, 3)
+    with pytest.raises(BufferError, match="overlaps that of a numpy.ndarray, borrowed to be written"):
+        typed.while_writing(bytes_of_floats, lambda: image_pipeline.save(overlapping, tmp_path / "b.png"))
+    image_pipeline.save(overlapping, tmp_path / "b.png")
+
+
+def test_threads_compute_at_once_and_never_write_at_once() -> None:
+    x = np.ones(100_000)
+    assert typed.total_detached(x) == 100_000
+    outcomes = []
+
+    def work(seed: int) -> None:
+        part = x[seed * 1000 : seed * 1000 + 40_000]
+        for _ in range(50):
+            try:
+                typed.negate(part)
+                outcomes.append("written")
+                typed.negate(part)
+            except BufferError:
+                outcomes.append("refused")
+            typed.total_detached(x[90_000:])
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert outcomes.count("written") > 0
+    assert np.abs(x).tolist() == [1] * 100_000
+    typed.negate(x)
+
+
+def test_answers_in_the_library_of_the_argument() -> None:
+    for x in (np.ones(3, "f4"), torch.ones(3), jax.numpy.ones(3, "float32"), dlbridge.empty(3)):
+        answer = typed.twice(x)
+        assert type(answer).__module__.split(".")[0] == type(x).__module__.split(".")[0]
+        assert np.array_equal(np.asarray(answer), 2 * np.asarray(x))
+    assert typed.twice(memoryview(np.ones(3, "f4"))).tolist() == [2, 2, 2]
+    assert typed.ramp(3, "numpy").tolist() == [0, 1, 2]
+    assert type(typed.ramp(3, "torch")) is torch.Tensor
+    with pytest.raises(ValueError, match="'nope' is no library"):
+        typed.ramp(3, "nope")
+
+
+def test_nothing_is_kept() -> None:
+    class Array(np.ndarray[Any, Any]):
+        """An array of which one can tell whether it is alive."""
+
+    import weakref
+
+    x = np.ones(3).view(Array)
+    gone = weakref.ref(x)
+    typed.negate(x)
+    typed.total_of_anything(x)
+    with pytest.raises(TypeError):
+        typed.mean(x)
+    with pytest.raises(BufferError):
+        typed.swap(x, x)
+    del x
+    gc.collect()
+    assert gone() is None

@@ -1,0 +1,133 @@
+"""Borrows of extensions that use rust-numpy: their capsule, as they find it and as they make it."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import typed_arguments as typed
+from numpy._core import multiarray
+
+NAME = "_RUST_NUMPY_BORROW_CHECKING_API"
+FUNCTION = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.py_object)
+RELEASE = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.py_object)
+
+
+class Interface(ctypes.Structure):
+    """The struct of the capsule, version 1."""
+
+    _fields_ = (
+        ("version", ctypes.c_uint64),
+        ("flags", ctypes.c_void_p),
+        ("acquire", FUNCTION),
+        ("acquire_mut", FUNCTION),
+        ("release", RELEASE),
+        ("release_mut", RELEASE),
+    )
+
+
+@pytest.fixture
+def interface() -> Interface:
+    """What an extension built on rust-numpy finds after one of ours has borrowed an array."""
+    typed.negate(np.ones(1))
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    address = get(getattr(multiarray, NAME), NAME.encode())
+    interface = Interface.from_address(address)
+    assert interface.version == 1
+    return interface
+
+
+def test_its_borrows_are_seen(interface: Interface) -> None:
+    x = np.arange(12.0).reshape(3, 4)
+    flags = interface.flags
+    assert interface.acquire(flags, x) == 0
+    assert typed.total_of_anything(x) == (66, False)
+    with pytest.raises(BufferError, match="overlaps that of a numpy.ndarray, borrowed to be read"):
+        typed.negate(x)
+    assert interface.acquire_mut(flags, x[1]) == -1
+    interface.release(flags, x)
+    assert interface.acquire_mut(flags, x[:, ::2]) == 0
+    typed.negate(x[:, 1::2])
+    with pytest.raises(BufferError, match="borrowed to be written"):
+        typed.total_of_anything(x)
+    interface.release_mut(flags, x[:, ::2])
+    typed.negate(x)
+
+
+def test_ours_are_seen_by_it(interface: Interface) -> None:
+    x = np.arange(3.0)
+    flags = interface.flags
+    assert typed.while_reading(x, lambda: interface.acquire_mut(flags, x)) == -1
+    assert typed.while_writing(x, lambda: interface.acquire(flags, x)) == -1
+    assert typed.while_reading(x, lambda: interface.acquire(flags, x)) == 0
+    interface.release(flags, x)
+    assert interface.acquire_mut(flags, np.frombuffer(bytes(8))) == -2
+    # Memory is what counts, and not which library it is passed as.
+    assert typed.while_writing(memoryview(x), lambda: interface.acquire(flags, x)) == -1
+
+
+THEIRS = '''
+import ctypes
+import numpy as np
+from numpy._core import multiarray
+import sys
+sys.path.insert(0, {folder!r})
+from test_rust_numpy import FUNCTION, NAME, RELEASE, Interface
+
+calls = []
+answer = 0
+
+def recorded(name):
+    def function(flags, array):
+        calls.append((name, flags, id(array)))
+        return answer
+    return function
+
+interface = Interface(
+    1, 7, FUNCTION(recorded("acquire")), FUNCTION(recorded("acquire_mut")),
+    RELEASE(recorded("release")), RELEASE(recorded("release_mut")),
+)
+new = ctypes.pythonapi.PyCapsule_New
+new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+name = NAME.encode()
+setattr(multiarray, NAME, new(ctypes.addressof(interface), name, None))
+
+import typed_arguments as typed
+x = np.ones(3)
+typed.negate(x)
+typed.total_of_anything(x)
+typed.total_of_anything(memoryview(x))
+assert calls == [
+    ("acquire_mut", 7, id(x)), ("release_mut", 7, id(x)), ("acquire", 7, id(x)), ("release", 7, id(x))
+], calls
+for answer, text in [(-1, "built on rust-numpy has borrowed"), (-2, "not writeable")]:
+    calls.clear()
+    try:
+        typed.negate(x)
+    except BufferError as error:
+        assert text in str(error), error
+    else:
+        raise AssertionError
+    assert [call[0] for call in calls] == ["acquire_mut"]
+answer = 0
+calls.clear()
+try:
+    typed.swap(x, x)
+except BufferError:
+    assert [call[0] for call in calls] == ["acquire_mut", "acquire_mut", "release_mut", "release_mut"]
+else:
+    raise AssertionError
+typed.negate(x)
+'''
+
+
+def test_its_own_registry_is_asked_if_it_came_first() -> None:
+    from pathlib import Path
+
+    code = THEIRS.format(folder=str(Path(__file__).parent))
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (result.returncode, result.stderr) == (0, "")
