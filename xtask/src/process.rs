@@ -1,6 +1,8 @@
 //! Running commands: shown before they run, their output passed through, their failure an error.
 
-use std::process::{Command, Stdio};
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
 
 use crate::Result;
 
@@ -10,6 +12,38 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     println!("$ {shown}");
     let status = command.status().map_err(|e| format!("`{shown}` did not start: {e}"))?;
     if status.success() { Ok(()) } else { Err(format!("`{shown}` failed ({status})")) }
+}
+
+/// A command that runs beside others, and what it writes, in a file.
+pub(crate) struct Beside {
+    shown: String,
+    child: Child,
+    log: PathBuf,
+}
+
+/// Starts a command that writes to a file.
+pub(crate) fn beside(command: &mut Command, log: PathBuf) -> Result<Beside> {
+    let shown = show(command);
+    println!("$ {shown} &");
+    let failed = |e: std::io::Error| format!("{}: {e}", log.display());
+    if let Some(folder) = log.parent() {
+        fs::create_dir_all(folder).map_err(failed)?;
+    }
+    let file = File::create(&log).map_err(failed)?;
+    let errors = file.try_clone().map_err(failed)?;
+    let child = command.stdin(Stdio::null()).stdout(file).stderr(errors).spawn();
+    let child = child.map_err(|e| format!("`{shown}` did not start: {e}"))?;
+    Ok(Beside { shown, child, log })
+}
+
+impl Beside {
+    /// Waits for the end, and shows what was written.
+    pub(crate) fn finish(mut self) -> Result<()> {
+        let status = self.child.wait().map_err(|e| format!("`{}`: {e}", self.shown))?;
+        let text = fs::read(&self.log).unwrap_or_default();
+        println!("$ {}\n{}", self.shown, String::from_utf8_lossy(&text));
+        if status.success() { Ok(()) } else { Err(format!("`{}` failed ({status})", self.shown)) }
+    }
 }
 
 /// Whether a command can be run and succeeds; what it writes is not shown.

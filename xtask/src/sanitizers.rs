@@ -3,7 +3,8 @@
 
 use std::process::Command;
 
-use crate::steps::{Finished, Steps};
+use crate::process::Beside;
+use crate::steps::{Begun, Finished, Steps};
 use crate::test::in_ci;
 use crate::{Result, Workplace, pins, process};
 
@@ -23,8 +24,16 @@ const ADAPTERS: &[&str] = &["dlbridge-faer"];
 /// How long a fuzz target looks for something new, in seconds.
 const FUZZ_SECONDS: &str = "20";
 
-pub(crate) fn run(steps: &mut Steps, workplace: &Workplace) {
-    steps.try_run("Miri", || with(workplace, &["miri", "rust-src"], miri));
+/// Runs all of them but Miri on the core, which takes longest and one processor: that is begun, and runs
+/// beside them and what comes after.
+pub(crate) fn run(steps: &mut Steps, workplace: &Workplace) -> Option<Begun> {
+    let mut ready = false;
+    steps.try_run("Miri is there", || {
+        with(workplace, &["miri", "rust-src"], |_| Ok(())).inspect(|finished| {
+            ready = matches!(finished, Finished::Passed);
+        })
+    });
+    let begun = if ready { steps.begin("Miri", || miri(workplace)) } else { None };
     steps.try_run("Miri, big-endian", || with(workplace, &["miri", "rust-src"], miri_big_endian));
     steps.try_run("AddressSanitizer", || with(workplace, &[], address_sanitizer));
     steps.try_run("ThreadSanitizer", || with(workplace, &["rust-src"], thread_sanitizer));
@@ -35,6 +44,7 @@ pub(crate) fn run(steps: &mut Steps, workplace: &Workplace) {
             with(workplace, &[], |workplace| fuzz(workplace, &target))
         });
     }
+    begun
 }
 
 /// Runs a step if the nightly toolchain has what it needs; in CI it is made to have it.
@@ -80,14 +90,16 @@ fn nightly(workplace: &Workplace, directory: &str, arguments: &[&str]) -> Comman
 
 /// The core and its CPU adapters, and the registry of borrows, with pointers that must keep where they
 /// come from.
-fn miri(workplace: &Workplace) -> Result<()> {
+fn miri(workplace: &Workplace) -> Result<Beside> {
     let mut test = nightly(workplace, "miri", &["miri", "test", "--lib", "--tests"]);
     test.args(["--package", "dlbridge-borrow"]);
-    process::run(test.env("MIRIFLAGS", "-Zmiri-strict-provenance"))
+    let log = workplace.target.join("miri/log.txt");
+    process::beside(test.env("MIRIFLAGS", "-Zmiri-strict-provenance"), log)
 }
 
 fn miri_big_endian(workplace: &Workplace) -> Result<()> {
-    let mut test = nightly(workplace, "miri", &["miri", "test", "--target", BIG_ENDIAN]);
+    // In a directory of its own, since the other Miri is at work.
+    let mut test = nightly(workplace, "miri-big", &["miri", "test", "--target", BIG_ENDIAN]);
     for name in BYTE_ORDER_TESTS {
         test.args(["--test", name]);
     }

@@ -3,11 +3,19 @@
 use std::time::{Duration, Instant};
 
 use crate::Result;
+use crate::process::Beside;
 
 /// The steps so far. A step that fails does not stop the ones that do not need it.
-#[derive(Default)]
 pub(crate) struct Steps {
     done: Vec<Step>,
+    begun: Instant,
+}
+
+/// A step that runs beside others.
+pub(crate) struct Begun {
+    name: String,
+    start: Instant,
+    program: Beside,
 }
 
 struct Step {
@@ -32,7 +40,39 @@ pub(crate) enum Finished {
     Notice(String),
 }
 
+impl Default for Steps {
+    fn default() -> Self {
+        Self { done: Vec::new(), begun: Instant::now() }
+    }
+}
+
 impl Steps {
+    /// Begins a step that runs beside those that come after it, until [`Steps::end`].
+    pub(crate) fn begin(
+        &mut self,
+        name: &str,
+        step: impl FnOnce() -> Result<Beside>,
+    ) -> Option<Begun> {
+        let start = Instant::now();
+        println!("\n=== {name}, beside the next steps");
+        match step() {
+            Ok(program) => Some(Begun { name: name.to_owned(), start, program }),
+            Err(error) => {
+                self.run(name, || Err::<(), _>(error));
+                None
+            }
+        }
+    }
+
+    /// Waits for a step that was begun, and shows what it wrote.
+    pub(crate) fn end(&mut self, begun: Begun) {
+        let Begun { name, start, program } = begun;
+        self.run(&name, || program.finish());
+        if let Some(step) = self.done.last_mut() {
+            step.time = start.elapsed();
+        }
+    }
+
     /// Runs one step. Returns what it made, if it succeeded.
     pub(crate) fn run<T>(&mut self, name: &str, step: impl FnOnce() -> Result<T>) -> Option<T> {
         self.heading(name);
@@ -78,8 +118,8 @@ impl Steps {
                 println!("    {text}");
             }
         }
-        let total: Duration = self.done.iter().map(|s| s.time).sum();
-        println!("{:width$}  {:6}  {:6.1} s", "together", "", total.as_secs_f64());
+        let total = self.begun.elapsed().as_secs_f64();
+        println!("{:width$}  {:6}  {total:6.1} s", "together", "");
         println!("\n{}", self.counts());
         !self.done.iter().any(|s| matches!(s.outcome, Outcome::Failed(_)))
     }
@@ -115,5 +155,24 @@ mod tests {
         steps.try_run("five", || Err("broken".into()));
         assert_eq!(steps.counts(), "xtask: 2 passed, 2 failed, 1 skipped");
         assert!(!steps.summary());
+    }
+
+    #[test]
+    fn a_step_beside_others_counts_when_it_ends() {
+        let mut steps = Steps::default();
+        let folder = std::env::temp_dir();
+        let shell = |script: &str, log: &str| {
+            let mut command = std::process::Command::new("sh");
+            crate::process::beside(command.args(["-c", script]), folder.join(log))
+        };
+        let one = steps.begin("one", || shell("echo fine", "xtask-beside-1"));
+        let two = steps.begin("two", || shell("echo bad >&2; exit 3", "xtask-beside-2"));
+        assert_eq!(steps.run("three", || Ok(1)), Some(1));
+        assert_eq!(steps.counts(), "xtask: 1 passed, 0 failed");
+        steps.end(one.unwrap());
+        steps.end(two.unwrap());
+        assert_eq!(steps.counts(), "xtask: 2 passed, 1 failed");
+        assert!(steps.begin("four", || Err("broken".into())).is_none());
+        assert_eq!(steps.counts(), "xtask: 2 passed, 2 failed");
     }
 }

@@ -15,8 +15,14 @@ pub(crate) struct Options {
 }
 
 /// The crates that need no Python, `dlbridge` aside.
-const RUST_ONLY: &[&str] =
-    &["dlbridge-sys", "dlbridge-borrow", "c_consumer", "c_producer", "xtask"];
+const RUST_ONLY: &[&str] = &[
+    "dlbridge-sys",
+    "dlbridge-borrow",
+    "dlbridge-pyo3-macros",
+    "c_consumer",
+    "c_producer",
+    "xtask",
+];
 
 /// The adapters that are crates of their own, since their libraries take long to build.
 const ADAPTERS: &[&str] = &["dlbridge-nalgebra", "dlbridge-faer"];
@@ -58,10 +64,21 @@ fn all(steps: &mut Steps, workplace: &Workplace, options: &Options) -> Option<()
     for example in examples(workplace, c_examples::MAIN) {
         c_examples::test(steps, workplace, &venv, &example);
     }
-    if !options.quick {
-        sanitizers::run(steps, workplace);
+    let miri = if options.quick { None } else { sanitizers::run(steps, workplace) };
+    let done = with_python(steps, workplace, &venv, options);
+    if let Some(miri) = miri {
+        steps.end(miri);
     }
+    done
+}
 
+/// What needs the wheel. `None` if a step failed that the others cannot do without.
+fn with_python(
+    steps: &mut Steps,
+    workplace: &Workplace,
+    venv: &Venv<'_>,
+    options: &Options,
+) -> Option<()> {
     steps.run("Python requirements", || venv.install(&requirements(options)))?;
     steps.run("the wheel", || venv.install_project("."))?;
     if !options.quick {
@@ -70,15 +87,14 @@ fn all(steps: &mut Steps, workplace: &Workplace, options: &Options) -> Option<()
     for example in examples(workplace, "pyproject.toml") {
         steps.run(&format!("the wheel of {example}"), || venv.install_project(&example));
     }
-    type_checks(steps, workplace, &venv);
-    python_tests(steps, workplace, &venv, options);
+    type_checks(steps, workplace, venv);
+    python_tests(steps, workplace, venv, options);
     if !options.quick {
-        steps.try_run("Python under valgrind", || under_valgrind(workplace, &venv));
+        steps.try_run("Python under valgrind", || under_valgrind(workplace, venv));
     }
     for example in examples(workplace, "tests") {
-        steps.run(&example, || {
-            pytest(workplace, &venv, &format!("{example}/tests"), !options.quick)
-        });
+        steps
+            .run(&example, || pytest(workplace, venv, &format!("{example}/tests"), !options.quick));
     }
     Some(())
 }
@@ -226,7 +242,8 @@ fn rust_tests(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) {
     steps.run("Rust tests: dlbridge, no features", || test(&["dlbridge", "--no-default-features"]));
     steps.run("Rust tests: dlbridge, all features", || test(&["dlbridge", "--all-features"]));
     steps.run("Rust tests: the examples in dlbridge-pyo3", || {
-        process::run(&mut venv.cargo(&["test", "--package", "dlbridge-pyo3", "--doc"]))
+        let all = ["test", "--package", "dlbridge-pyo3", "--doc", "--all-features"];
+        process::run(&mut venv.cargo(&all))
     });
     // Their libraries have no Rust tests: there is no interpreter in a Rust test binary.
     steps.run("Rust tests: programs beside the extensions", || {

@@ -46,12 +46,16 @@ mod borrow;
 mod capsule;
 mod consumer;
 mod cuda_driver;
+#[doc(hidden)]
+pub mod doors;
 mod error;
 mod functions;
 mod home;
 mod interpreter;
 mod lent;
 mod live;
+#[cfg(doctest)]
+mod must_not_compile;
 mod pending;
 mod pickle;
 mod protocol;
@@ -61,10 +65,51 @@ mod tensor;
 mod wanted;
 
 pub use argument::{
-    Accepts, Adjacent, Aligned, AllowCopy, Any, AnyDataType, COrder, Constraint, Contiguous,
-    DYNAMIC, Dims, Extent, FortranOrder, InCOrder, Is, OneOf, PyReadonlyTensor, PyReadwriteTensor,
-    Requirement,
+    ANY, Accepts, Adjacent, Aligned, AllowCopy, AnyDataType, COrder, Constraint, Contiguous,
+    DYNAMIC, Dims, FortranOrder, InCOrder, OneOf, PyReadonlyTensor, PyReadwriteTensor, Requirement,
 };
+/// Gives a class all doors out: `__dlpack__`, `__dlpack_device__`, the C exchange API, the array interfaces, the
+/// buffer protocol, Arrow, `__array__` and pickling. It goes above the `#[pymethods]` of the class, and names the
+/// function that lends its tensor, from `&self`.
+///
+/// The function returns a `&Py<PyTensor>` that the object keeps, or a tensor that it makes each time: a
+/// [`PyTensor`] or a [`Tensor`](dlbridge::Tensor), or a `Result` of one. The code of the class reaches the elements
+/// of a kept tensor as anybody does, by a typed argument, so that it neither reads what somebody writes nor
+/// writes what somebody reads.
+///
+/// A method that the block has itself stays as it is. What is pickled comes back as a `dlbridge.Tensor`.
+///
+/// ```no_run
+/// use dlbridge_pyo3::{PyReadonlyTensor, PyTensor, producer};
+/// use pyo3::prelude::*;
+///
+/// /// A sound: `torch.from_dlpack(sound)`, `numpy.asarray(sound)` and `memoryview(sound)` share its memory.
+/// #[pyclass]
+/// struct Sound {
+///     samples: Py<PyTensor>,
+/// }
+///
+/// impl Sound {
+///     fn samples(&self) -> &Py<PyTensor> {
+///         &self.samples
+///     }
+/// }
+///
+/// #[producer(Self::samples)]
+/// #[pymethods]
+/// impl Sound {
+///     #[new]
+///     fn new(py: Python<'_>, frames: usize) -> PyResult<Self> {
+///         Ok(Self { samples: Py::new(py, PyTensor::from(vec![0.0_f32; frames]))? })
+///     }
+///
+///     fn loudest(&self, py: Python<'_>) -> PyResult<f32> {
+///         let samples: PyReadonlyTensor<'_, f32, 1> = self.samples.bind(py).extract()?;
+///         Ok(samples.iter().fold(0.0, |loudest, sample| sample.abs().max(loudest)))
+///     }
+/// }
+/// ```
+pub use dlbridge_pyo3_macros::producer;
 pub use error::to_py_err;
 #[doc(hidden)]
 pub use functions::{asdlpack, empty, from_dlpack};
@@ -75,6 +120,7 @@ pub use interpreter::is_main_interpreter;
 pub use live::{live_exports, record_exports};
 #[doc(hidden)]
 pub use pickle::rebuild;
+pub use protocol::exchange_table::exchange_table;
 pub use protocol::{Protocol, import};
 pub use receipt::CopyReason;
 pub use tensor::PyTensor;

@@ -1,9 +1,12 @@
 //! One function for each kind of argument that a tensor can be.
 
+use dlbridge::sys::DLPackExchangeAPI;
+use dlbridge::{DataType, Tensor};
 use dlbridge_pyo3::{
     Aligned, AllowCopy, AnyDataType, COrder, Contiguous, DYNAMIC, FortranOrder, OneOf,
-    PyReadonlyTensor, PyReadwriteTensor, PyTensor, dims, dispatch,
+    PyReadonlyTensor, PyReadwriteTensor, PyTensor, dims, dispatch, producer, to_py_err,
 };
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 /// The mean of any framework's float32 matrix, with any strides.
@@ -84,6 +87,18 @@ fn negate(x: PyReadwriteTensor<'_, OneOf<(f32, f64, i32)>, DYNAMIC>) {
     });
 }
 
+/// The sum of the diagonal, by ndarray.
+#[pyfunction]
+fn trace(x: PyReadonlyTensor<'_, f64, 2>) -> f64 {
+    x.as_array().diag().sum()
+}
+
+/// Multiplies all numbers of a matrix, by ndarray.
+#[pyfunction]
+fn scale(mut x: PyReadwriteTensor<'_, f64, 2>, factor: f64) {
+    x.as_array_mut().map_inplace(|value| *value *= factor);
+}
+
 /// Adds a matrix to another, which must not overlap it.
 #[pyfunction]
 fn add(mut target: PyReadwriteTensor<'_, f64, 2>, source: PyReadonlyTensor<'_, f64, 2>) {
@@ -138,12 +153,82 @@ fn ramp<'py>(py: Python<'py>, n: usize, library: &str) -> PyResult<Bound<'py, Py
     PyTensor::from((0..n).map(|i| i as f64).collect::<Vec<_>>()).into_library(py, library)
 }
 
+/// A sound that owns its samples and lends them: of shape [frames, channels].
+#[pyclass(frozen)]
+struct Sound {
+    samples: Py<PyTensor>,
+}
+
+impl Sound {
+    fn samples(&self) -> &Py<PyTensor> {
+        &self.samples
+    }
+}
+
+#[producer(Self::samples)]
+#[pymethods]
+impl Sound {
+    #[new]
+    fn new(py: Python<'_>, frames: usize, channels: usize) -> PyResult<Self> {
+        let samples = Tensor::zeros(DataType::FLOAT32, [frames, channels]).map_err(to_py_err)?;
+        Ok(Self { samples: Py::new(py, PyTensor::from(samples))? })
+    }
+
+    /// The largest distance from silence.
+    fn loudest(&self, py: Python<'_>) -> PyResult<f32> {
+        let samples: PyReadonlyTensor<'_, f32, 2> = self.samples.bind(py).extract()?;
+        Ok(samples.iter().fold(0.0, |loudest, sample| sample.abs().max(loudest)))
+    }
+
+    /// Makes all samples louder, or quieter.
+    fn amplify(&self, py: Python<'_>, factor: f32) -> PyResult<()> {
+        let mut samples: PyReadwriteTensor<'_, f32, 2> = self.samples.bind(py).extract()?;
+        samples.iter_mut().for_each(|sample| *sample *= factor);
+        Ok(())
+    }
+}
+
+/// Squares that are made each time they are asked for; on some days there are none.
+#[pyclass]
+struct Squares {
+    #[pyo3(get, set)]
+    count: Option<u32>,
+}
+
+impl Squares {
+    fn tensor(&self) -> PyResult<PyTensor> {
+        let count = self.count.ok_or_else(|| PyValueError::new_err("no squares today"))?;
+        Ok(PyTensor::from((0..count).map(|i| i * i).collect::<Vec<_>>()))
+    }
+}
+
+#[producer(Self::tensor)]
+#[pymethods]
+impl Squares {
+    #[new]
+    fn new(count: u32) -> Self {
+        Self { count: Some(count) }
+    }
+
+    /// A door of the class's own.
+    fn __reduce_ex__(&self, _protocol: i32) -> PyResult<()> {
+        Err(PyValueError::new_err("squares are made where they are needed"))
+    }
+}
+
+/// The C exchange API over this extension's tensors, for C code that is linked to it.
+#[unsafe(no_mangle)]
+pub extern "C" fn typed_arguments_exchange_api() -> *const DLPackExchangeAPI {
+    dlbridge_pyo3::exchange_table()
+}
+
 /// The extension module of the package `typed_arguments`.
 #[pymodule]
 mod _native {
     #[pymodule_export]
     use super::{
-        add, aligned, brightest, count, dtype, first_column, invert, mean, negate, norm, ramp,
-        shape, swap, total, total_detached, total_of_anything, twice, while_reading, while_writing,
+        Sound, Squares, add, aligned, brightest, count, dtype, first_column, invert, mean, negate,
+        norm, ramp, scale, shape, swap, total, total_detached, total_of_anything, trace, twice,
+        while_reading, while_writing,
     };
 }

@@ -293,3 +293,116 @@ def test_nothing_is_kept() -> None:
     del x
     gc.collect()
     assert gone() is None
+
+
+def test_a_class_that_lends_its_tensor() -> None:
+    sound = typed.Sound(4, 2)
+    array, tensor, view = np.asarray(sound), torch.from_dlpack(sound), memoryview(sound)
+    assert array.shape == tuple(tensor.shape) == view.shape == (4, 2)
+    assert array.ctypes.data == tensor.data_ptr() == sound.__array_interface__["data"][0]
+    array[1, 1] = -3
+    assert (tensor[1, 1], view[1, 1]) == (-3, -3)
+    assert np.from_dlpack(sound).ctypes.data == array.ctypes.data
+    assert jax.numpy.from_dlpack(sound)[1, 1] == -3
+    assert sound.__dlpack_device__() == (1, 0)
+    assert dlbridge.asdlpack(sound).protocol == "exchange-api"
+    doors = [door.protocol for door in dlbridge.explain(sound).doors if door.answer]
+    assert doors == ["exchange-api", "dlpack", "array-interface", "array-struct", "buffer", "arrow"]
+    assert sound.loudest() == 3
+    sound.amplify(2)
+    assert array[1, 1] == -6
+    assert typed.mean(sound) == -0.75
+    pyarrow = pytest.importorskip("pyarrow")
+    assert pyarrow.array(sound).to_numpy_ndarray()[1, 1] == -6
+    del sound, tensor, view
+    gc.collect()
+    assert array[1, 1] == -6, "the memory lives as long as somebody has it"
+
+
+def test_the_class_itself_borrows_what_it_reads_and_writes() -> None:
+    sound = typed.Sound(4, 2)
+    doubles = np.asarray(sound).view("f8")
+    assert typed.while_reading(doubles, sound.loudest) == 0
+    with pytest.raises(BufferError, match=r"borrowed to be read, overlaps that of a numpy.ndarray"):
+        typed.while_writing(doubles, sound.loudest)
+    with pytest.raises(BufferError, match="borrowed to be written"):
+        typed.while_reading(doubles, lambda: sound.amplify(2))
+    sound.amplify(2)
+
+
+def test_pickles_of_a_class_that_lends() -> None:
+    import pickle
+
+    sound = typed.Sound(2, 1)
+    np.asarray(sound)[:] = 5
+    for protocol in (2, 4, 5):
+        again = pickle.loads(pickle.dumps(sound, protocol=protocol))
+        assert type(again) is dlbridge.Tensor
+        assert again.numpy().tolist() == [[5], [5]]
+    buffers: list[Any] = []
+    data = pickle.dumps(sound, protocol=5, buffer_callback=buffers.append)
+    again = pickle.loads(data, buffers=buffers)
+    assert again.address == np.asarray(sound).ctypes.data, "out of band, without a copy"
+
+
+def test_a_class_that_makes_its_tensor_when_asked() -> None:
+    squares = typed.Squares(4)
+    assert np.from_dlpack(squares).tolist() == [0, 1, 4, 9]
+    assert memoryview(squares).tolist() == [0, 1, 4, 9]
+    assert np.asarray(squares, "f8").tolist() == [0, 1, 4, 9]
+    assert dlbridge.asdlpack(squares).numpy().tolist() == [0, 1, 4, 9]
+    squares.count = None
+    for ask in (np.from_dlpack, memoryview, dlbridge.asdlpack, lambda s: s.__dlpack_device__()):
+        with pytest.raises(ValueError, match="no squares today"):
+            ask(squares)
+    with pytest.raises(ValueError, match="made where they are needed"):
+        squares.__reduce_ex__(5)
+
+
+def test_a_consumer_in_c_takes_a_class_that_lends() -> None:
+    tvm_ffi = pytest.importorskip("tvm_ffi")
+    echo = tvm_ffi.get_global_func("testing.echo")
+    sound = typed.Sound(4, 2)
+    np.asarray(sound)[:] = 2
+    echoed = np.from_dlpack(echo(tvm_ffi.from_dlpack(sound)))
+    assert echoed.ctypes.data == np.asarray(sound).ctypes.data
+
+
+def test_views_of_ndarray() -> None:
+    x = np.arange(12.0).reshape(3, 4)
+    for view in (x, x.T, x[::-1, ::-1], x[:, 1:2], x[:0]):
+        assert typed.trace(view) == np.trace(view)
+    typed.scale(x[::-2, ::2], -1)
+    assert x.tolist() == [[0, 1, -2, 3], [4, 5, 6, 7], [-8, 9, -10, 11]]
+
+
+def test_the_table_for_code_in_c() -> None:
+    import ctypes
+
+    from typed_arguments import _native
+
+    class Table(ctypes.Structure):
+        """DLPackExchangeAPI."""
+
+        _fields_ = (
+            ("version", ctypes.c_uint32 * 2),
+            ("previous", ctypes.c_void_p),
+            ("functions", ctypes.c_void_p * 5),
+        )
+
+    function = ctypes.CDLL(_native.__file__).typed_arguments_exchange_api
+    function.restype = ctypes.POINTER(Table)
+    table = function().contents
+    assert tuple(table.version) == (1, 3)
+    assert all(table.functions)
+    # A tensor in, and the same memory out.
+    out = ctypes.c_void_p()
+    ours = typed.Sound(2, 1).__dlbridge_tensor__()
+    take = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(ctypes.c_void_p))
+    assert take(table.functions[1])(ours, ctypes.byref(out)) == 0
+    give = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(ctypes.py_object))
+    again = ctypes.py_object()
+    assert give(table.functions[2])(out, ctypes.byref(again)) == 0
+    assert again.value.address == ours.address
+    with pytest.raises(TypeError, match="'list' object is no dlbridge.Tensor"):
+        take(table.functions[1])([], ctypes.byref(out))

@@ -334,3 +334,42 @@ def test_functions_that_call_asarray() -> None:
     require("ml_dtypes")
     bfloat16 = np.asarray(dlbridge.empty(3, "bfloat16"))
     assert (bfloat16.shape, bfloat16.dtype.name) == ((3,), "bfloat16")
+
+
+def test_more_truth_values_than_there_is_memory_for() -> None:
+    odd = np.broadcast_to(np.array([2], np.uint8).view(bool), (1 << 45,))
+
+    class Interface:
+        __array_interface__ = odd.__array_interface__
+
+    for source in (memoryview(odd), Interface()):
+        with pytest.raises(MemoryError, match="35184372088832 bytes"):
+            dlbridge.asdlpack(source)
+
+
+def test_mended_truth_values_are_aligned_as_all_copies_are() -> None:
+    odd = np.full(5, 2, np.uint8).view(bool)
+    for protocol in ("buffer", "array-interface"):
+        tensor = dlbridge.asdlpack(odd, protocol=protocol)
+        assert tensor.copied
+        assert tensor.address % 256 == 0
+
+
+def test_complex_numbers_of_two_halves() -> None:
+    ml_dtypes = require("ml_dtypes")
+    source = np.array([1 + 2j, 3j], ml_dtypes.complex32)
+    tensor = dlbridge.asdlpack(source)
+    assert (tensor.dtype, tensor.address) == ("complex32", source.ctypes.data)
+    assert tensor.numpy().tolist() == source.tolist()
+
+
+def test_new_tensors_by_dtypes_of_libraries() -> None:
+    assert dlbridge.empty(np.int64(3), np.float32).shape == (3,)
+    dtypes = [np.int16, np.dtype("u4"), bool, "float8_e5m2"]
+    assert [dlbridge.empty(0, dtype).dtype for dtype in dtypes] == [
+        *("int16", "uint32", "bool", "float8_e5m2")
+    ]
+    with pytest.raises(TypeError, match="dtype must be a name like 'float32', or a dtype, not 5"):
+        dlbridge.empty(3, 5)
+    with pytest.raises(ValueError, match="dtype is 'float': not the name of a dtype"):
+        dlbridge.empty(3, float)

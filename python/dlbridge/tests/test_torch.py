@@ -275,3 +275,8 @@ def test_what_a_transformation_holds_is_refused() -> None:
         return row
 
     torch.func.vmap(look)(torch.ones(3))
+
+
+def test_new_tensors_by_its_dtypes() -> None:
+    for name in ("bfloat16", "float32", "int8", "bool", "complex64"):
+        assert dlbridge.empty(2, getattr(torch, name)).dtype == name

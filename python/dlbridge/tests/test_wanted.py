@@ -8,7 +8,6 @@ from typing import Any
 import dlbridge
 import native as n
 import pytest
-from conftest import require
 from native import Flags, Native
 
 
@@ -241,20 +240,6 @@ def test_new_tensors() -> None:
     with pytest.raises((BufferError, MemoryError)):
         dlbridge.empty((2**40, 2**40))
 
-
-def test_new_tensors_by_dtypes_of_libraries() -> None:
-    np = require("numpy")
-    assert dlbridge.empty(np.int64(3), np.float32).shape == (3,)
-    dtypes = [np.int16, np.dtype("u4"), bool, "float8_e5m2"]
-    assert [dlbridge.empty(0, dtype).dtype for dtype in dtypes] == [
-        *("int16", "uint32", "bool", "float8_e5m2")
-    ]
-    with pytest.raises(TypeError, match="dtype must be a name like 'float32', or a dtype, not 5"):
-        dlbridge.empty(3, 5)
-    with pytest.raises(ValueError, match="dtype is 'float': not the name of a dtype"):
-        dlbridge.empty(3, float)
-    torch = require("torch")
-    assert dlbridge.empty(0, torch.bfloat16).dtype == "bfloat16"
 
 
 def test_more_than_there_is_memory_for() -> None:

@@ -1,7 +1,5 @@
 //! What an argument must be beside its dtype and its number of dimensions.
 
-use std::marker::PhantomData;
-
 /// What a typed argument must be, as a type: `()` for nothing more, or any of [`COrder`],
 /// [`FortranOrder`], [`Contiguous`], [`Aligned`], [`Dims`], [`AllowCopy`]; several as a tuple of up to
 /// six.
@@ -171,58 +169,67 @@ impl Constraint for AllowCopy {
     const REQUIREMENT: Requirement = Requirement { allow_copy: true, ..Requirement::NONE };
 }
 
-/// Extents, some of them fixed: a tuple with [`Any`] or [`Is`] for each axis, up to six. The macro
+/// An extent that may be anything, in [`Dims`].
+///
+/// ```
+/// use dlbridge_pyo3::{ANY, Constraint, Dims};
+///
+/// assert_eq!(Dims::<ANY, 3>::REQUIREMENT.dims, [None, Some(3)]);
+/// ```
+pub const ANY: i64 = -1;
+
+/// An axis that is not there, in [`Dims`].
+const NONE: i64 = -2;
+
+/// Extents, one for each axis, up to six: a number for one that is fixed, [`ANY`] for others. The macro
 /// [`dims!`](crate::dims) writes it.
 ///
 /// ```
-/// use dlbridge_pyo3::{Any, Constraint, Dims, Is};
+/// use dlbridge_pyo3::{ANY, Constraint, Dims};
 ///
-/// assert_eq!(Dims::<(Any, Is<3>)>::REQUIREMENT.dims, [None, Some(3)]);
+/// assert_eq!(Dims::<ANY, ANY, 3>::REQUIREMENT.dims, [None, None, Some(3)]);
 /// ```
-pub struct Dims<T>(PhantomData<T>);
+pub struct Dims<
+    const A: i64,
+    const B: i64 = NONE,
+    const C: i64 = NONE,
+    const D: i64 = NONE,
+    const E: i64 = NONE,
+    const F: i64 = NONE,
+>;
 
-/// An extent that may be anything.
-///
-/// ```
-/// use dlbridge_pyo3::{Any, Extent};
-///
-/// assert_eq!(Any::EXTENT, None);
-/// ```
-pub struct Any;
+impl<const A: i64, const B: i64, const C: i64, const D: i64, const E: i64, const F: i64>
+    Dims<A, B, C, D, E, F>
+{
+    const EXTENTS: [Option<usize>; 6] = [
+        Self::extent(A),
+        Self::extent(B),
+        Self::extent(C),
+        Self::extent(D),
+        Self::extent(E),
+        Self::extent(F),
+    ];
 
-/// An extent that must be `N`.
-///
-/// ```
-/// use dlbridge_pyo3::{Extent, Is};
-///
-/// assert_eq!(Is::<3>::EXTENT, Some(3));
-/// ```
-pub struct Is<const N: usize>;
+    const fn extent(extent: i64) -> Option<usize> {
+        assert!(extent >= NONE, "an extent is a number or ANY");
+        if extent < 0 { None } else { Some(extent as usize) }
+    }
 
-/// The extent of an axis, as a type.
-///
-/// ```
-/// use dlbridge_pyo3::{Extent, Is};
-///
-/// assert_eq!(<Is<4> as Extent>::EXTENT, Some(4));
-/// ```
-pub trait Extent: 'static {
-    /// What it must be, if anything.
-    ///
-    /// ```
-    /// use dlbridge_pyo3::{Any, Extent};
-    ///
-    /// assert!(Any::EXTENT.is_none());
-    /// ```
-    const EXTENT: Option<usize>;
+    const fn count() -> usize {
+        let all = [A, B, C, D, E, F];
+        let mut count = 0;
+        while count < all.len() && all[count] != NONE {
+            count += 1;
+        }
+        count
+    }
 }
 
-impl Extent for Any {
-    const EXTENT: Option<usize> = None;
-}
-
-impl<const N: usize> Extent for Is<N> {
-    const EXTENT: Option<usize> = Some(N);
+impl<const A: i64, const B: i64, const C: i64, const D: i64, const E: i64, const F: i64> Constraint
+    for Dims<A, B, C, D, E, F>
+{
+    const REQUIREMENT: Requirement =
+        Requirement { dims: Self::EXTENTS.split_at(Self::count()).0, ..Requirement::NONE };
 }
 
 /// The type of extents, with `_` for those that may be anything.
@@ -230,23 +237,23 @@ impl<const N: usize> Extent for Is<N> {
 /// ```
 /// use dlbridge_pyo3::{Constraint, dims};
 ///
-/// const CHANNELS: usize = 4;
+/// const CHANNELS: i64 = 4;
 /// assert_eq!(<dims!(_, 2, { CHANNELS })>::REQUIREMENT.dims, [None, Some(2), Some(4)]);
 /// ```
 #[macro_export]
 macro_rules! dims {
-    (@one _) => { $crate::Any };
-    (@one $extent:tt) => { $crate::Is<$extent> };
-    ($($extent:tt),+ $(,)?) => { $crate::Dims<($($crate::dims!(@one $extent),)+)> };
+    (@ [$($known:tt)*]) => { $crate::Dims<$($known)*> };
+    (@ [$($known:tt)*] _ $(, $($rest:tt)*)?) => {
+        $crate::dims!(@ [$($known)* { $crate::ANY },] $($($rest)*)?)
+    };
+    (@ [$($known:tt)*] $extent:tt $(, $($rest:tt)*)?) => {
+        $crate::dims!(@ [$($known)* $extent,] $($($rest)*)?)
+    };
+    ($($extent:tt)+) => { $crate::dims!(@ [] $($extent)+) };
 }
 
 macro_rules! tuples {
     ($($name:ident),+) => {
-        impl<$($name: Extent),+> Constraint for Dims<($($name,)+)> {
-            const REQUIREMENT: Requirement =
-                Requirement { dims: &[$($name::EXTENT),+], ..Requirement::NONE };
-        }
-
         impl<$($name: Constraint),+> Constraint for ($($name,)+) {
             const REQUIREMENT: Requirement = Requirement::NONE$(.and($name::REQUIREMENT))+;
         }

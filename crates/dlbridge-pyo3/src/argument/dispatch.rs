@@ -42,7 +42,11 @@ macro_rules! dispatch {
                     Ok($tensor) => {
                         #[allow(dead_code)]
                         type $T = $element;
-                        break 'dispatched $body;
+                        // What converts one type of elements may do nothing to another.
+                        #[allow(unreachable_code, clippy::useless_conversion)]
+                        let answer = $body;
+                        #[allow(unreachable_code)]
+                        break 'dispatched answer;
                     }
                     Err(rest) => rest,
                 };

@@ -4,6 +4,8 @@ mod accepts;
 mod constraint;
 mod convert;
 mod dispatch;
+#[cfg(feature = "ndarray")]
+mod ndarray;
 mod take;
 
 use std::fmt;
@@ -19,8 +21,8 @@ use self::take::{Expected, Taken};
 
 pub use accepts::{Accepts, AnyDataType, OneOf};
 pub use constraint::{
-    Adjacent, Aligned, AllowCopy, Any, COrder, Constraint, Contiguous, Dims, Extent, FortranOrder,
-    InCOrder, Is, Requirement,
+    ANY, Adjacent, Aligned, AllowCopy, COrder, Constraint, Contiguous, Dims, FortranOrder,
+    InCOrder, Requirement,
 };
 
 /// The number of dimensions of an argument that may have any.

@@ -50,14 +50,14 @@ impl Taken<'_> {
 impl Expected {
     pub(super) fn take<'py>(&self, object: &Bound<'py, PyAny>) -> PyResult<Taken<'py>> {
         let py = object.py();
-        let imported = protocol::imported(object, &self.wanted())?;
+        let mut imported = protocol::imported(object, &self.wanted())?;
         let mut unmet = self.compare(&imported);
-        let mut imported = imported;
-        if !unmet.is_empty() && self.requirement.allow_copy {
-            if let Some(converted) = self.convert(&imported)? {
-                unmet = self.compare(&converted);
-                imported = converted;
-            }
+        if !unmet.is_empty()
+            && self.requirement.allow_copy
+            && let Some(converted) = self.convert(&imported)?
+        {
+            unmet = self.compare(&converted);
+            imported = converted;
         }
         if !unmet.is_empty() {
             return Err(ArgumentError::Mismatch.new_err(py, &self.sentence(&imported, &unmet)));
@@ -127,11 +127,11 @@ impl Expected {
             (Mode::Write, _) if imported.is_read_only() => unmet.push("read-only".to_owned()),
             // What is written would be lost.
             (Mode::Write, Some(reason)) => unmet.push(format!("a copy, since {reason}")),
-            (Mode::Read, Some(reason)) if !self.requirement.allow_copy => {
-                // That a producer makes its data only when asked is its own affair.
-                if reason != CopyReason::Producer {
-                    unmet.push(format!("a copy, since {reason}"));
-                }
+            // That a producer makes its data only when asked is its own affair.
+            (Mode::Read, Some(reason))
+                if !self.requirement.allow_copy && reason != CopyReason::Producer =>
+            {
+                unmet.push(format!("a copy, since {reason}"));
             }
             _ => {}
         }

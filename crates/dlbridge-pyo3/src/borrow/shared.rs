@@ -122,7 +122,7 @@ impl Shared {
         bytes: &Bytes<'_>,
         mode: Mode,
         label: &str,
-    ) -> Result<usize, InTheWay> {
+    ) -> Result<usize, Box<InTheWay>> {
         let view = View {
             address: bytes.address,
             item: bytes.item,
@@ -143,13 +143,13 @@ impl Shared {
             return Ok(ticket);
         }
         let text = &conflict.label[..conflict.label_len.min(LABEL)];
-        Err(InTheWay {
+        Err(Box::new(InTheWay {
             mode: if conflict.mode == WRITE { Mode::Write } else { Mode::Read },
             start: conflict.start,
             end: conflict.end,
             label: String::from_utf8_lossy(text).into_owned(),
             asked: bytes.region(),
-        })
+        }))
     }
 
     pub(super) fn release(&self, ticket: usize) {

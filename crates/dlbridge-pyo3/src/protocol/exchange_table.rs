@@ -13,14 +13,14 @@ use dlbridge::sys::{
     DLPackSetError, DLPackVersion, DLTensor,
 };
 use dlbridge::{Device, Error, Tensor};
-use pyo3::exceptions::{PyBufferError, PyRuntimeError};
-use pyo3::ffi;
+use pyo3::exceptions::{PyBufferError, PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
+use pyo3::{ffi, intern};
 
 use super::exchange_api::CAPSULE_NAME;
 use super::{Imported, Protocol};
 use crate::PyTensor;
-use crate::error::to_py_err;
+use crate::error::{to_py_err, type_name};
 
 /// A table that threads may read.
 struct Table(DLPackExchangeAPI);
@@ -37,11 +37,46 @@ static TABLE: Table = Table(DLPackExchangeAPI {
     current_work_stream: Some(current_work_stream),
 });
 
+/// The same for classes of others, whose tensors are made when they are asked for: nothing keeps a
+/// borrowed description of one alive.
+static PRODUCERS: Table = Table(DLPackExchangeAPI {
+    header: DLPackExchangeAPIHeader { version: DLPackVersion::CURRENT, prev_api: ptr::null_mut() },
+    managed_tensor_allocator: Some(allocate),
+    managed_tensor_from_py_object_no_sync: Some(from_py_object),
+    managed_tensor_to_py_object_no_sync: Some(to_py_object),
+    dltensor_from_py_object_no_sync: None,
+    current_work_stream: Some(current_work_stream),
+});
+
+/// The table of the C exchange API over [`PyTensor`], for C code that is linked to the extension: it
+/// takes and gives objects of that class, attached, and lives as long as the process.
+///
+/// ```no_run
+/// use dlbridge::sys::DLPackExchangeAPI;
+///
+/// #[unsafe(no_mangle)]
+/// extern "C" fn my_exchange_api() -> *const DLPackExchangeAPI {
+///     dlbridge_pyo3::exchange_table()
+/// }
+/// ```
+pub fn exchange_table() -> &'static DLPackExchangeAPI {
+    &TABLE.0
+}
+
 /// The capsule over the table.
 pub(crate) fn capsule(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    over(py, &TABLE)
+}
+
+/// The capsule over the table for classes of others.
+pub(crate) fn capsule_of_producers(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    over(py, &PRODUCERS)
+}
+
+fn over<'py>(py: Python<'py>, table: &'static Table) -> PyResult<Bound<'py, PyAny>> {
     // SAFETY: attached; the table and the name live as long as the process.
     unsafe {
-        let table = (&raw const TABLE.0).cast_mut().cast();
+        let table = (&raw const table.0).cast_mut().cast();
         let capsule = ffi::PyCapsule_New(table, CAPSULE_NAME.as_ptr(), None);
         Bound::from_owned_ptr_or_err(py, capsule)
     }
@@ -69,14 +104,26 @@ fn text(panic: &(dyn Any + Send)) -> &str {
     string.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
 }
 
-/// The object of our class at an address.
+/// The object of our class at an address, or the tensor of one of a class of others.
 ///
 /// # Safety
 /// Attached; a valid object.
 unsafe fn tensor_at(py: Python<'_>, object: *mut c_void) -> PyResult<Bound<'_, PyTensor>> {
     // SAFETY: by contract.
     let object = unsafe { Bound::from_borrowed_ptr_or_err(py, object.cast()) }?;
-    Ok(object.cast_into()?)
+    match object.cast_into::<PyTensor>() {
+        Ok(tensor) => Ok(tensor),
+        Err(error) => {
+            let object = error.into_inner();
+            let Some(lend) = object.getattr_opt(intern!(py, "__dlbridge_tensor__"))? else {
+                return Err(PyTypeError::new_err(format!(
+                    "'{}' object is no dlbridge.Tensor",
+                    type_name(&object)
+                )));
+            };
+            Ok(lend.call0()?.cast_into()?)
+        }
+    }
 }
 
 unsafe extern "C" fn from_py_object(

@@ -1,6 +1,8 @@
 """Functions in Rust that take tensors of every framework, one for each kind of argument."""
 
 from typed_arguments._native import (
+    Sound,
+    Squares,
     add,
     aligned,
     brightest,
@@ -12,17 +14,21 @@ from typed_arguments._native import (
     negate,
     norm,
     ramp,
+    scale,
     shape,
     swap,
     total,
     total_detached,
     total_of_anything,
+    trace,
     twice,
     while_reading,
     while_writing,
 )
 
 __all__ = [
+    "Sound",
+    "Squares",
     "add",
     "aligned",
     "brightest",
@@ -34,11 +40,13 @@ __all__ = [
     "negate",
     "norm",
     "ramp",
+    "scale",
     "shape",
     "swap",
     "total",
     "total_detached",
     "total_of_anything",
+    "trace",
     "twice",
     "while_reading",
     "while_writing",

@@ -1,0 +1,125 @@
+//! What the methods do that [`producer`](macro@crate::producer) adds to a class: each makes the tensor, and
+//! opens the door of that.
+
+use std::ffi::c_int;
+
+use dlbridge::{Error, Tensor};
+use pyo3::exceptions::PyBufferError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+
+use crate::error::to_py_err;
+use crate::protocol::{self, Request, buffer as buffer_door, exchange_table};
+use crate::{PyTensor, home, pickle};
+
+/// What a function may return that lends the tensor of an object.
+pub trait Lent {
+    /// The tensor, for Python.
+    ///
+    /// # Errors
+    /// Those of the function.
+    fn into_bound(self, py: Python<'_>) -> PyResult<Bound<'_, PyTensor>>;
+}
+
+impl Lent for &Py<PyTensor> {
+    fn into_bound(self, py: Python<'_>) -> PyResult<Bound<'_, PyTensor>> {
+        Ok(self.bind(py).clone())
+    }
+}
+
+impl Lent for Py<PyTensor> {
+    fn into_bound(self, py: Python<'_>) -> PyResult<Bound<'_, PyTensor>> {
+        Ok(self.into_bound(py))
+    }
+}
+
+impl Lent for PyTensor {
+    fn into_bound(self, py: Python<'_>) -> PyResult<Bound<'_, PyTensor>> {
+        Bound::new(py, self)
+    }
+}
+
+impl Lent for Tensor {
+    fn into_bound(self, py: Python<'_>) -> PyResult<Bound<'_, PyTensor>> {
+        Bound::new(py, PyTensor::from(self))
+    }
+}
+
+impl<T: Lent> Lent for Result<T, Error> {
+    fn into_bound(self, py: Python<'_>) -> PyResult<Bound<'_, PyTensor>> {
+        self.map_err(to_py_err)?.into_bound(py)
+    }
+}
+
+impl<T: Lent> Lent for PyResult<T> {
+    fn into_bound(self, py: Python<'_>) -> PyResult<Bound<'_, PyTensor>> {
+        self?.into_bound(py)
+    }
+}
+
+pub fn lent(py: Python<'_>, lent: impl Lent) -> PyResult<Bound<'_, PyTensor>> {
+    lent.into_bound(py)
+}
+
+pub fn dlpack<'py>(
+    tensor: &Bound<'py, PyTensor>,
+    stream: Option<&Bound<'py, PyAny>>,
+    max_version: Option<&Bound<'py, PyAny>>,
+    dl_device: Option<&Bound<'py, PyAny>>,
+    copy: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let request = Request { stream, max_version, dl_device, copy };
+    protocol::export(tensor.py(), tensor.get(), &request).map(Bound::into_any)
+}
+
+pub fn device(tensor: &Bound<'_, PyTensor>) -> (i32, i32) {
+    let device = tensor.get().tensor().device();
+    (device.device_type().code(), device.id())
+}
+
+pub fn exchange_api(py: Python<'_>) -> PyResult<Py<PyAny>> {
+    exchange_table::capsule_of_producers(py).map(Bound::unbind)
+}
+
+pub fn attribute<'py>(py: Python<'py>, lend: impl Lent, name: &str) -> PyResult<Bound<'py, PyAny>> {
+    lent(py, lend)?.getattr(name)
+}
+
+pub fn call<'py>(py: Python<'py>, lend: impl Lent, name: &str) -> PyResult<Bound<'py, PyAny>> {
+    lent(py, lend)?.call_method0(name)
+}
+
+pub fn to_array<'py>(
+    tensor: &Bound<'py, PyTensor>,
+    dtype: Option<&Bound<'py, PyAny>>,
+    copy: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    home::to_array(tensor, dtype, copy)
+}
+
+pub fn reduce<'py>(tensor: &Bound<'py, PyTensor>, protocol: i32) -> PyResult<Bound<'py, PyAny>> {
+    Ok(pickle::reduce(tensor, protocol)?.into_pyobject(tensor.py())?.into_any())
+}
+
+/// The buffer of a tensor, which Python takes back from the tensor itself.
+///
+/// # Safety
+/// A place to write to.
+pub unsafe fn buffer(
+    tensor: PyResult<Bound<'_, PyTensor>>,
+    view: *mut ffi::Py_buffer,
+    flags: c_int,
+) -> PyResult<()> {
+    let refuse = |error: PyErr| match view.is_null() {
+        true => PyBufferError::new_err("a buffer without a place to describe it"),
+        false => {
+            // SAFETY: by contract. Python wants to see that nothing was exported.
+            unsafe { (*view).obj = std::ptr::null_mut() };
+            error
+        }
+    };
+    let tensor = tensor.map_err(refuse)?;
+    let read_only = tensor.get().is_read_only();
+    // SAFETY: by contract.
+    unsafe { buffer_door::export(tensor.as_any(), tensor.get().tensor(), read_only, view, flags) }
+}

@@ -1,0 +1,103 @@
+//! What the compiler must refuse, each as small as it gets. It also refuses `AllowCopy` for an argument that
+//! is written, and extents for another number of dimensions, but only when it makes the code of a function
+//! that takes such an argument, which a documentation test does not ask for.
+//!
+//! A view that outlives its argument:
+//!
+//! ```compile_fail,E0505
+//! fn f(x: dlbridge_pyo3::PyReadonlyTensor<'_, f32, 1>) -> f32 {
+//!     let view = x.view();
+//!     drop(x);
+//!     view[[0]]
+//! }
+//! ```
+//!
+//! A slice that outlives the call:
+//!
+//! ```compile_fail,E0515
+//! fn f(x: dlbridge_pyo3::PyReadonlyTensor<'static, f32, 1>) -> Option<&'static [f32]> {
+//!     x.as_slice()
+//! }
+//! ```
+//!
+//! Two views of an argument that is written:
+//!
+//! ```compile_fail,E0499
+//! fn f(mut x: dlbridge_pyo3::PyReadwriteTensor<'_, f32, 1>) {
+//!     let one = x.view_mut();
+//!     let two = x.view_mut();
+//!     drop((one, two));
+//! }
+//! ```
+//!
+//! One to read beside one to write:
+//!
+//! ```compile_fail,E0502
+//! fn f(mut x: dlbridge_pyo3::PyReadwriteTensor<'_, f32, 1>) {
+//!     let read = x.view();
+//!     let write = x.view_mut();
+//!     drop((read, write));
+//! }
+//! ```
+//!
+//! Writing what is read:
+//!
+//! ```compile_fail,E0599
+//! fn f(mut x: dlbridge_pyo3::PyReadonlyTensor<'_, f32, 1>) {
+//!     x.view_mut();
+//! }
+//! ```
+//!
+//! Elements of another type than the argument's:
+//!
+//! ```compile_fail,E0308
+//! fn f(x: dlbridge_pyo3::PyReadonlyTensor<'_, f32, 1>) -> Option<&[f64]> {
+//!     x.as_slice()
+//! }
+//! ```
+//!
+//! A view of one of several types, before it is known which:
+//!
+//! ```compile_fail,E0599
+//! use dlbridge_pyo3::{OneOf, PyReadonlyTensor};
+//!
+//! fn f(x: PyReadonlyTensor<'_, OneOf<(f32, f64)>, 1>) {
+//!     x.view();
+//! }
+//! ```
+//!
+//! A slice without the order that makes one:
+//!
+//! ```compile_fail,E0277
+//! fn f(x: dlbridge_pyo3::PyReadonlyTensor<'_, f32, 2>) -> f32 {
+//!     x.slice().iter().sum()
+//! }
+//! ```
+//!
+//! The argument itself where Python is not attached:
+//!
+//! ```compile_fail,E0277
+//! use pyo3::prelude::*;
+//!
+//! fn f(py: Python<'_>, x: dlbridge_pyo3::PyReadonlyTensor<'_, f32, 1>) -> f32 {
+//!     py.detach(|| x.iter().sum())
+//! }
+//! ```
+//!
+//! Two orders at once:
+//!
+//! ```compile_fail,E0080
+//! use dlbridge_pyo3::{COrder, Constraint, FortranOrder};
+//!
+//! const BOTH: dlbridge_pyo3::Requirement = <(COrder, FortranOrder)>::REQUIREMENT;
+//! # fn main() { let _ = BOTH; }
+//! ```
+//!
+//! An alignment that is no power of two:
+//!
+//! ```compile_fail,E0080
+//! use dlbridge_pyo3::{Aligned, Constraint};
+//!
+//! const ODD: usize = Aligned::<3>::REQUIREMENT.align;
+//! # fn main() { let _ = ODD; }
+//! ```
