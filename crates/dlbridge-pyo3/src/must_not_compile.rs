@@ -68,7 +68,7 @@
 //!
 //! A slice without the order that makes one:
 //!
-//! ```compile_fail,E0277
+//! ```compile_fail,E0599
 //! fn f(x: dlbridge_pyo3::PyReadonlyTensor<'_, f32, 2>) -> f32 {
 //!     x.slice().iter().sum()
 //! }

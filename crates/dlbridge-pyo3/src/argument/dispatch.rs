@@ -16,7 +16,7 @@
 /// }
 /// ```
 ///
-/// ```compile_fail,E0308
+/// ```compile_fail,E0277
 /// use dlbridge_pyo3::{OneOf, PyReadonlyTensor, dispatch};
 ///
 /// fn len(x: PyReadonlyTensor<'_, OneOf<(f32, f64)>, 1>) -> usize {
