@@ -1,0 +1,61 @@
+//! A blur for pictures of any framework, and a filter that works in place.
+
+use dlbridge::Tensor;
+use dlbridge_pyo3::{COrder, PyReadonlyTensor, PyReadwriteTensor, PyTensor, dims, to_py_err};
+use pyo3::prelude::*;
+
+/// uint8 pixels of shape [height, width, 3], row by row.
+type Rgb = (COrder, dims!(_, _, 3));
+
+/// The mean of the pixels around each pixel, in a square of `2 * radius + 1`, as a picture of the caller's
+/// own framework. At the edges the square is cut.
+#[pyfunction]
+fn blur<'py>(
+    image: PyReadonlyTensor<'py, u8, 3, Rgb>,
+    radius: usize,
+) -> PyResult<Bound<'py, PyAny>> {
+    let [height, width, channels] = image.dims();
+    let pixels = image.slice();
+    let blurred = image.object().py().detach(|| {
+        let rows = along(pixels, radius, height, width * channels, 1);
+        along(&rows, radius, width, channels, height)
+    });
+    let blurred = Tensor::from_parts(blurred, [height, width, channels]).map_err(to_py_err)?;
+    PyTensor::from(blurred).into_like(image.object())
+}
+
+/// The means along one axis, of which there are `count` steps of `stride` elements in each of `outer`
+/// pieces.
+fn along(pixels: &[u8], radius: usize, count: usize, stride: usize, outer: usize) -> Vec<u8> {
+    let mut means = vec![0; pixels.len()];
+    for piece in 0..outer {
+        for column in 0..stride {
+            let at = |step: usize| (piece * count + step) * stride + column;
+            let mut sum: u32 = (0..radius.min(count)).map(|step| u32::from(pixels[at(step)])).sum();
+            for step in 0..count {
+                if step + radius < count {
+                    sum += u32::from(pixels[at(step + radius)]);
+                }
+                if step > radius {
+                    sum -= u32::from(pixels[at(step - radius - 1)]);
+                }
+                let seen = (step + radius).min(count - 1) - step.saturating_sub(radius) + 1;
+                means[at(step)] = (sum / seen as u32) as u8;
+            }
+        }
+    }
+    means
+}
+
+/// Divides all values of a picture by two, where it is, with any strides and any number of channels.
+#[pyfunction]
+fn darken(mut image: PyReadwriteTensor<'_, u8, 3>) {
+    image.iter_mut().for_each(|value| *value /= 2);
+}
+
+/// The extension module of the package `image_filter`.
+#[pymodule]
+mod _native {
+    #[pymodule_export]
+    use super::{blur, darken};
+}

@@ -1,0 +1,55 @@
+"""The filters against NumPy, on pictures of several frameworks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import image_filter
+import numpy as np
+import pytest
+
+PICTURE = np.random.default_rng(0).integers(0, 256, (13, 17, 3), dtype=np.uint8)
+
+
+def blurred(picture: Any, radius: int) -> Any:
+    """The means, axis by axis, rounded down each time."""
+    for axis in (0, 1):
+        count = picture.shape[axis]
+        means = [
+            picture.take(range(max(0, i - radius), min(count, i + radius + 1)), axis).mean(axis)
+            for i in range(count)
+        ]
+        picture = np.stack(means, axis).astype(np.uint8)
+    return picture
+
+
+@pytest.mark.parametrize("radius", [0, 1, 4, 100])
+def test_blur(radius: int) -> None:
+    result = image_filter.blur(PICTURE, radius)
+    assert type(result) is np.ndarray
+    assert np.array_equal(result, blurred(PICTURE, radius))
+    assert image_filter.blur(PICTURE[:0], radius).shape == (0, 17, 3)
+
+
+def test_blur_answers_in_the_framework_of_the_picture() -> None:
+    torch = pytest.importorskip("torch")
+    result = image_filter.blur(torch.from_numpy(PICTURE), 1)
+    assert type(result) is torch.Tensor
+    assert np.array_equal(result.numpy(), blurred(PICTURE, 1))
+
+
+def test_blur_says_what_it_does_not_take() -> None:
+    with pytest.raises(TypeError, match=r"argument 'image': expected uint8\[_, _, 3\] on cpu, C order"):
+        image_filter.blur(PICTURE.transpose(1, 0, 2), 1)
+    with pytest.raises(TypeError, match=r"got float64\[13, 17, 3\] on cpu$"):
+        image_filter.blur(PICTURE / 2, 1)
+
+
+def test_darken_works_in_place_on_any_part() -> None:
+    picture = PICTURE.copy()
+    image_filter.darken(picture[::2, ::-3])
+    expected = PICTURE.copy()
+    expected[::2, ::-3] //= 2
+    assert np.array_equal(picture, expected)
+    with pytest.raises(TypeError, match="read-only"):
+        image_filter.darken(memoryview(bytes(12)).cast("B", (2, 2, 3)))

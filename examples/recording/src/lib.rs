@@ -1,0 +1,61 @@
+//! A class that owns a big buffer and lends it: the last seconds of a sound that goes on.
+
+use dlbridge::{DataType, Tensor};
+use dlbridge_pyo3::{
+    AllowCopy, COrder, PyReadonlyTensor, PyReadwriteTensor, PyTensor, producer, to_py_err,
+};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+/// The last samples of a sound, float32 of shape [frames, channels], the newest at the end.
+///
+/// `numpy.asarray`, `torch.from_dlpack` and `memoryview` share the memory, and see what is recorded later.
+#[pyclass(frozen)]
+struct Recording {
+    samples: Py<PyTensor>,
+}
+
+impl Recording {
+    fn samples(&self) -> &Py<PyTensor> {
+        &self.samples
+    }
+}
+
+#[producer(Self::samples)]
+#[pymethods]
+impl Recording {
+    /// Silence.
+    #[new]
+    fn new(py: Python<'_>, frames: usize, channels: usize) -> PyResult<Self> {
+        let samples = Tensor::zeros(DataType::FLOAT32, [frames, channels]).map_err(to_py_err)?;
+        Ok(Self { samples: Py::new(py, PyTensor::from(samples))? })
+    }
+
+    /// Adds samples of shape [frames, channels] of any framework; as many of the oldest are forgotten.
+    fn record(
+        &self,
+        py: Python<'_>,
+        samples: PyReadonlyTensor<'_, f32, 2, (COrder, AllowCopy)>,
+    ) -> PyResult<()> {
+        let mut kept: PyReadwriteTensor<'_, f32, 2, COrder> = self.samples.bind(py).extract()?;
+        let ([_, channels], [_, found]) = (kept.dims(), samples.dims());
+        if found != channels {
+            return Err(PyValueError::new_err(format!(
+                "the recording has {channels} channels, and the samples have {found}"
+            )));
+        }
+        let (kept, new) = (kept.mut_slice(), samples.slice());
+        let new = &new[new.len().saturating_sub(kept.len())..];
+        kept.copy_within(new.len().., 0);
+        let begin = kept.len() - new.len();
+        kept[begin..].copy_from_slice(new);
+        Ok(())
+    }
+}
+
+/// The extension module of the package `recording`.
+#[pymodule]
+mod _native {
+    #[pymodule_export]
+    use super::Recording;
+}

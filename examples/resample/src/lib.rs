@@ -1,0 +1,40 @@
+//! Audio at another rate, from `array.array` or any other vector of samples.
+
+use dlbridge_pyo3::{AllowCopy, COrder, PyReadonlyTensor, PyTensor};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+/// Samples at another rate, by lines between neighbours.
+///
+/// Takes float32 as it is; integers of 8 and 16 bits and samples that are not adjacent are converted by a
+/// copy. The answer is in the caller's own framework; who passes an `array.array` gets a memoryview.
+#[pyfunction]
+fn resample<'py>(
+    samples: PyReadonlyTensor<'py, f32, 1, (COrder, AllowCopy)>,
+    rate: u32,
+    new_rate: u32,
+) -> PyResult<Bound<'py, PyAny>> {
+    if rate == 0 || new_rate == 0 {
+        return Err(PyValueError::new_err(format!(
+            "the rates must be above zero; got {rate} and {new_rate}"
+        )));
+    }
+    let samples_in = samples.slice();
+    let count = (samples_in.len() as u64 * u64::from(new_rate)).div_ceil(u64::from(rate));
+    let step = f64::from(rate) / f64::from(new_rate);
+    let at = |place: f64| {
+        let before = (place as usize).min(samples_in.len() - 1);
+        let after = (before + 1).min(samples_in.len() - 1);
+        let part = (place - before as f64) as f32;
+        samples_in[before] + (samples_in[after] - samples_in[before]) * part
+    };
+    let resampled: Vec<f32> = (0..count).map(|i| at(i as f64 * step)).collect();
+    PyTensor::from(resampled).into_like(samples.object())
+}
+
+/// The extension module of the package `resample`.
+#[pymodule]
+mod _native {
+    #[pymodule_export]
+    use super::resample;
+}

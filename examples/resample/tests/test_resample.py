@@ -1,0 +1,40 @@
+"""Audio at another rate."""
+
+from __future__ import annotations
+
+import array
+import math
+
+import numpy as np
+import pytest
+from resample import resample
+
+
+def tone(rate: int, seconds: float = 0.1) -> array.array[float]:
+    """440 Hz."""
+    return array.array("f", [math.sin(2 * math.pi * 440 * i / rate) for i in range(int(rate * seconds))])
+
+
+@pytest.mark.parametrize("new_rate", [44_100, 22_050, 48_000, 8_000])
+def test_a_tone_stays_the_tone(new_rate: int) -> None:
+    samples = resample(tone(44_100), 44_100, new_rate)
+    assert type(samples) is memoryview
+    assert (samples.format, len(samples)) == ("f", math.ceil(4410 * new_rate / 44_100))
+    times = np.arange(len(samples)) / new_rate
+    inside = times < 4409 / 44_100
+    assert np.abs(np.asarray(samples) - np.sin(2 * np.pi * 440 * times))[inside].max() < 0.001
+
+
+def test_other_samples() -> None:
+    assert resample(array.array("h", [0, 100, 200]), 1, 2).tolist() == [0, 50, 100, 150, 200, 200]
+    assert resample(np.arange(6, dtype="f4")[::-2], 2, 2).tolist() == [5, 3, 1]
+    assert resample(array.array("f"), 1, 2).tolist() == []
+    torch = pytest.importorskip("torch")
+    assert type(resample(torch.zeros(10), 2, 1)) is torch.Tensor
+
+
+def test_what_it_does_not_take() -> None:
+    with pytest.raises(TypeError, match=r"'samples': expected float32\[_\] on cpu, C order; got float64"):
+        resample(array.array("d", [1]), 1, 1)
+    with pytest.raises(ValueError, match="above zero; got 0 and 5"):
+        resample(tone(1000), 0, 5)
