@@ -24,6 +24,7 @@ __all__ = [
     "SupportsCudaArrayInterface",
     "SupportsDLPack",
     "SupportsExchangeAPI",
+    "TensorLike",
 ]
 
 #: The name of a door.
@@ -159,3 +160,18 @@ class SupportsBuffer(Protocol):
     def __buffer__(self, flags: int, /) -> memoryview:
         """The memory, locked as long as the view lives."""
         ...
+
+
+#: What :func:`dlbridge.asdlpack` takes, and every typed argument of an extension built on dlbridge:
+#: whatever has one of the doors.
+TensorLike: TypeAlias = (
+    SupportsDLPack
+    | SupportsExchangeAPI
+    | SupportsCudaArrayInterface
+    | SupportsArrayInterface
+    | SupportsArrayStruct
+    | SupportsBuffer
+    | SupportsArrowArray
+    | SupportsArrowDeviceArray
+    | SupportsArrowStream
+)

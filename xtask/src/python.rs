@@ -124,6 +124,28 @@ impl<'a> Venv<'a> {
         self.install(&[OsStr::new("--no-deps"), OsStr::new("--force-reinstall"), wheel.as_os_str()])
     }
 
+    /// Compares the stub of an example with the one that its code gives.
+    pub(crate) fn compare_stub(&self, example: &str) -> Result<()> {
+        let name = example.rsplit('/').next().unwrap_or(example);
+        let stubs = self.workplace.target.join("stubs");
+        let _ = fs::remove_dir_all(&stubs);
+        let mut generate = self.workplace.command(self.program("maturin"));
+        generate.current_dir(self.workplace.root.join(example));
+        generate.args(["generate-stubs", "--features", "stubs", "--locked", "--interpreter"]);
+        process::run(generate.arg(self.program("python")).arg("--out").arg(&stubs))?;
+        let read = |path: PathBuf| {
+            fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))
+        };
+        let kept = self.workplace.root.join(example).join(format!("{name}.pyi"));
+        match read(stubs.join(name).join("__init__.pyi"))? == read(kept.clone())? {
+            true => Ok(()),
+            false => Err(format!(
+                "{} is another stub than the code gives; its README says how it is made",
+                kept.display()
+            )),
+        }
+    }
+
     /// Builds a source distribution, and a wheel of that.
     pub(crate) fn try_source_distribution(&self) -> Result<()> {
         let directory = self.workplace.target.join("sdist");

@@ -87,6 +87,7 @@ fn with_python(
     for example in examples(workplace, "pyproject.toml") {
         steps.run(&format!("the wheel of {example}"), || venv.install_project(&example));
     }
+    steps.run("the stub of the template", || venv.compare_stub("examples/template"));
     type_checks(steps, workplace, venv);
     python_tests(steps, workplace, venv, options);
     if !options.quick {

@@ -113,6 +113,10 @@ impl From<&str> for DtypeName {
 impl<'py> FromPyObject<'_, 'py> for DtypeName {
     type Error = PyErr;
 
+    #[cfg(feature = "experimental-inspect")]
+    const INPUT_TYPE: pyo3::inspect::PyStaticExpr =
+        pyo3::type_hint_identifier!("builtins", "object");
+
     fn extract(dtype: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         if let Ok(name) = dtype.cast::<PyString>() {
             return Ok(Self(name.to_cow()?.into_owned()));

@@ -69,6 +69,10 @@ macro_rules! argument {
         {
             type Error = PyErr;
 
+            #[cfg(feature = "experimental-inspect")]
+            const INPUT_TYPE: pyo3::inspect::PyStaticExpr =
+                pyo3::type_hint_identifier!("dlbridge.typing", "TensorLike");
+
             fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
                 Ok(Self { taken: Self::EXPECTED.take(&object)?, marker: PhantomData })
             }
