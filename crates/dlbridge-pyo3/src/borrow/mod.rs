@@ -14,7 +14,8 @@ use pyo3::prelude::*;
 
 use self::numpy::NumpyBorrow;
 use self::shared::Shared;
-use crate::error::{ArgumentError, to_py_err, type_name};
+use crate::error::{ArgumentError, to_py_err};
+use crate::protocol::kind_of;
 
 /// A borrow of the bytes of a tensor, given back when it is dropped, on any thread.
 pub(crate) struct Guard {
@@ -41,9 +42,12 @@ impl Guard {
             return Ok(Self::NONE);
         }
         let py = object.py();
-        let shared = Shared::of_process(py)?;
-        let numpy = NumpyBorrow::acquire(object, shared, mode)?;
-        match shared.acquire(&Bytes::of(tensor), mode, &type_name(object)) {
+        let (shared, kind) = (Shared::of_process(py)?, kind_of(object)?);
+        let numpy = match kind.numpy_array {
+            true => NumpyBorrow::acquire(object, shared, mode)?,
+            false => None,
+        };
+        match shared.acquire(&Bytes::of(tensor), mode, &kind.name) {
             Ok(ticket) => Ok(Self { borrow: Some((shared, ticket)), _numpy: numpy }),
             Err(conflict) => {
                 let (ours, theirs) = (verb(mode), verb(conflict.mode));
@@ -52,7 +56,7 @@ impl Guard {
                     &format!(
                         "the memory of this {}, {ours}, overlaps that of a {}, {theirs} (addresses \
                          {:#x} to {:#x} and {:#x} to {:#x}); pass memory of its own, or a copy",
-                        type_name(object),
+                        kind.name,
                         conflict.label,
                         conflict.asked.start(),
                         conflict.asked.end(),

@@ -22,7 +22,6 @@ use super::Bytes;
 use super::shared::Shared;
 use crate::error::ArgumentError;
 use crate::interpreter::while_it_lives;
-use crate::protocol::is_numpy_array;
 
 /// The name of the capsule, and of the attribute of the module.
 const NAME: &CStr = c"_RUST_NUMPY_BORROW_CHECKING_API";
@@ -75,15 +74,12 @@ pub(super) struct NumpyBorrow {
 }
 
 impl NumpyBorrow {
-    /// Borrows an array of NumPy; `None` for other objects, and if rust-numpy uses our registry.
+    /// Borrows an array of NumPy; `None` if rust-numpy uses our registry.
     pub(super) fn acquire(
         object: &Bound<'_, PyAny>,
         shared: &'static Shared,
         mode: Mode,
     ) -> PyResult<Option<Self>> {
-        if !is_numpy_array(object)? {
-            return Ok(None);
-        }
         let py = object.py();
         let interface = Interface::of_process(py, shared)?;
         if ptr::eq(interface.flags.cast(), shared) {

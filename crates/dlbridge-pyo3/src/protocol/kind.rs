@@ -1,23 +1,26 @@
 //! What a Python type speaks, found out once per type.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyMemoryView, PyString, PyTuple, PyType};
 use pyo3::{ffi, intern};
 
 use super::exchange_api::Table;
+use crate::error::type_name;
 
 /// What is known of a type.
-#[derive(Clone, Copy)]
-pub(super) struct Kind {
+#[derive(Clone)]
+pub(crate) struct Kind {
+    /// Its name, for messages.
+    pub(crate) name: Arc<str>,
     /// Its table of C functions.
     pub(super) table: Option<Table>,
     /// What its objects may be that their bytes do not show.
     pub(super) caveats: Caveats,
     /// Whether it is NumPy's array or derived from it.
-    pub(super) numpy_array: bool,
+    pub(crate) numpy_array: bool,
     /// Whether its objects surely have no door but their buffer: then nobody needs to look.
     pub(super) only_buffer: bool,
 }
@@ -53,20 +56,21 @@ static KINDS: Mutex<Option<Kinds>> = Mutex::new(None);
 const MAX_KINDS: usize = 256;
 
 /// What is known of the type of an object.
-pub(super) fn of(object: &Bound<'_, PyAny>) -> PyResult<Kind> {
+pub(crate) fn of(object: &Bound<'_, PyAny>) -> PyResult<Kind> {
     let address = object.get_type_ptr().addr();
     // No Python code runs while the lock is held.
     let known = KINDS.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((_, kind)) = known.as_ref().and_then(|kinds| kinds.get(&address)) {
-        return Ok(*kind);
+        return Ok(kind.clone());
     }
     drop(known);
     let object_type = object.get_type();
-    let kind = find_out(&object_type)?;
+    let mut kind = find_out(&object_type)?;
+    kind.name = type_name(object).into();
     let mut known = KINDS.lock().unwrap_or_else(PoisonError::into_inner);
     let kinds = known.get_or_insert_default();
     let forgotten = if kinds.len() < MAX_KINDS { None } else { Some(std::mem::take(kinds)) };
-    kinds.entry(address).or_insert_with(|| (object_type.unbind(), kind));
+    kinds.entry(address).or_insert_with(|| (object_type.unbind(), kind.clone()));
     drop(known);
     // Types that go may run code.
     drop(forgotten);
@@ -93,7 +97,7 @@ fn find_out(object_type: &Bound<'_, PyType>) -> PyResult<Kind> {
     };
     let only_buffer = table.is_none() && has_only_buffer(object_type)?;
     let numpy_array = is_subclass(object_type, intern!(py, "numpy"), intern!(py, "ndarray"))?;
-    Ok(Kind { table, caveats, numpy_array, only_buffer })
+    Ok(Kind { name: Arc::default(), table, caveats, numpy_array, only_buffer })
 }
 
 /// Libraries whose exceptions for data that they cannot export are not those of the standard.

@@ -212,9 +212,9 @@ pub(crate) fn imported(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<I
     }
 }
 
-/// Whether an object is an array of NumPy.
-pub(crate) fn is_numpy_array(object: &Bound<'_, PyAny>) -> PyResult<bool> {
-    Ok(kind::of(object)?.numpy_array)
+/// What is known of the type of an object.
+pub(crate) fn kind_of(object: &Bound<'_, PyAny>) -> PyResult<Kind> {
+    kind::of(object)
 }
 
 /// Imports through the door that the caller wants, or through the first that there is.
