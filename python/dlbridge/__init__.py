@@ -29,6 +29,7 @@ from dlbridge._core import (
 )
 
 if TYPE_CHECKING:
+    from dlbridge._errors import TensorBorrowError, TensorMismatchError
     from dlbridge.explanation import Explanation, explain
     from dlbridge.shared import SharedTensor, attach, share_memory
 
@@ -36,6 +37,8 @@ __all__ = [
     "Explanation",
     "SharedTensor",
     "Tensor",
+    "TensorBorrowError",
+    "TensorMismatchError",
     "__version__",
     "asdlpack",
     "attach",
@@ -52,6 +55,7 @@ __all__ = [
 
 #: What takes longer to import than the rest, and where it is.
 _LATE = {
+    **dict.fromkeys(["TensorBorrowError", "TensorMismatchError"], "dlbridge._errors"),
     **dict.fromkeys(["Explanation", "explain"], "dlbridge.explanation"),
     **dict.fromkeys(["SharedTensor", "attach", "share_memory"], "dlbridge.shared"),
 }

@@ -17,7 +17,7 @@ use crate::region::{Axis, Region};
 const BUDGET: u32 = 2_000;
 
 /// Terms that fit without an allocation: the axes of two regions and the places within an element.
-const INLINE: usize = 9;
+const INLINE: usize = 10;
 
 /// A coefficient with the largest value of its unknown.
 #[derive(Clone, Copy, Default)]
@@ -37,9 +37,9 @@ pub(crate) fn shares_a_byte(a: &Region, b: &Region) -> bool {
     let Some(target) = b.end().checked_sub(1).and_then(|last| last.checked_sub(a.start())) else {
         return false;
     };
-    let places = (a.item() - 1) as u64 + (b.item() - 1) as u64;
-    let axes = a.axes().iter().chain(b.axes()).copied().chain([(places, 1)]);
-    let count = a.axes().len() + b.axes().len() + 1;
+    let places = [((a.item() - 1) as u64, 1), ((b.item() - 1) as u64, 1)];
+    let axes = a.axes().iter().chain(b.axes()).copied().chain(places);
+    let count = a.axes().len() + b.axes().len() + 2;
     if count <= INLINE {
         let mut terms = [Term::default(); INLINE];
         return solve(collect(axes, &mut terms), target as u128);

@@ -24,6 +24,9 @@ pub struct Region {
     item: usize,
     /// The axes with more than one index, all strides above zero.
     axes: Axes,
+    /// Whether some bytes would be outside of the address space, so that the arithmetic would be about
+    /// other ones.
+    clipped: bool,
 }
 
 /// An axis: how many indices beyond the first, and the bytes from one to the next.
@@ -39,7 +42,8 @@ impl Region {
     /// The bytes of elements of `item` bytes each; `address` is that of the one at index zero. Strides
     /// count bytes, and may be negative or zero. A negative extent counts as zero.
     ///
-    /// Bytes outside of the address space are left out.
+    /// Bytes outside of the address space are left out; what else there is of such a region overlaps
+    /// whatever comes near it.
     ///
     /// ```
     /// use dlbridge_borrow::Region;
@@ -54,7 +58,7 @@ impl Region {
     pub fn new(address: usize, item: usize, shape: &[i64], byte_strides: &[i64]) -> Self {
         assert_eq!(shape.len(), byte_strides.len(), "as many strides as extents");
         if item == 0 || shape.iter().any(|&extent| extent <= 0) {
-            return Self { start: address, end: address, item, axes: Axes::EMPTY };
+            return Self { start: address, end: address, item, axes: Axes::EMPTY, clipped: false };
         }
         let axes = || {
             let axes = shape.iter().zip(byte_strides);
@@ -67,10 +71,12 @@ impl Region {
             let side = if stride < 0 { &mut below } else { &mut above };
             *side = side.saturating_add(reach);
         }
-        let start = address.saturating_sub(usize::try_from(below).unwrap_or(usize::MAX));
-        let end = address.saturating_add(usize::try_from(above).unwrap_or(usize::MAX));
+        let start = usize::try_from(below).ok().and_then(|below| address.checked_sub(below));
+        let end = usize::try_from(above).ok().and_then(|above| address.checked_add(above));
+        let clipped = start.is_none() || end.is_none();
+        let (start, end) = (start.unwrap_or(0), end.unwrap_or(usize::MAX));
         let axes = Axes::collect(axes().map(|(last, stride)| (last, stride.unsigned_abs())));
-        Self { start, end, item, axes }
+        Self { start, end, item, axes, clipped }
     }
 
     /// A run of bytes.
@@ -81,8 +87,9 @@ impl Region {
     /// assert!(Region::bytes(0x1000, 16).overlaps(&Region::bytes(0x100f, 16)));
     /// ```
     pub fn bytes(address: usize, count: usize) -> Self {
-        let end = address.saturating_add(count);
-        Self { start: address, end, item: count, axes: Axes::EMPTY }
+        let end = address.checked_add(count);
+        let (clipped, end) = (end.is_none(), end.unwrap_or(usize::MAX));
+        Self { start: address, end, item: count, axes: Axes::EMPTY, clipped }
     }
 
     /// The lowest byte.
@@ -126,7 +133,9 @@ impl Region {
     /// ```
     pub fn overlaps(&self, other: &Self) -> bool {
         let apart = self.end <= other.start || other.end <= self.start;
-        !apart && !self.is_empty() && !other.is_empty() && overlap::shares_a_byte(self, other)
+        let unknown = self.clipped || other.clipped;
+        let empty = self.is_empty() || other.is_empty();
+        !apart && !empty && (unknown || overlap::shares_a_byte(self, other))
     }
 
     pub(crate) fn item(&self) -> usize {

@@ -42,6 +42,8 @@ pub struct Registry {
 struct State {
     /// By ticket. Places that are free are taken again.
     borrows: Vec<Option<Borrow>>,
+    /// The places that are free.
+    free: Vec<usize>,
     /// How many of them write. Without any, readers need not look at the others.
     writers: usize,
 }
@@ -173,7 +175,7 @@ impl fmt::Debug for Label {
 }
 
 impl Registry {
-    const NO_BORROWS: State = State { borrows: Vec::new(), writers: 0 };
+    const NO_BORROWS: State = State { borrows: Vec::new(), free: Vec::new(), writers: 0 };
 
     /// A registry without borrows.
     ///
@@ -223,12 +225,12 @@ impl Registry {
         }
         state.writers += usize::from(mode == Mode::Write);
         let borrow = Some(Borrow { region: region.clone(), mode, label: Label::new(label) });
-        let free = state.borrows.iter().position(Option::is_none);
-        match free {
-            Some(place) => state.borrows[place] = borrow,
+        let place = state.free.pop().unwrap_or(state.borrows.len());
+        match state.borrows.get_mut(place) {
+            Some(free) => *free = borrow,
             None => state.borrows.push(borrow),
         }
-        Ok(Ticket(free.unwrap_or(state.borrows.len() - 1)))
+        Ok(Ticket(place))
     }
 
     /// Gives a borrow back.
@@ -250,8 +252,10 @@ impl Registry {
         let borrow = state.borrows.get_mut(ticket.0).and_then(Option::take);
         let borrow = borrow.expect("a ticket is given back once");
         state.writers -= usize::from(borrow.mode == Mode::Write);
-        while let Some(None) = state.borrows.last() {
-            state.borrows.pop();
+        state.free.push(ticket.0);
+        if state.free.len() == state.borrows.len() {
+            state.free.clear();
+            state.borrows.clear();
         }
     }
 

@@ -117,6 +117,13 @@ fn extremes_are_not_wrapped() {
     assert_eq!((huge.start(), huge.end()), (0, usize::MAX));
     assert!(Region::new(0x1000, 1, &[-3], &[1]).is_empty());
     assert!(Region::bytes(usize::MAX - 1, 8).overlaps(&Region::bytes(usize::MAX - 1, 1)));
+    let all = Region::bytes(0, usize::MAX);
+    assert!(all.overlaps(&all));
+    // What is partly outside of the address space is not reckoned with, so that nothing is missed.
+    assert!(Region::new(10, 1, &[2], &[-16]).overlaps(&Region::bytes(10, 1)));
+    let high = Region::new(usize::MAX - 3, 1, &[2], &[16]);
+    let byte = Region::bytes(usize::MAX - 3, 1);
+    assert!(high.overlaps(&byte) && byte.overlaps(&high));
 }
 
 #[test]

@@ -141,7 +141,10 @@ const DOORS: [(&str, &str); 12] = [
             view: *mut ::pyo3::ffi::Py_buffer,
             flags: ::core::ffi::c_int,
         ) -> ::pyo3::PyResult<()> {
-            let tensor = ::dlbridge_pyo3::doors::lent(this.py(), LEND(&*this.try_borrow()?));
+            let tensor = this
+                .try_borrow()
+                .map_err(::pyo3::PyErr::from)
+                .and_then(|object| ::dlbridge_pyo3::doors::lent(this.py(), LEND(&*object)));
             // SAFETY: Python gives a place to write to.
             unsafe { ::dlbridge_pyo3::doors::buffer(tensor, view, flags) }
         }",

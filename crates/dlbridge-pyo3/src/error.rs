@@ -1,7 +1,7 @@
 //! Errors of the core as Python exceptions, and what messages call an object.
 
 use dlbridge::Error;
-use pyo3::exceptions::{PyBufferError, PyMemoryError};
+use pyo3::exceptions::{PyBufferError, PyMemoryError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
@@ -41,34 +41,9 @@ pub(crate) enum ArgumentError {
     Borrowed,
 }
 
-/// The exception classes. PyO3 tells the name of the argument in a note behind the message; here it
-/// comes first, where it is read.
-const CLASSES: &std::ffi::CStr = cr#"
-class _Argument:
-    def add_note(self, note):
-        head, _, name = note.partition("while processing ")
-        if head or self.argument is not None:
-            super().add_note(note)
-            return
-        self.argument = name.strip("'")
-        self.args = (f"argument {name}: {self.args[0]}",)
-
-    argument = None
-
-
-class TensorMismatchError(_Argument, TypeError):
-    """A tensor is another one than a function takes."""
-
-    __module__ = "dlbridge"
-
-
-class TensorBorrowError(_Argument, BufferError):
-    """The memory of a tensor is borrowed by somebody else."""
-
-    __module__ = "dlbridge"
-"#;
-
 impl ArgumentError {
+    /// The exception, of a class of the package `dlbridge`, which puts the name of the argument in front of
+    /// the text; without that package it is the base class.
     pub(crate) fn new_err(self, py: Python<'_>, text: &str) -> PyErr {
         static MISMATCH: PyOnceLock<Py<PyType>> = PyOnceLock::new();
         static BORROWED: PyOnceLock<Py<PyType>> = PyOnceLock::new();
@@ -76,13 +51,13 @@ impl ArgumentError {
             Self::Mismatch => (&MISMATCH, "TensorMismatchError"),
             Self::Borrowed => (&BORROWED, "TensorBorrowError"),
         };
-        let class = class.get_or_try_init(py, || -> PyResult<_> {
-            let module = PyModule::from_code(py, CLASSES, c"dlbridge", c"dlbridge._arguments")?;
-            Ok(module.getattr(name)?.cast_into::<PyType>()?.unbind())
-        });
-        match class {
-            Ok(class) => PyErr::from_type(class.bind(py).clone(), (text.to_owned(),)),
-            Err(error) => error,
+        let text = text.to_owned();
+        match class.import(py, "dlbridge._errors", name) {
+            Ok(class) => PyErr::from_type(class.clone(), (text,)),
+            Err(_) => match self {
+                Self::Mismatch => PyTypeError::new_err(text),
+                Self::Borrowed => PyBufferError::new_err(text),
+            },
         }
     }
 }

@@ -10,6 +10,7 @@ use pyo3::types::{PyDict, PyMemoryView, PyTuple};
 use pyo3::{ffi, intern};
 
 use crate::PyTensor;
+use crate::borrow::Guard;
 use crate::consumer::{Argument, CONSUMERS, Consumer, Need, is_common};
 use crate::error::{to_py_err, type_name};
 use crate::lent;
@@ -215,6 +216,7 @@ fn to_ml_dtypes<'py>(
             return Err(refuse(" that is packed, and to unpack it needs a copy"));
         }
         true => {
+            let _reading = Guard::reading(this)?;
             unpacked = Arc::new(this.to_unpacked().map_err(to_py_err)?);
             &unpacked
         }

@@ -9,6 +9,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyTuple};
 
+use crate::borrow::Borrowed;
 use crate::error::to_py_err;
 use crate::protocol::{
     self, Imported, Protocol, Request, array_interface, array_struct, arrow, buffer,
@@ -140,7 +141,11 @@ impl PyTensor {
             let recorded = lent::same(&self.tensor, door.name(), read_only).map_err(to_py_err)?;
             return Ok(recorded.into_raw());
         }
-        Ok(if read_only { self.tensor.share().into_raw() } else { self.tensor.lend() })
+        Ok(match (read_only, self.protocol) {
+            (false, _) => self.tensor.lend(),
+            (true, None) => Borrowed::read_only(&self.tensor)?.into_raw(),
+            (true, Some(_)) => self.tensor.share().into_raw(),
+        })
     }
 
     /// A legacy managed tensor over the same memory, for data that such a one can express.

@@ -5,6 +5,7 @@ use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt, PyString};
 
+use crate::borrow::Guard;
 use crate::error::to_py_err;
 use crate::protocol::{Imported, Protocol};
 use crate::receipt::CopyReason;
@@ -113,6 +114,7 @@ impl Wanted {
         let Some(reason) = unmet.or(requested.then_some(CopyReason::Requested)) else {
             return Ok(None);
         };
+        let _reading = Guard::reading(tensor)?;
         let source = TensorRef::from(tensor);
         let copy = match self.contiguous {
             Some(Order::Fortran) => source.transpose().to_copy().map(Tensor::transpose),

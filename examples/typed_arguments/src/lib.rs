@@ -1,5 +1,7 @@
 //! One function for each kind of argument that a tensor can be.
 
+use std::sync::Arc;
+
 use dlbridge::sys::DLPackExchangeAPI;
 use dlbridge::{DataType, Tensor};
 use dlbridge_pyo3::{
@@ -71,6 +73,25 @@ fn count(x: PyReadonlyTensor<'_, bool, DYNAMIC>) -> usize {
 #[pyfunction]
 fn total_of_anything(x: PyReadonlyTensor<'_, f64, DYNAMIC, (COrder, AllowCopy)>) -> (f64, bool) {
     (x.slice().iter().sum(), !x.is_borrowed())
+}
+
+/// The sum of a vector that can be converted to float64 without a loss.
+#[pyfunction]
+fn total_of_vector(x: PyReadonlyTensor<'_, f64, 1, (COrder, AllowCopy)>) -> f64 {
+    x.slice().iter().sum()
+}
+
+/// Turns round the bytes of each element of a vector of anything.
+#[pyfunction]
+fn swap_bytes(mut x: PyReadwriteTensor<'_, AnyDataType, 1>) -> PyResult<()> {
+    x.as_tensor_ref_mut().swap_bytes().map_err(to_py_err)
+}
+
+/// Numbers that must not change.
+#[pyfunction]
+fn constants() -> PyTensor {
+    static NUMBERS: [f64; 3] = [1.0, 2.0, 3.0];
+    PyTensor::from(Tensor::from(Arc::<[f64]>::from(NUMBERS)))
 }
 
 /// Inverts a picture where it is.
@@ -227,8 +248,8 @@ pub extern "C" fn typed_arguments_exchange_api() -> *const DLPackExchangeAPI {
 mod _native {
     #[pymodule_export]
     use super::{
-        Sound, Squares, add, aligned, brightest, count, dtype, first_column, invert, mean, negate,
-        norm, ramp, scale, shape, swap, total, total_detached, total_of_anything, trace, twice,
-        while_reading, while_writing,
+        Sound, Squares, add, aligned, brightest, constants, count, dtype, first_column, invert,
+        mean, negate, norm, ramp, scale, shape, swap, swap_bytes, total, total_detached,
+        total_of_anything, total_of_vector, trace, twice, while_reading, while_writing,
     };
 }

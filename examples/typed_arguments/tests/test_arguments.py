@@ -71,7 +71,7 @@ def test_all_differences_in_one_sentence() -> None:
         typed.negate,
         jax.numpy.ones(3),
         "argument 'x': expected float32, float64 or int32[...] on cpu, writable; got float32[3] on cpu, "
-        "read-only",
+        "from a producer that cannot say whether it may be written",
     )
     refused(
         typed.dtype,
@@ -206,8 +206,9 @@ def test_readers_share_and_a_writer_is_alone() -> None:
     other = dlbridge.asdlpack(x)
     with pytest.raises(BufferError, match="this dlbridge.Tensor"):
         typed.while_writing(x, lambda: typed.negate(other))
-    # A copy is nobody's.
-    assert typed.while_writing(x, lambda: typed.total_of_anything(x.astype("f4"))) == (3, True)
+    # A copy of the caller's own is nobody's.
+    other = x.astype("f4")
+    assert typed.while_writing(x, lambda: typed.total_of_anything(other)) == (3, True)
     typed.negate(x)
     assert x.tolist() == [0, -1, -2]
 
@@ -406,3 +407,75 @@ def test_the_table_for_code_in_c() -> None:
     assert again.value.address == ours.address
     with pytest.raises(TypeError, match="'list' object is no dlbridge.Tensor"):
         take(table.functions[1])([], ctypes.byref(out))
+
+
+def test_what_is_copied_is_borrowed_meanwhile() -> None:
+    import pickle
+
+    a = np.arange(12.0).reshape(3, 4)
+    tensor = dlbridge.asdlpack(a)
+    flags = np.array([True, False])
+    copies = [
+        lambda: typed.total_of_anything(a[:, ::2]),
+        lambda: typed.total_of_anything(a.view("f4")),
+        lambda: dlbridge.asdlpack(a, copy=True),
+        lambda: dlbridge.asdlpack(a, contiguous="F"),
+        lambda: dlbridge.asdlpack(a.view(">f8")),
+        lambda: tensor.__dlpack__(copy=True, max_version=(1, 0)),
+        lambda: tensor.numpy(copy=True),
+        lambda: pickle.dumps(dlbridge.asdlpack(a.T)),
+        lambda: dlbridge.asdlpack(a[0, :1].view("?"), protocol="buffer"),
+    ]
+    for copy in copies:
+        copy()
+        typed.while_reading(a, copy)
+        with pytest.raises(BufferError, match="borrowed to be read, overlaps .* borrowed to be written"):
+            typed.while_writing(a, copy)
+    assert typed.while_writing(np.zeros(1), lambda: typed.count(flags)) == 1
+
+
+def test_what_must_not_change_does_not_though_pytorch_forgets_that() -> None:
+    numbers = typed.constants()
+    tensor = torch.from_dlpack(numbers)
+    assert tensor.tolist() == [1, 2, 3]
+    with pytest.raises(BufferError, match="borrowed to be written, overlaps"):
+        typed.negate(tensor)
+    assert tensor.tolist() == [1, 2, 3]
+    alias = tensor[1:]
+    del tensor
+    gc.collect()
+    with pytest.raises(BufferError):
+        typed.negate(alias)
+
+
+def test_exceptions_have_a_name_and_can_be_sent() -> None:
+    import pickle
+
+    with pytest.raises(dlbridge.TensorMismatchError) as mismatch:
+        typed.mean(np.zeros(3))
+    again = pickle.loads(pickle.dumps(mismatch.value))
+    assert (type(again), str(again)) == (dlbridge.TensorMismatchError, str(mismatch.value))
+    x = np.zeros(3)
+    with pytest.raises(dlbridge.TensorBorrowError) as conflict:
+        typed.swap(x, x)
+    conflict.value.add_note("while processing batch 7")
+    assert str(conflict.value).startswith("argument 'b': ")
+    assert conflict.value.__notes__ == ["while processing batch 7"]
+    sound = typed.Sound(2, 2)
+    with pytest.raises(dlbridge.TensorBorrowError) as inside:
+        typed.while_reading(np.asarray(sound).view("f8"), lambda: sound.amplify(2))
+    assert str(inside.value).startswith("the memory of this")
+
+
+def test_a_mismatch_that_no_copy_would_mend_is_found_before_one_is_made() -> None:
+    huge = np.lib.stride_tricks.as_strided(np.zeros(1, "u1"), (1 << 20, 1 << 20), (0, 0))
+    with pytest.raises(TypeError, match=r"expected float64\[_\] on cpu, C order; got uint8\[1048576, 1048576\]"):
+        typed.total_of_vector(huge)
+
+
+def test_any_dtype_to_write() -> None:
+    x = np.arange(3, dtype="u2")
+    typed.swap_bytes(x)
+    assert x.tolist() == [0, 256, 512]
+    with pytest.raises(BufferError, match="may overlap"):
+        typed.swap_bytes(np.lib.stride_tricks.as_strided(x, (4,), (0,)))

@@ -50,11 +50,12 @@ def test_its_borrows_are_seen(interface: Interface) -> None:
         typed.negate(x)
     assert interface.acquire_mut(flags, x[1]) == -1
     interface.release(flags, x)
-    assert interface.acquire_mut(flags, x[:, ::2]) == 0
+    even = x[:, ::2]
+    assert interface.acquire_mut(flags, even) == 0
     typed.negate(x[:, 1::2])
     with pytest.raises(BufferError, match="borrowed to be written"):
         typed.total_of_anything(x)
-    interface.release_mut(flags, x[:, ::2])
+    interface.release_mut(flags, even)
     typed.negate(x)
 
 
@@ -68,6 +69,36 @@ def test_ours_are_seen_by_it(interface: Interface) -> None:
     assert interface.acquire_mut(flags, np.frombuffer(bytes(8))) == -2
     # Memory is what counts, and not which library it is passed as.
     assert typed.while_writing(memoryview(x), lambda: interface.acquire(flags, x)) == -1
+
+
+def test_a_class_that_lies_about_its_elements(interface: Interface) -> None:
+    class Liar(np.ndarray):
+        """Its elements are larger than it says."""
+
+        itemsize = 0  # type: ignore[assignment]
+
+    x = np.arange(3.0)
+    liar = x.view(Liar)
+    assert interface.acquire(interface.flags, liar) == 0
+    with pytest.raises(BufferError, match="borrowed to be read"):
+        typed.negate(x)
+    interface.release(interface.flags, liar)
+    typed.negate(x)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_an_array_whose_strides_change_meanwhile(interface: Interface) -> None:
+    x = np.arange(3.0)
+    part = x[1:]
+    flags = interface.flags
+    assert interface.acquire(flags, x) == 0
+    x.strides = (0,)
+    assert interface.acquire(flags, x) == 0
+    interface.release(flags, x)
+    with pytest.raises(BufferError):
+        typed.negate(part)
+    interface.release(flags, x)
+    typed.negate(part)
 
 
 THEIRS = '''
@@ -101,9 +132,12 @@ x = np.ones(3)
 typed.negate(x)
 typed.total_of_anything(x)
 typed.total_of_anything(memoryview(x))
-assert calls == [
-    ("acquire_mut", 7, id(x)), ("release_mut", 7, id(x)), ("acquire", 7, id(x)), ("release", 7, id(x))
-], calls
+names = [call[0] for call in calls]
+assert names == ["acquire_mut", "release_mut", "acquire", "release"], calls
+assert all(call[1] == 7 for call in calls)
+# A view that nobody else can reshape.
+assert id(x) not in [call[2] for call in calls]
+assert calls[0][2] == calls[1][2]
 for answer, text in [(-1, "built on rust-numpy has borrowed"), (-2, "not writeable")]:
     calls.clear()
     try:

@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use dlbridge::{DataType, Element, Error, Tensor};
+use dlbridge::{DataType, Element, Error, Tensor, TensorRefMut};
 
 /// The dtypes that a typed argument takes: a type of elements, [`OneOf`] several, or
 /// [`AnyDataType`].
@@ -115,8 +115,8 @@ impl Accepts for AnyDataType {
         Ok(())
     }
 
-    fn check_mut(_: &mut Tensor) -> Result<(), Error> {
-        Ok(())
+    fn check_mut(tensor: &mut Tensor) -> Result<(), Error> {
+        TensorRefMut::try_from(tensor).map(drop)
     }
 }
 

@@ -52,12 +52,13 @@ impl Expected {
         let py = object.py();
         let mut imported = protocol::imported(object, &self.wanted())?;
         let mut unmet = self.compare(&imported);
-        if !unmet.is_empty()
-            && self.requirement.allow_copy
-            && let Some(converted) = self.convert(&imported)?
-        {
-            unmet = self.compare(&converted);
-            imported = converted;
+        if !unmet.is_empty() && self.requirement.allow_copy && self.fits_shape(&imported.tensor) {
+            // The copy is read under a borrow, as everything is.
+            let _reading = Guard::acquire(object, &imported.tensor, Mode::Read)?;
+            if let Some(converted) = self.convert(&imported)? {
+                unmet = self.compare(&converted);
+                imported = converted;
+            }
         }
         if !unmet.is_empty() {
             return Err(ArgumentError::Mismatch.new_err(py, &self.sentence(&imported, &unmet)));
@@ -95,15 +96,7 @@ impl Expected {
         if !self.dtypes.is_empty() && !self.dtypes.contains(&tensor.dtype()) {
             unmet.push(String::new());
         }
-        let shape = tensor.shape();
-        let dims = self.requirement.dims;
-        let fits = |(&extent, dim): (&i64, &Option<usize>)| {
-            dim.is_none_or(|dim| usize::try_from(extent) == Ok(dim))
-        };
-        if self.ndim.is_some_and(|ndim| ndim != shape.len())
-            || (!dims.is_empty() && dims.len() != shape.len())
-            || !shape.iter().zip(dims).all(fits)
-        {
+        if !self.fits_shape(tensor) {
             unmet.push(String::new());
         }
         if !tensor.device().device_type().is_host_accessible() {
@@ -124,7 +117,12 @@ impl Expected {
             unmet.push(format!("aligned to {} bytes", address & address.wrapping_neg()));
         }
         match (self.mode, imported.reason) {
-            (Mode::Write, _) if imported.is_read_only() => unmet.push("read-only".to_owned()),
+            (Mode::Write, _) if imported.is_read_only() => {
+                unmet.push(match imported.tensor.is_read_only() {
+                    true => "read-only".to_owned(),
+                    false => "from a producer that cannot say whether it may be written".to_owned(),
+                });
+            }
             // What is written would be lost.
             (Mode::Write, Some(reason)) => unmet.push(format!("a copy, since {reason}")),
             // That a producer makes its data only when asked is its own affair.
@@ -136,6 +134,17 @@ impl Expected {
             _ => {}
         }
         unmet
+    }
+
+    /// Whether the number of dimensions and the extents are those asked for.
+    fn fits_shape(&self, tensor: &Tensor) -> bool {
+        let (shape, dims) = (tensor.shape(), self.requirement.dims);
+        let fits = |(&extent, dim): (&i64, &Option<usize>)| {
+            dim.is_none_or(|dim| usize::try_from(extent) == Ok(dim))
+        };
+        self.ndim.is_none_or(|ndim| ndim == shape.len())
+            && (dims.is_empty() || dims.len() == shape.len())
+            && shape.iter().zip(dims).all(fits)
     }
 
     /// A copy that fits where this does not; `None` if no copy would.

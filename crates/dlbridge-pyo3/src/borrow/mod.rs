@@ -8,12 +8,14 @@
 mod numpy;
 mod shared;
 
+use std::sync::Arc;
+
 use dlbridge::{Access, RawParts, Tensor};
 use dlbridge_borrow::{Mode, Region};
 use pyo3::prelude::*;
 
 use self::numpy::NumpyBorrow;
-use self::shared::Shared;
+use self::shared::{InTheWay, Shared};
 use crate::error::{ArgumentError, to_py_err};
 use crate::protocol::kind_of;
 
@@ -30,6 +32,20 @@ impl Guard {
     /// Whether something is borrowed.
     pub(crate) fn is_held(&self) -> bool {
         self.borrow.is_some()
+    }
+
+    /// Borrows the bytes of a tensor while they are copied.
+    pub(crate) fn reading(tensor: &Tensor) -> PyResult<Self> {
+        if tensor.is_empty() || !tensor.device().device_type().is_host_accessible() {
+            return Ok(Self::NONE);
+        }
+        Python::attach(|py| {
+            let shared = Shared::of_process(py)?;
+            match shared.acquire(&Bytes::of(tensor), Mode::Read, "tensor that is copied") {
+                Ok(ticket) => Ok(Self { borrow: Some((shared, ticket)), _numpy: None }),
+                Err(conflict) => Err(refusal(py, "tensor", Mode::Read, &conflict)),
+            }
+        })
     }
 
     /// Borrows the bytes of a tensor, which came out of an object.
@@ -49,24 +65,24 @@ impl Guard {
         };
         match shared.acquire(&Bytes::of(tensor), mode, &kind.name) {
             Ok(ticket) => Ok(Self { borrow: Some((shared, ticket)), _numpy: numpy }),
-            Err(conflict) => {
-                let (ours, theirs) = (verb(mode), verb(conflict.mode));
-                Err(ArgumentError::Borrowed.new_err(
-                    py,
-                    &format!(
-                        "the memory of this {}, {ours}, overlaps that of a {}, {theirs} (addresses \
-                         {:#x} to {:#x} and {:#x} to {:#x}); pass memory of its own, or a copy",
-                        kind.name,
-                        conflict.label,
-                        conflict.asked.start(),
-                        conflict.asked.end(),
-                        conflict.start,
-                        conflict.end,
-                    ),
-                ))
-            }
+            Err(conflict) => Err(refusal(py, &kind.name, mode, &conflict)),
         }
     }
+}
+
+/// The refusal of a borrow that another one is in the way of.
+fn refusal(py: Python<'_>, name: &str, mode: Mode, conflict: &InTheWay) -> PyErr {
+    let (ours, theirs) = (verb(mode), verb(conflict.mode));
+    let text = format!(
+        "the memory of this {name}, {ours}, overlaps that of a {}, {theirs} (addresses {:#x} to {:#x} and \
+         {:#x} to {:#x}); pass memory of its own, or a copy",
+        conflict.label,
+        conflict.asked.start(),
+        conflict.asked.end(),
+        conflict.start,
+        conflict.end,
+    );
+    ArgumentError::Borrowed.new_err(py, &text)
 }
 
 impl Drop for Guard {
@@ -125,13 +141,23 @@ impl<'a> Bytes<'a> {
 }
 
 /// A tensor with the borrow of its memory, as the owner of another one over the same memory.
-pub(crate) struct Borrowed {
+pub(crate) struct Borrowed<T> {
     // Dropped in this order: the borrow ends before the memory may.
     _guard: Guard,
-    _tensor: Tensor,
+    _tensor: T,
 }
 
-impl Borrowed {
+impl Borrowed<Arc<Tensor>> {
+    /// A read-only tensor over another one that Rust made, borrowed to be read as long as it lives: some
+    /// consumers forget that it must not be written, and who writes by a borrow is refused.
+    pub(crate) fn read_only(tensor: &Arc<Tensor>) -> PyResult<Tensor> {
+        let guard = Guard::reading(tensor)?;
+        let owner = Self { _guard: guard, _tensor: Arc::clone(tensor) };
+        over(owner, parts(tensor, true), tensor.shape(), tensor.strides())
+    }
+}
+
+impl Borrowed<Tensor> {
     /// A tensor that is borrowed to be read as long as it lives.
     pub(crate) fn tensor(
         object: &Bound<'_, PyAny>,
@@ -143,17 +169,31 @@ impl Borrowed {
             return Ok(if read_only { tensor.into_read_only() } else { tensor });
         }
         let guard = Guard::acquire(object, &tensor, Mode::Read)?;
-        let parts = RawParts {
-            device: tensor.device(),
-            access: if read_only { Access::ReadOnly } else { Access::Shared },
-            subbyte_padded: tensor.is_subbyte_padded(),
-            byte_offset: tensor.byte_offset(),
-            ..RawParts::new(tensor.data(), tensor.dtype())
-        };
+        let parts = parts(&tensor, read_only);
         let (shape, strides) = (tensor.shape().to_vec(), tensor.strides().to_vec());
-        let owner = Self { _guard: guard, _tensor: tensor };
-        // SAFETY: what the tensor says of its own data, which it keeps alive as the owner does it.
-        let borrowed = unsafe { Tensor::from_raw_parts(owner, parts, &shape, Some(&strides)) };
-        borrowed.map_err(to_py_err)
+        over(Self { _guard: guard, _tensor: tensor }, parts, &shape, &strides)
     }
+}
+
+/// What a tensor says of its own data.
+fn parts(tensor: &Tensor, read_only: bool) -> RawParts {
+    RawParts {
+        device: tensor.device(),
+        access: if read_only { Access::ReadOnly } else { Access::Shared },
+        subbyte_padded: tensor.is_subbyte_padded(),
+        byte_offset: tensor.byte_offset(),
+        ..RawParts::new(tensor.data(), tensor.dtype())
+    }
+}
+
+/// A tensor over the memory of the one that its owner keeps alive.
+fn over<T: Send + 'static>(
+    owner: Borrowed<T>,
+    parts: RawParts,
+    shape: &[i64],
+    strides: &[i64],
+) -> PyResult<Tensor> {
+    // SAFETY: what a tensor says of its own data, which the owner keeps alive.
+    let borrowed = unsafe { Tensor::from_raw_parts(owner, parts, shape, Some(strides)) };
+    borrowed.map_err(to_py_err)
 }

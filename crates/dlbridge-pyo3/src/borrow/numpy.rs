@@ -85,6 +85,8 @@ impl NumpyBorrow {
         if ptr::eq(interface.flags.cast(), shared) {
             return Ok(None);
         }
+        // A view of our own, which nobody can reshape until it is given back.
+        let object = Numpy::get(py)?.view(object)?;
         let array = object.as_ptr().cast();
         // SAFETY: Interface; attached, an array.
         let answer = unsafe {
@@ -95,7 +97,7 @@ impl NumpyBorrow {
         };
         let reason = match answer {
             GRANTED => {
-                let array = Some(object.clone().unbind());
+                let array = Some(object.unbind());
                 return Ok(Some(Self { interface, array, mode }));
             }
             NOT_WRITEABLE => "the array is not writeable; pass one that is, or a copy",
@@ -135,9 +137,7 @@ impl Interface {
     }
 
     fn find_or_offer(py: Python<'_>, shared: &'static Shared) -> PyResult<&'static Self> {
-        // Version 2 of NumPy renamed the module.
-        let module = py.import("numpy._core.multiarray");
-        let module = module.or_else(|_| py.import("numpy.core.multiarray"))?;
+        let module = Numpy::module(py)?;
         let namespace = module.getattr(intern!(py, "__dict__"))?;
         let ours = Box::leak(Box::new(Self {
             version: 1,
@@ -157,9 +157,53 @@ impl Interface {
     }
 }
 
-/// A borrow that an extension built on rust-numpy holds in our registry: the array, what for, and the
-/// ticket.
-type Lent = (usize, Mode, usize);
+/// What is needed of NumPy, whatever classes derived from its array say of themselves.
+struct Numpy {
+    getitem: Py<PyAny>,
+    itemsize: Py<PyAny>,
+}
+
+impl Numpy {
+    fn get(py: Python<'_>) -> PyResult<&'static Self> {
+        static NUMPY: PyOnceLock<Numpy> = PyOnceLock::new();
+        NUMPY.get_or_try_init(py, || {
+            let array = Self::module(py)?.getattr(intern!(py, "ndarray"))?;
+            let getitem = array.getattr(intern!(py, "__getitem__"))?.unbind();
+            let itemsize = array.getattr(intern!(py, "itemsize"))?;
+            let itemsize = itemsize.getattr(intern!(py, "__get__"))?.unbind();
+            Ok(Self { getitem, itemsize })
+        })
+    }
+
+    /// The module that rust-numpy uses: version 2 of NumPy renamed it.
+    fn module(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
+        let version: String = py.import("numpy")?.getattr(intern!(py, "__version__"))?.extract()?;
+        let old = version.starts_with("0.") || version.starts_with("1.");
+        py.import(if old { "numpy.core.multiarray" } else { "numpy._core.multiarray" })
+    }
+
+    /// Another array over the same elements.
+    fn view<'py>(&self, array: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let py = array.py();
+        // SAFETY: attached.
+        let all = unsafe { Bound::from_borrowed_ptr(py, ffi::Py_Ellipsis()) };
+        self.getitem.bind(py).call1((array, all))
+    }
+
+    fn itemsize(&self, array: &Bound<'_, PyAny>) -> PyResult<usize> {
+        self.itemsize.bind(array.py()).call1((array,))?.extract()
+    }
+}
+
+/// A borrow that an extension built on rust-numpy holds in our registry: the array as it was, what for,
+/// and the ticket.
+struct Lent {
+    array: usize,
+    data: usize,
+    axes: (Vec<i64>, Vec<i64>),
+    mode: Mode,
+    ticket: usize,
+}
 
 static LENT: Mutex<Vec<Lent>> = Mutex::new(Vec::new());
 
@@ -178,24 +222,16 @@ unsafe fn borrow(flags: *mut c_void, array: *mut Array, mode: Mode) -> c_int {
         }
         // SAFETY: an object.
         let object = unsafe { Bound::from_borrowed_ptr(py, array.cast()) };
-        let item = object.getattr(intern!(py, "itemsize"))?.extract()?;
-        let axes = |first: *const isize| -> Vec<i64> {
-            match head.ndim {
-                // SAFETY: an array has that many of each.
-                1.. => unsafe { slice::from_raw_parts(first, head.ndim as usize) }
-                    .iter()
-                    .map(|&number| number as i64)
-                    .collect(),
-                _ => Vec::new(),
-            }
-        };
-        let (shape, strides) = (axes(head.dimensions), axes(head.strides));
-        let bytes = Bytes { address: head.data.addr(), item, shape: &shape, strides };
+        let item = Numpy::get(py)?.itemsize(&object)?;
+        // SAFETY: an array.
+        let (shape, strides) = unsafe { axes(head) };
+        let data = head.data.addr();
+        let bytes = Bytes { address: data, item, shape: &shape, strides: strides.clone() };
         let Ok(ticket) = shared.acquire(&bytes, mode, "numpy.ndarray") else {
             return Ok(IN_THE_WAY);
         };
         let mut lent = LENT.lock().unwrap_or_else(PoisonError::into_inner);
-        lent.push((array.addr(), mode, ticket));
+        lent.push(Lent { array: array.addr(), data, axes: (shape, strides), mode, ticket });
         Ok(GRANTED)
     };
     // A panic must not cross into another extension.
@@ -205,16 +241,34 @@ unsafe fn borrow(flags: *mut c_void, array: *mut Array, mode: Mode) -> c_int {
     }
 }
 
-/// Gives a borrow of an array back.
+/// The extents and the byte strides of an array.
+///
+/// # Safety
+/// As [`Interface`] says.
+unsafe fn axes(head: &Array) -> (Vec<i64>, Vec<i64>) {
+    let ndim = usize::try_from(head.ndim).unwrap_or(0);
+    let numbers = |first: *const isize| match ndim {
+        0 => Vec::new(),
+        // SAFETY: an array has that many of each.
+        _ => unsafe { slice::from_raw_parts(first, ndim) }.iter().map(|&n| n as i64).collect(),
+    };
+    (numbers(head.dimensions), numbers(head.strides))
+}
+
+/// Gives a borrow of an array back: the one of the array as it is now, if there are several.
 ///
 /// # Safety
 /// As [`Interface`] says; `flags` is a [`Shared`].
 unsafe fn give_back(flags: *mut c_void, array: *mut Array, mode: Mode) {
     // SAFETY: a `Shared` that stays.
     let shared = unsafe { &*flags.cast_const().cast::<Shared>() };
+    // SAFETY: an array.
+    let (data, now) = unsafe { ((*array).data.addr(), axes(&*array)) };
     let mut lent = LENT.lock().unwrap_or_else(PoisonError::into_inner);
-    let place = lent.iter().position(|&(a, m, _)| (a, m) == (array.addr(), mode));
-    let ticket = place.map(|place| lent.swap_remove(place).2);
+    let of_array = |lent: &Lent| (lent.array, lent.mode) == (array.addr(), mode);
+    let same = lent.iter().position(|l| of_array(l) && l.data == data && l.axes == now);
+    let place = same.or_else(|| lent.iter().position(of_array));
+    let ticket = place.map(|place| lent.swap_remove(place).ticket);
     drop(lent);
     if let Some(ticket) = ticket {
         shared.release(ticket);

@@ -27,6 +27,10 @@ const NAME: &CStr = c"dlbridge.borrow.1";
 ///   has room for.
 #[repr(C)]
 pub(crate) struct Shared {
+    /// Of this struct: 1.
+    version: u32,
+    /// Its bytes: what an older extension offered ends earlier.
+    size: usize,
     registry: *const c_void,
     acquire: unsafe extern "C" fn(
         registry: *const c_void,
@@ -84,8 +88,13 @@ pub(super) struct InTheWay {
 
 static REGISTRY: Registry = Registry::new();
 
-static OURS: Shared =
-    Shared { registry: (&raw const REGISTRY).cast(), acquire: acquire_here, release: release_here };
+static OURS: Shared = Shared {
+    version: 1,
+    size: size_of::<Shared>(),
+    registry: (&raw const REGISTRY).cast(),
+    acquire: acquire_here,
+    release: release_here,
+};
 
 impl Shared {
     /// What the extensions of this process share.
@@ -114,7 +123,15 @@ impl Shared {
         let found = dictionary.call_method1(intern!(py, "setdefault"), (key, ours))?;
         let pointer = found.cast_into::<PyCapsule>()?.pointer_checked(Some(NAME))?;
         // SAFETY: Shared, as the name says.
-        Ok(unsafe { pointer.cast().as_ref() })
+        let found: &'static Self = unsafe { pointer.cast().as_ref() };
+        if found.version < 1 || found.size < size_of::<Self>() {
+            return Err(PyImportError::new_err(format!(
+                "another extension built on dlbridge shares borrows by version {} of {} bytes, which is \
+                 older than this extension knows; build it anew",
+                found.version, found.size
+            )));
+        }
+        Ok(found)
     }
 
     pub(super) fn acquire(

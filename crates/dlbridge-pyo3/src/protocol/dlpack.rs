@@ -12,6 +12,7 @@ use pyo3::types::{PyCapsule, PyDict, PyInt, PyString, PyTuple};
 
 use super::{Imported, Protocol, attribute, caveats, kind};
 use crate::PyTensor;
+use crate::borrow::Guard;
 use crate::capsule;
 use crate::error::to_py_err;
 use crate::receipt::CopyReason;
@@ -284,6 +285,7 @@ pub(crate) fn export<'py>(
                 )),
             });
         }
+        let _reading = Guard::reading(tensor)?;
         return give(py, tensor.to_copy().map_err(to_py_err)?, versioned);
     }
     match versioned {

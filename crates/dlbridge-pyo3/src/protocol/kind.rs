@@ -96,7 +96,12 @@ fn find_out(object_type: &Bound<'_, PyType>) -> PyResult<Kind> {
         false => Table::of_type(object_type)?,
     };
     let only_buffer = table.is_none() && has_only_buffer(object_type)?;
-    let numpy_array = is_subclass(object_type, intern!(py, "numpy"), intern!(py, "ndarray"))?;
+    // Not the name in the module `numpy`, which anybody may give to another class.
+    let modules = [intern!(py, "numpy._core.multiarray"), intern!(py, "numpy.core.multiarray")];
+    let mut numpy_array = false;
+    for module in modules {
+        numpy_array |= is_subclass(object_type, module, intern!(py, "ndarray"))?;
+    }
     Ok(Kind { name: Arc::default(), table, caveats, numpy_array, only_buffer })
 }
 

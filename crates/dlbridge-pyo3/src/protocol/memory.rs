@@ -7,6 +7,7 @@ use dlbridge::{Access, DataType, Device, RawParts, Tensor, TensorRef, TensorRefM
 use pyo3::PyResult;
 use pyo3::exceptions::PyBufferError;
 
+use crate::borrow::Guard;
 use crate::error::to_py_err;
 use crate::receipt::CopyReason;
 
@@ -83,6 +84,7 @@ impl Memory<'_> {
         if !swapped {
             return normalized(tensor, copy);
         }
+        let _reading = Guard::reading(&tensor)?;
         let swapped = TensorRef::from(&tensor).to_byte_swapped().map_err(to_py_err)?;
         Ok((swapped, Some(CopyReason::ByteOrder)))
     }
@@ -122,7 +124,10 @@ impl Memory<'_> {
         let (shape, strides) = (&shape[..=ndim], &strides[..=ndim]);
         // SAFETY: the contract of this function: the bytes of each element are there.
         let rows = unsafe { Tensor::from_raw_parts(owner, parts, shape, Some(strides)) };
-        let copy = rows.and_then(|rows| rows.to_copy()).map_err(to_py_err)?;
+        let rows = rows.map_err(to_py_err)?;
+        let reading = Guard::reading(&rows)?;
+        let copy = rows.to_copy().map_err(to_py_err)?;
+        drop(reading);
         let parts = RawParts {
             access: Access::Exclusive,
             subbyte_padded: self.subbyte_padded,
@@ -146,7 +151,12 @@ pub(crate) fn normalized(
     copy: Option<bool>,
 ) -> PyResult<(Tensor, Option<CopyReason>)> {
     let on_cpu = tensor.device().device_type().is_host_accessible();
-    if tensor.dtype() != DataType::BOOL || !on_cpu || tensor.view::<bool>().is_ok() {
+    if tensor.dtype() != DataType::BOOL || !on_cpu {
+        return Ok((tensor, None));
+    }
+    let reading = Guard::reading(&tensor)?;
+    if tensor.view::<bool>().is_ok() {
+        drop(reading);
         return Ok((tensor, None));
     }
     if copy == Some(false) {
