@@ -23,6 +23,7 @@
 //! | | |
 //! | --- | --- |
 //! | [`PyReadonlyTensor`], [`PyReadwriteTensor`] | arguments: dtype, dimensions and more in the type |
+//! | [`PyDeviceTensor`] | an argument that stays on its device, with the [`Stream`] that it is in order with |
 //! | [`Accepts`], [`Constraint`] | what an argument can demand; [`dispatch!`] for several dtypes |
 //! | [`PyTensor`] | the Python class `Tensor`: owns memory, exports it any number of times |
 //! | [`import`], [`PyTensor::import`] | any object that speaks a protocol, in |
@@ -66,7 +67,8 @@ mod wanted;
 
 pub use argument::{
     ANY, Accepts, Adjacent, Aligned, AllowCopy, AnyDataType, COrder, Constraint, Contiguous,
-    DYNAMIC, Dims, FortranOrder, InCOrder, OneOf, PyReadonlyTensor, PyReadwriteTensor, Requirement,
+    DYNAMIC, DefaultStream, Dims, FortranOrder, InCOrder, OnCuda, OnDevice, OnRocm, OneOf,
+    PyDeviceTensor, PyReadonlyTensor, PyReadwriteTensor, Requirement, Stream, WorkStream, Writable,
 };
 /// Gives a class all doors out: `__dlpack__`, `__dlpack_device__`, the C exchange API, the array interfaces, the
 /// buffer protocol, Arrow, `__array__` and pickling. It goes above the `#[pymethods]` of the class, and names the

@@ -1,6 +1,5 @@
-//! What the compiler must refuse, each as small as it gets. It also refuses `AllowCopy` for an argument that
-//! is written, and extents for another number of dimensions, but only when it makes the code of a function
-//! that takes such an argument, which a documentation test does not ask for.
+//! What the compiler must refuse, each as small as it gets. What a type says that cannot be, it refuses when it
+//! makes the code that takes such an argument.
 //!
 //! A view that outlives its argument:
 //!
@@ -100,4 +99,63 @@
 //!
 //! const ODD: usize = Aligned::<3>::REQUIREMENT.align;
 //! # fn main() { let _ = ODD; }
+//! ```
+//!
+//! A copy of what is written:
+//!
+//! ```compile_fail,E0080
+//! use dlbridge_pyo3::{AllowCopy, PyReadwriteTensor};
+//! use pyo3::prelude::*;
+//!
+//! fn f<'py>(x: &Bound<'py, PyAny>) -> PyResult<PyReadwriteTensor<'py, f32, 1, AllowCopy>> {
+//!     x.extract()
+//! }
+//! # fn main() { let _: for<'py> fn(&Bound<'py, PyAny>) -> PyResult<PyReadwriteTensor<'py, f32, 1, AllowCopy>> = f; }
+//! ```
+//!
+//! Extents for another number of dimensions:
+//!
+//! ```compile_fail,E0080
+//! use dlbridge_pyo3::{PyReadonlyTensor, dims};
+//! use pyo3::prelude::*;
+//!
+//! type Pixels<'py> = PyReadonlyTensor<'py, u8, 2, dims!(_, _, 3)>;
+//!
+//! fn f<'py>(x: &Bound<'py, PyAny>) -> PyResult<Pixels<'py>> {
+//!     x.extract()
+//! }
+//! # fn main() { let _: for<'py> fn(&Bound<'py, PyAny>) -> PyResult<Pixels<'py>> = f; }
+//! ```
+//!
+//! Writing an argument that is read:
+//!
+//! ```compile_fail,E0080
+//! use dlbridge_pyo3::{PyReadonlyTensor, Writable};
+//! use pyo3::prelude::*;
+//!
+//! fn f<'py>(x: &Bound<'py, PyAny>) -> PyResult<PyReadonlyTensor<'py, f32, 1, Writable>> {
+//!     x.extract()
+//! }
+//! # fn main() { let _: for<'py> fn(&Bound<'py, PyAny>) -> PyResult<PyReadonlyTensor<'py, f32, 1, Writable>> = f; }
+//! ```
+//!
+//! A view of what is on a device:
+//!
+//! ```compile_fail,E0599
+//! fn f(x: dlbridge_pyo3::PyDeviceTensor<'_, f32, 1>) {
+//!     x.view();
+//! }
+//! ```
+//!
+//! A stream that nobody vouches for:
+//!
+//! ```compile_fail,E0200
+//! use dlbridge::Device;
+//! use pyo3::prelude::*;
+//!
+//! struct Ours;
+//!
+//! impl dlbridge_pyo3::Stream for Ours {
+//!     const HANDLE: Option<fn(Device) -> PyResult<*mut std::ffi::c_void>> = None;
+//! }
 //! ```

@@ -1,5 +1,7 @@
 //! One function for each kind of argument that a tensor can be.
 
+mod device;
+
 use std::sync::Arc;
 
 use dlbridge::sys::DLPackExchangeAPI;
@@ -246,6 +248,11 @@ pub extern "C" fn typed_arguments_exchange_api() -> *const DLPackExchangeAPI {
 /// The extension module of the package `typed_arguments`.
 #[pymodule]
 mod _native {
+    #[pymodule_export]
+    use super::device::{
+        kept, on_default_stream, on_own_stream, on_work_stream, to_be_changed, total_of_pinned,
+        while_on_device,
+    };
     #[pymodule_export]
     use super::{
         Sound, Squares, add, aligned, brightest, constants, count, dtype, first_column, invert,

@@ -1,8 +1,10 @@
 //! What an argument must be beside its dtype and its number of dimensions.
 
+use dlbridge::DeviceType;
+
 /// What a typed argument must be, as a type: `()` for nothing more, or any of [`COrder`],
-/// [`FortranOrder`], [`Contiguous`], [`Aligned`], [`Dims`], [`AllowCopy`]; several as a tuple of up to
-/// six.
+/// [`FortranOrder`], [`Contiguous`], [`Aligned`], [`Dims`], [`OnDevice`], [`OnCuda`], [`OnRocm`], [`Writable`],
+/// [`AllowCopy`]; several as a tuple of up to six.
 ///
 /// ```
 /// use dlbridge_pyo3::{Aligned, COrder, Constraint, dims};
@@ -37,6 +39,10 @@ pub struct Requirement {
     pub order: Adjacent,
     /// What the address of the first element must be a multiple of, in bytes.
     pub align: usize,
+    /// The types of devices on which the data may be; empty for every one that the argument takes.
+    pub devices: &'static [DeviceType],
+    /// Whether the data must be such that it may be written.
+    pub writable: bool,
     /// Whether what does not fit may be copied.
     pub allow_copy: bool,
 }
@@ -61,7 +67,14 @@ pub enum Adjacent {
 }
 
 impl Requirement {
-    const NONE: Self = Self { dims: &[], order: Adjacent::Strided, align: 1, allow_copy: false };
+    const NONE: Self = Self {
+        dims: &[],
+        order: Adjacent::Strided,
+        align: 1,
+        devices: &[],
+        writable: false,
+        allow_copy: false,
+    };
 
     /// Both.
     const fn and(self, other: Self) -> Self {
@@ -74,7 +87,13 @@ impl Requirement {
             _ => panic!("two orders are asked for"),
         };
         let align = if self.align > other.align { self.align } else { other.align };
-        Self { dims, order, align, allow_copy: self.allow_copy || other.allow_copy }
+        let devices = match (self.devices, other.devices) {
+            ([], devices) | (devices, []) => devices,
+            _ => panic!("the device is given twice"),
+        };
+        let writable = self.writable || other.writable;
+        let allow_copy = self.allow_copy || other.allow_copy;
+        Self { dims, order, align, devices, writable, allow_copy }
     }
 }
 
@@ -167,6 +186,65 @@ pub struct AllowCopy;
 
 impl Constraint for AllowCopy {
     const REQUIREMENT: Requirement = Requirement { allow_copy: true, ..Requirement::NONE };
+}
+
+/// Data on a device of one type, by its code in DLPack.
+///
+/// ```
+/// use dlbridge::DeviceType;
+/// use dlbridge_pyo3::{Constraint, OnDevice};
+///
+/// type Pinned = OnDevice<{ DeviceType::CUDA_HOST.code() }>;
+/// assert_eq!(Pinned::REQUIREMENT.devices, [DeviceType::CUDA_HOST]);
+/// ```
+pub struct OnDevice<const CODE: i32>;
+
+impl<const CODE: i32> Constraint for OnDevice<CODE> {
+    const REQUIREMENT: Requirement =
+        Requirement { devices: &[DeviceType::from_code(CODE)], ..Requirement::NONE };
+}
+
+/// Data on a device of CUDA, unified memory included.
+///
+/// ```
+/// use dlbridge::DeviceType;
+/// use dlbridge_pyo3::{Constraint, OnCuda};
+///
+/// assert_eq!(OnCuda::REQUIREMENT.devices, [DeviceType::CUDA, DeviceType::CUDA_MANAGED]);
+/// ```
+pub struct OnCuda;
+
+impl Constraint for OnCuda {
+    const REQUIREMENT: Requirement =
+        Requirement { devices: &[DeviceType::CUDA, DeviceType::CUDA_MANAGED], ..Requirement::NONE };
+}
+
+/// Data on a device of ROCm.
+///
+/// ```
+/// use dlbridge::DeviceType;
+/// use dlbridge_pyo3::{Constraint, OnRocm};
+///
+/// assert_eq!(OnRocm::REQUIREMENT.devices, [DeviceType::ROCM]);
+/// ```
+pub struct OnRocm;
+
+impl Constraint for OnRocm {
+    const REQUIREMENT: Requirement =
+        Requirement { devices: &[DeviceType::ROCM], ..Requirement::NONE };
+}
+
+/// Data that may be written, of a [`PyDeviceTensor`](crate::PyDeviceTensor).
+///
+/// ```
+/// use dlbridge_pyo3::{Constraint, Writable};
+///
+/// assert!(Writable::REQUIREMENT.writable);
+/// ```
+pub struct Writable;
+
+impl Constraint for Writable {
+    const REQUIREMENT: Requirement = Requirement { writable: true, ..Requirement::NONE };
 }
 
 /// An extent that may be anything, in [`Dims`].

@@ -1,9 +1,11 @@
 //! How an argument is taken: imported, compared with what was asked for, converted where that is
 //! allowed, and borrowed.
 
+use std::ffi::c_void;
 use std::fmt::Write;
+use std::ptr;
 
-use dlbridge::{Access, DataType, Error, Tensor, TensorRef};
+use dlbridge::{Access, DataType, DeviceType, Error, Tensor, TensorRef};
 use dlbridge_borrow::Mode;
 use pyo3::prelude::*;
 
@@ -11,7 +13,7 @@ use super::constraint::{Adjacent, Requirement};
 use super::convert;
 use crate::borrow::Guard;
 use crate::error::{ArgumentError, to_py_err};
-use crate::protocol::{self, Imported};
+use crate::protocol::{self, Imported, StreamOf};
 use crate::receipt::CopyReason;
 use crate::wanted::Wanted;
 
@@ -22,22 +24,40 @@ pub(super) struct Expected {
     /// What the address of an element of a dtype must be a multiple of, in bytes.
     pub(super) alignment: fn(DataType) -> usize,
     pub(super) ndim: Option<usize>,
+    pub(super) place: Place,
     pub(super) requirement: Requirement,
     pub(super) mode: Mode,
     pub(super) check: fn(&Tensor) -> Result<(), Error>,
     pub(super) check_mut: fn(&mut Tensor) -> Result<(), Error>,
 }
 
+/// Where the data of an argument may be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Where the CPU reads it.
+    Host,
+    /// On any device.
+    Anywhere,
+}
+
+impl Place {
+    fn has(self, device_type: DeviceType) -> bool {
+        self == Self::Anywhere || device_type.is_host_accessible()
+    }
+}
+
 /// An argument that is as it must be.
 ///
-/// - **Taken.** The tensor is of one of the dtypes, readable by the CPU, and valid as such elements; and
-///   while the guard is alive no other borrow overlaps it, unless both read. If it is to be written, it
-///   is exclusive.
+/// - **Taken.** The tensor is of one of the dtypes. If its place is the host it is readable by the CPU, and
+///   valid as such elements; while the guard is alive no other borrow overlaps it, unless both read; and if it is
+///   to be written, it is exclusive.
 pub(super) struct Taken<'py> {
     // Dropped in this order: the borrow ends before the memory may.
     guard: Guard,
     pub(super) tensor: Tensor,
     pub(super) object: Bound<'py, PyAny>,
+    /// The stream that the data is in order with; NULL on the CPU.
+    pub(super) stream: *mut c_void,
 }
 
 impl Taken<'_> {
@@ -69,7 +89,8 @@ impl Expected {
             true => Guard::NONE,
             false => Guard::acquire(object, &tensor, self.mode)?,
         };
-        let mut taken = Taken { guard, tensor, object: object.clone() };
+        let stream = ptr::null_mut();
+        let mut taken = Taken { guard, tensor, object: object.clone(), stream };
         let checked = match self.mode {
             Mode::Read => (self.check)(&taken.tensor),
             Mode::Write => {
@@ -82,6 +103,27 @@ impl Expected {
         };
         checked.map_err(to_py_err)?;
         Ok(taken)
+    }
+
+    /// Takes an argument for who works on the device where it is, with the stream that it is in order with.
+    /// What is on the CPU is borrowed; on a device the order of its streams does that office.
+    pub(super) fn take_on_device<'py>(
+        &self,
+        object: &Bound<'py, PyAny>,
+        choice: Option<StreamOf>,
+    ) -> PyResult<Taken<'py>> {
+        let (imported, stream) = protocol::on_device(object, choice)?;
+        let unmet = self.compare(&imported);
+        if !unmet.is_empty() {
+            let text = self.sentence(&imported, &unmet);
+            return Err(ArgumentError::Mismatch.new_err(object.py(), &text));
+        }
+        let tensor = imported.tensor;
+        let guard = match tensor.device().device_type().is_host_accessible() {
+            true => Guard::acquire(object, &tensor, self.mode)?,
+            false => Guard::NONE,
+        };
+        Ok(Taken { guard, tensor, object: object.clone(), stream })
     }
 
     fn wanted(&self) -> Wanted {
@@ -99,7 +141,9 @@ impl Expected {
         if !self.fits_shape(tensor) {
             unmet.push(String::new());
         }
-        if !tensor.device().device_type().is_host_accessible() {
+        let device_type = tensor.device().device_type();
+        let devices = self.requirement.devices;
+        if !self.place.has(device_type) || !(devices.is_empty() || devices.contains(&device_type)) {
             unmet.push(String::new());
             return unmet;
         }
@@ -113,7 +157,7 @@ impl Expected {
         }
         let address = tensor.data().addr();
         let align = self.requirement.align.max((self.alignment)(tensor.dtype()));
-        if !tensor.is_empty() && !address.is_multiple_of(align) {
+        if !tensor.is_empty() && device_type.is_addressable() && !address.is_multiple_of(align) {
             unmet.push(format!("aligned to {} bytes", address & address.wrapping_neg()));
         }
         match (self.mode, imported.reason) {
@@ -177,7 +221,7 @@ impl Expected {
         let tensor = &imported.tensor;
         let mut text = format!("expected {}", self.dtype_words());
         text += &self.shape_words();
-        text += " on cpu";
+        text += &self.device_words();
         text += match self.requirement.order {
             Adjacent::Strided => "",
             Adjacent::C => ", C order",
@@ -205,6 +249,17 @@ impl Expected {
             [first @ .., last] => {
                 let first: Vec<_> = first.iter().map(DataType::to_string).collect();
                 format!("{} or {last}", first.join(", "))
+            }
+        }
+    }
+
+    fn device_words(&self) -> String {
+        match (self.requirement.devices, self.place) {
+            ([], Place::Host) => " on cpu".to_owned(),
+            ([], Place::Anywhere) => " on any device".to_owned(),
+            (devices, _) => {
+                let names: Vec<_> = devices.iter().map(DeviceType::to_string).collect();
+                format!(" on {}", names.join(" or "))
             }
         }
     }

@@ -13,6 +13,7 @@ use pyo3::types::PyDict;
 
 use super::array_interface::{Interface, fields};
 use super::memory::Memory;
+use super::stream::Streams;
 use super::typestr::ElementType;
 use super::{Imported, Protocol, attribute};
 use crate::cuda_driver::CudaDriver;
@@ -24,8 +25,12 @@ const LEGACY_DEFAULT_STREAM: usize = 1;
 /// Imports an object that has `__cuda_array_interface__`; `None` for one that has not.
 ///
 /// The device is the one that the driver finds the address on. What the producer has under way on
-/// the stream it names is waited for, unless that is the default one.
-pub(super) fn import(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Option<Imported>> {
+/// the stream it names is waited for, unless that is the one that the caller works on.
+pub(super) fn import(
+    object: &Bound<'_, PyAny>,
+    wanted: &Wanted,
+    streams: &Streams,
+) -> PyResult<Option<Imported>> {
     let name = intern!(object.py(), "__cuda_array_interface__");
     let Some(interface) = attribute(object, name)? else { return Ok(None) };
     let interface = Interface::new(object, interface)?;
@@ -50,7 +55,8 @@ pub(super) fn import(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Opt
             "the data is on {device} and cannot be imported on {wanted}; move it first"
         )));
     }
-    if let Some(stream) = stream.filter(|&stream| stream != LEGACY_DEFAULT_STREAM) {
+    let ours = streams.number(Some(device))?;
+    if let Some(stream) = stream.filter(|&stream| i64::try_from(stream).ok() != ours) {
         let driver = CudaDriver::get().map_err(no_driver)?;
         // Others run meanwhile: work on the stream may wait for Python code.
         // SAFETY: the protocol: a stream that the producer works on now.

@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCapsule, PyDict, PyInt, PyString, PyTuple};
 
+use super::stream::Streams;
 use super::{Imported, Protocol, attribute, caveats, kind};
 use crate::PyTensor;
 use crate::borrow::Guard;
@@ -26,13 +27,17 @@ fn max_version(py: Python<'_>) -> PyResult<&Bound<'_, PyTuple>> {
 }
 
 /// Imports an object that has `__dlpack__`; `None` for one that has not.
-pub(super) fn import(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Option<Imported>> {
+pub(super) fn import(
+    object: &Bound<'_, PyAny>,
+    wanted: &Wanted,
+    streams: &Streams,
+) -> PyResult<Option<Imported>> {
     let Some(method) = attribute(object, intern!(object.py(), "__dlpack__"))? else {
         return Ok(None);
     };
     let claimed = claimed_device(object)?;
     let copy = copy_to_ask(wanted.copy, claimed);
-    let answer = ask(&method, claimed, wanted.device, copy)?;
+    let answer = ask(&method, claimed, wanted.device, copy, streams.number(claimed)?)?;
     let imported = capsule::take(&capsule::expect(answer, object)?)?;
     check_behind(&method, object, &imported.tensor)?;
     let found = imported.tensor.device();
@@ -40,6 +45,7 @@ pub(super) fn import(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Opt
     if let Some(agreed) = wanted.device.or(claimed).filter(|&agreed| !agree(agreed, found)) {
         return Err(disagreement(agreed, found));
     }
+    streams.check_asked(claimed, found)?;
     let says_copied = imported.tensor.flags() & sys::DLPACK_FLAG_BITMASK_IS_COPIED != 0;
     if says_copied && wanted.copy == Some(false) {
         return Err(PyBufferError::new_err(
@@ -88,13 +94,14 @@ pub(super) fn is_on_host(object: &Bound<'_, PyAny>) -> PyResult<bool> {
 pub(super) fn import_legacy(
     object: &Bound<'_, PyAny>,
     wanted: &Wanted,
+    streams: &Streams,
 ) -> PyResult<Option<Imported>> {
     let Some(method) = attribute(object, intern!(object.py(), "__dlpack__"))? else {
         return Ok(None);
     };
     let claimed = claimed_device(object)?;
     let keywords = PyDict::new(object.py());
-    if let Some(stream) = stream_for(claimed) {
+    if let Some(stream) = streams.number(claimed)? {
         keywords.set_item(intern!(object.py(), "stream"), stream)?;
     }
     let answer = method.call((), Some(&keywords))?;
@@ -103,6 +110,7 @@ pub(super) fn import_legacy(
     if let Some(claimed) = claimed.filter(|&claimed| !agree(claimed, found)) {
         return Err(disagreement(claimed, found));
     }
+    streams.check_asked(claimed, found)?;
     wanted.device.map_or(Ok(()), |wanted| must_move(found, wanted).map(drop))?;
     Ok(Some(imported))
 }
@@ -149,16 +157,6 @@ fn device(device_type: i32, id: i32) -> Device {
     Device::new(DeviceType::from_code(device_type), id)
 }
 
-/// The stream to ask for: on CUDA and ROCm the default one, whose work all later work waits for. A
-/// producer that is not asked may not synchronise at all.
-fn stream_for(device: Option<Device>) -> Option<i32> {
-    match device?.device_type() {
-        DeviceType::CUDA | DeviceType::CUDA_MANAGED => Some(1),
-        DeviceType::ROCM => Some(0),
-        _ => None,
-    }
-}
-
 /// The `copy` to ask the producer for. What the CPU can read is copied here, to aligned memory.
 fn copy_to_ask(wanted: Option<bool>, claimed: Option<Device>) -> Option<bool> {
     let ours_to_copy = claimed.is_none_or(|device| device.device_type().is_host_accessible());
@@ -172,11 +170,11 @@ fn ask<'py>(
     claimed: Option<Device>,
     wanted: Option<Device>,
     copy: Option<bool>,
+    stream: Option<i64>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = method.py();
     let keywords = PyDict::new(py);
     keywords.set_item(intern!(py, "max_version"), max_version(py)?)?;
-    let stream = stream_for(claimed);
     if let Some(stream) = stream {
         keywords.set_item(intern!(py, "stream"), stream)?;
     }
@@ -343,13 +341,13 @@ fn must_move(ours: Device, asked: Device) -> PyResult<bool> {
 /// Refuses a stream that the data is not, and cannot be, synchronised with.
 ///
 /// Data on CUDA and ROCm is in the order of the default stream: what was imported was asked for that
-/// way (`stream_for`), and whoever makes a `PyTensor` in Rust promises it.
+/// way, and whoever makes a `PyTensor` in Rust promises it.
 fn check_stream(ours: Device, stream: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
     let Some(stream) = stream else { return Ok(()) };
     let Ok(number) = stream.cast::<PyInt>().map(|s| s.extract::<i64>()) else {
         return Err(wrong_type("stream", "None or an integer", stream));
     };
-    let default = stream_for(Some(ours)).map(i64::from);
+    let default = Streams::default().number(Some(ours))?;
     match number {
         Ok(number) if number == -1 || Some(number) == default => Ok(()),
         _ if default.is_none() => Err(PyValueError::new_err(format!(

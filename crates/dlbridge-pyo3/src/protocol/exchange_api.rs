@@ -2,13 +2,14 @@
 //!
 //! Source: `DLPackExchangeAPI` in `dlpack.h` 1.3.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, c_void};
 use std::ptr::{self, NonNull};
 
 use dlbridge::Tensor;
 use dlbridge::sys::{
-    DLPACK_MAJOR_VERSION, DLPackExchangeAPI, DLPackExchangeAPIHeader,
-    DLPackManagedTensorFromPyObjectNoSync, DLPackManagedTensorToPyObjectNoSync, DLPackVersion,
+    DLDeviceType, DLPACK_MAJOR_VERSION, DLPackCurrentWorkStream, DLPackExchangeAPI,
+    DLPackExchangeAPIHeader, DLPackManagedTensorFromPyObjectNoSync,
+    DLPackManagedTensorToPyObjectNoSync, DLPackVersion,
 };
 use pyo3::exceptions::PyBufferError;
 use pyo3::intern;
@@ -28,6 +29,7 @@ pub(super) const CAPSULE_NAME: &CStr = c"dlpack_exchange_api";
 pub(crate) struct Table {
     from_py_object: DLPackManagedTensorFromPyObjectNoSync,
     to_py_object: DLPackManagedTensorToPyObjectNoSync,
+    current_work_stream: Option<DLPackCurrentWorkStream>,
 }
 
 impl Table {
@@ -68,6 +70,7 @@ impl Table {
         Some(Self {
             from_py_object: table.managed_tensor_from_py_object_no_sync?,
             to_py_object: table.managed_tensor_to_py_object_no_sync?,
+            current_work_stream: table.current_work_stream,
         })
     }
 
@@ -78,17 +81,8 @@ impl Table {
         object: &Bound<'_, PyAny>,
         wanted: &Wanted,
     ) -> PyResult<Option<Imported>> {
-        let mut managed = ptr::null_mut();
-        // SAFETY: attached; an object of the table's type, and a place to write to.
-        if unsafe { (self.from_py_object)(object.as_ptr().cast(), &mut managed) } != 0 {
-            return Err(failed(object.py(), "managed_tensor_from_py_object_no_sync"));
-        }
-        // SAFETY: what the function returned is valid, and ours. That nobody writes while a view is
-        // alive is promised by the program (see the crate documentation).
-        let (tensor, version) = unsafe {
-            let version = managed.cast::<DLPackVersion>().as_ref().copied();
-            (Tensor::from_raw(managed).map_err(to_py_err)?, version)
-        };
+        let imported = self.unsynchronized(object)?;
+        let tensor = &imported.tensor;
         if !tensor.device().device_type().is_host_accessible() {
             let dlpack = attribute(object, intern!(object.py(), "__dlpack__"))?;
             if wanted.protocol.is_none() && dlpack.is_some() {
@@ -100,7 +94,42 @@ impl Table {
                 tensor.device()
             )));
         }
-        Ok(Some(Imported { version, ..Imported::new(tensor, Protocol::ExchangeApi) }))
+        Ok(Some(imported))
+    }
+
+    /// Imports an object of the type with the stream on which its producer works on the data, for who works
+    /// on it there; `None` if the table cannot tell the stream. NULL on the CPU.
+    pub(super) fn import_on_work_stream(
+        self,
+        object: &Bound<'_, PyAny>,
+    ) -> PyResult<Option<(Imported, *mut c_void)>> {
+        let Some(current_work_stream) = self.current_work_stream else { return Ok(None) };
+        let imported = self.unsynchronized(object)?;
+        let (device, mut stream) = (imported.tensor.device(), ptr::null_mut());
+        if !device.device_type().is_host_accessible() {
+            let device_type = DLDeviceType(device.device_type().code());
+            // SAFETY: attached; a place to write to.
+            if unsafe { current_work_stream(device_type, device.id(), &mut stream) } != 0 {
+                return Err(failed(object.py(), "current_work_stream"));
+            }
+        }
+        Ok(Some((imported, stream)))
+    }
+
+    /// Imports an object of the type, on whose device work may be under way.
+    fn unsynchronized(self, object: &Bound<'_, PyAny>) -> PyResult<Imported> {
+        let mut managed = ptr::null_mut();
+        // SAFETY: attached; an object of the table's type, and a place to write to.
+        if unsafe { (self.from_py_object)(object.as_ptr().cast(), &mut managed) } != 0 {
+            return Err(failed(object.py(), "managed_tensor_from_py_object_no_sync"));
+        }
+        // SAFETY: what the function returned is valid, and ours. That nobody writes while a view is
+        // alive is promised by the program (see the crate documentation).
+        let (tensor, version) = unsafe {
+            let version = managed.cast::<DLPackVersion>().as_ref().copied();
+            (Tensor::from_raw(managed).map_err(to_py_err)?, version)
+        };
+        Ok(Imported { version, ..Imported::new(tensor, Protocol::ExchangeApi) })
     }
 
     /// A tensor as an object of the type, over the same memory. PyTorch and Paddle leak what they do

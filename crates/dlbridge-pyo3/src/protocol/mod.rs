@@ -11,26 +11,29 @@ mod dlpack;
 pub(crate) mod exchange_api;
 pub(crate) mod exchange_table;
 mod kind;
+mod ladder;
 mod memory;
+mod on_device;
+mod stream;
 mod typestr;
 
-use std::cell::Cell;
-
-use dlbridge::sys::{DLPACK_FLAG_BITMASK_IS_COPIED, DLPackVersion};
+use dlbridge::sys::DLPackVersion;
 use dlbridge::{Access, Tensor};
-use pyo3::exceptions::{PyBufferError, PyException, PyRecursionError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyString, PyType};
+use pyo3::types::{PyString, PyType};
 use pyo3::{ffi, intern};
 
 pub(crate) use dlpack::{Request, expect_named_device, export};
+pub(crate) use ladder::{by_dlpack, by_ladder};
 pub(crate) use memory::normalized;
+pub(crate) use on_device::on_device;
+pub(crate) use stream::StreamOf;
 
 use self::exchange_api::Table;
 use self::kind::Kind;
+use self::stream::Streams;
 use crate::PyTensor;
 use crate::borrow::Borrowed;
-use crate::error::type_name;
 use crate::receipt::CopyReason;
 use crate::wanted::Wanted;
 
@@ -136,15 +139,16 @@ impl Protocol {
         object: &Bound<'_, PyAny>,
         kind: &Kind,
         wanted: &Wanted,
+        streams: &Streams,
     ) -> PyResult<Option<Imported>> {
         match self {
             Self::ExchangeApi => match kind.table {
                 Some(table) => table.import(object, wanted),
                 None => Ok(None),
             },
-            Self::Dlpack => dlpack::import(object, wanted),
-            Self::LegacyDlpack => dlpack::import_legacy(object, wanted),
-            Self::CudaArrayInterface => cuda_array_interface::import(object, wanted),
+            Self::Dlpack => dlpack::import(object, wanted, streams),
+            Self::LegacyDlpack => dlpack::import_legacy(object, wanted, streams),
+            Self::CudaArrayInterface => cuda_array_interface::import(object, wanted, streams),
             Self::ArrayInterface => array_interface::import(object, wanted),
             Self::ArrayStruct => array_struct::import(object, wanted),
             Self::Buffer => buffer::import(object, wanted),
@@ -217,150 +221,6 @@ pub(crate) fn kind_of(object: &Bound<'_, PyAny>) -> PyResult<Kind> {
     kind::of(object)
 }
 
-/// Imports through the door that the caller wants, or through the first that there is.
-pub(crate) fn by_ladder(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Imported> {
-    let _depth = Depth::enter()?;
-    let imported = match (object.cast::<PyCapsule>(), wanted.protocol) {
-        (Ok(capsule), None | Some(Protocol::Dlpack | Protocol::LegacyDlpack)) => {
-            if wanted.protocol == Some(Protocol::LegacyDlpack) {
-                crate::capsule::expect_legacy(capsule)?;
-            }
-            crate::capsule::take(capsule)?
-        }
-        (_, Some(protocol)) => by_door(protocol, object, wanted)?,
-        _ => by_first_door(object, wanted)?,
-    };
-    wanted.settle(told_copied(imported, wanted)?)
-}
-
-/// Notes that the producer says it made a copy, and refuses that where none is wanted.
-fn told_copied(mut imported: Imported, wanted: &Wanted) -> PyResult<Imported> {
-    let by_flags = matches!(imported.protocol, Protocol::ExchangeApi | Protocol::Dlpack);
-    let says_so = imported.tensor.flags() & DLPACK_FLAG_BITMASK_IS_COPIED != 0;
-    if imported.reason.is_none() && by_flags && says_so {
-        if wanted.copy == Some(false) {
-            return Err(PyBufferError::new_err(
-                "the producer made a copy, and copy=False forbids it; leave that out",
-            ));
-        }
-        imported.reason = Some(CopyReason::Producer);
-    }
-    Ok(imported)
-}
-
-/// A producer that imports itself again and again is stopped. Python's own limit counts calls, and
-/// those of an import take more of the stack than it reckons with.
-struct Depth;
-
-thread_local! {
-    static DEPTH: Cell<u8> = const { Cell::new(0) };
-}
-
-impl Depth {
-    /// Wrappers of wrappers are a few deep.
-    const MAX: u8 = 24;
-
-    fn enter() -> PyResult<Self> {
-        DEPTH.with(|depth| match depth.get() {
-            Self::MAX => Err(PyRecursionError::new_err(
-                "importing a tensor led to importing another, and so on, too often; the producer's \
-                 __dlpack__ must not import the producer",
-            )),
-            count => {
-                depth.set(count + 1);
-                Ok(Self)
-            }
-        })
-    }
-}
-
-impl Drop for Depth {
-    fn drop(&mut self) {
-        DEPTH.with(|depth| depth.set(depth.get() - 1));
-    }
-}
-
-/// Imports through `__dlpack__` alone, as the array API standard describes it.
-pub(crate) fn by_dlpack(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Imported> {
-    wanted.settle(by_door(Protocol::Dlpack, object, wanted)?)
-}
-
-fn by_door(protocol: Protocol, object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Imported> {
-    let kind = kind::of(object)?;
-    if let Err(refusal) = caveats::check_before(object, kind.caveats) {
-        return Err(if protocol.is_there(object, &kind)? {
-            refusal
-        } else {
-            no_door(object, &[protocol])
-        });
-    }
-    let imported = protocol
-        .import(object, &kind, wanted)
-        .map_err(|error| caveats::explained(object, kind.caveats, error))?;
-    let imported = imported.ok_or_else(|| no_door(object, &[protocol]))?;
-    caveats::check(object, kind.caveats, imported.tensor.dtype())?;
-    Ok(imported)
-}
-
-fn by_first_door(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Imported> {
-    let kind = kind::of(object)?;
-    caveats::check_before(object, kind.caveats)?;
-    let ladder = if kind.only_buffer { &[Protocol::Buffer][..] } else { &Protocol::LADDER };
-    for &protocol in ladder {
-        let imported = match protocol.import(object, &kind, wanted) {
-            Ok(Some(imported)) => imported,
-            Ok(None) => continue,
-            Err(refusal) if protocol == Protocol::Dlpack => repaired(object, wanted, refusal)
-                .map_err(|error| caveats::explained(object, kind.caveats, error))?,
-            Err(error) => return Err(caveats::explained(object, kind.caveats, error)),
-        };
-        caveats::check(object, kind.caveats, imported.tensor.dtype())?;
-        return Ok(imported);
-    }
-    Err(no_door(object, &Protocol::LADDER))
-}
-
-/// What `__dlpack__` refused because DLPack or the producer cannot express it, through a door that can:
-/// data in the other byte order, strides that are no whole elements, dtypes that NumPy does not know,
-/// and what Arrow has beyond plain numbers. Anything else that was refused stays so.
-fn repaired(object: &Bound<'_, PyAny>, wanted: &Wanted, refusal: PyErr) -> PyResult<Imported> {
-    let py = object.py();
-    if !refusal.is_instance_of::<PyException>(py) {
-        return Err(refusal);
-    }
-    if attribute(object, intern!(py, "__arrow_c_array__"))?.is_some() {
-        // Arrow's own exceptions are no BufferErrors, and do not say what to do.
-        return match arrow::import(object, wanted) {
-            Ok(imported) => imported.ok_or(refusal),
-            Err(error) => {
-                error.set_cause(py, Some(refusal));
-                Err(error)
-            }
-        };
-    }
-    if !refusal.is_instance_of::<PyBufferError>(py) || !dlpack::is_on_host(object)? {
-        return Err(refusal);
-    }
-    for door in [array_interface::import, buffer::import] {
-        match door(object, wanted) {
-            Ok(Some(imported)) if is_beyond_dlpack(&imported) => return Ok(imported),
-            Ok(_) => {}
-            // What it says is more than that DLPack does not have it.
-            Err(error) if error.is_instance_of::<PyBufferError>(py) => {
-                error.set_cause(py, Some(refusal));
-                return Err(error);
-            }
-            Err(error) => return Err(error),
-        }
-    }
-    Err(refusal)
-}
-
-/// Whether a tensor is one that a producer by NumPy could not have made.
-fn is_beyond_dlpack(imported: &Imported) -> bool {
-    imported.reason.is_some() || typestr::of_dtype(imported.tensor.dtype()).is_none()
-}
-
 /// The table of C functions of a type, if it has one.
 pub(crate) fn table_of(object_type: &Bound<'_, PyType>) -> PyResult<Option<Table>> {
     Table::of_type(object_type)
@@ -374,32 +234,4 @@ fn attribute<'py>(
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
     let found = object.getattr_opt(name)?.filter(|found| !found.is_none());
     Ok(found.filter(|_| !object.is_instance_of::<PyType>()))
-}
-
-fn no_door(object: &Bound<'_, PyAny>, looked_for: &[Protocol]) -> PyErr {
-    let name = type_name(object);
-    let mut names = Vec::new();
-    for protocol in looked_for {
-        let name = match protocol {
-            Protocol::ExchangeApi => "__dlpack_c_exchange_api__",
-            Protocol::Dlpack | Protocol::LegacyDlpack => "__dlpack__",
-            Protocol::CudaArrayInterface => "__cuda_array_interface__",
-            Protocol::ArrayInterface => "__array_interface__",
-            Protocol::ArrayStruct => "__array_struct__",
-            Protocol::Buffer => "the buffer protocol",
-            Protocol::Arrow => "the Arrow PyCapsule interface",
-        };
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    let remedy = match looked_for.len() {
-        1 => "leave out protocol to look for the others",
-        _ if object.is_none() => "pass a tensor",
-        _ => "convert it with numpy.asarray first",
-    };
-    PyTypeError::new_err(format!(
-        "'{name}' object speaks no exchange protocol: looked for {}; {remedy}",
-        names.join(", ")
-    ))
 }

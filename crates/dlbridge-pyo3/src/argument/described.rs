@@ -1,0 +1,178 @@
+//! What every typed argument says of itself: the metadata of its tensor.
+
+/// The metadata of a typed argument, which has its tensor in `taken`; and the parameters of its type that come
+/// after the elements and the number of dimensions.
+macro_rules! described {
+    ($name:ident, $($more:ident),+) => {
+        impl<'py, A, const N: usize, $($more),+> $name<'py, A, N, $($more),+> {
+            /// The extents, in elements.
+            ///
+            /// ```no_run
+            #[doc = concat!("fn rows(x: dlbridge_pyo3::", stringify!($name), "<'_, f32, 2>) -> i64 {")]
+            ///     x.shape()[0]
+            /// }
+            /// ```
+            pub fn shape(&self) -> &[i64] {
+                self.taken.tensor.shape()
+            }
+
+            /// The strides, in elements.
+            ///
+            /// ```no_run
+            #[doc = concat!("fn step(x: dlbridge_pyo3::", stringify!($name), "<'_, f32, 1>) -> i64 {")]
+            ///     x.strides()[0]
+            /// }
+            /// ```
+            pub fn strides(&self) -> &[i64] {
+                self.taken.tensor.strides()
+            }
+
+            /// The extents as an array, of an argument with a fixed number of dimensions.
+            ///
+            /// ```no_run
+            #[doc = concat!("fn pixels(x: dlbridge_pyo3::", stringify!($name), "<'_, u8, 3>) -> usize {")]
+            ///     let [height, width, _channels] = x.dims();
+            ///     height * width
+            /// }
+            /// ```
+            pub fn dims(&self) -> [usize; N] {
+                let mut dims = [0; N];
+                for (dim, &extent) in dims.iter_mut().zip(self.shape()) {
+                    *dim = extent as usize;
+                }
+                dims
+            }
+
+            /// The number of dimensions.
+            ///
+            /// ```no_run
+            #[doc = concat!("type Any<'py> = dlbridge_pyo3::", stringify!($name), "<'py, f32, { dlbridge_pyo3::DYNAMIC }>;")]
+            ///
+            /// fn is_scalar(x: Any<'_>) -> bool {
+            ///     x.ndim() == 0
+            /// }
+            /// ```
+            pub fn ndim(&self) -> usize {
+                self.taken.tensor.ndim()
+            }
+
+            /// The number of elements.
+            ///
+            /// ```no_run
+            #[doc = concat!("fn count(x: dlbridge_pyo3::", stringify!($name), "<'_, f32, 2>) -> usize {")]
+            ///     x.len()
+            /// }
+            /// ```
+            pub fn len(&self) -> usize {
+                self.taken.tensor.len()
+            }
+
+            /// Whether there are no elements.
+            ///
+            /// ```no_run
+            #[doc = concat!("fn is_nothing(x: dlbridge_pyo3::", stringify!($name), "<'_, f32, 2>) -> bool {")]
+            ///     x.is_empty()
+            /// }
+            /// ```
+            pub fn is_empty(&self) -> bool {
+                self.taken.tensor.is_empty()
+            }
+
+            /// The dtype of the elements.
+            ///
+            /// ```no_run
+            #[doc = concat!("type Any<'py> = dlbridge_pyo3::", stringify!($name), "<'py, dlbridge_pyo3::AnyDataType, 1>;")]
+            ///
+            /// fn dtype(x: Any<'_>) -> String {
+            ///     x.dtype().to_string()
+            /// }
+            /// ```
+            pub fn dtype(&self) -> DataType {
+                self.taken.tensor.dtype()
+            }
+
+            /// The device, whose memory the CPU can read.
+            ///
+            /// ```no_run
+            #[doc = concat!("fn is_pinned(x: dlbridge_pyo3::", stringify!($name), "<'_, f32, 1>) -> bool {")]
+            ///     x.device().device_type() == dlbridge::DeviceType::CUDA_HOST
+            /// }
+            /// ```
+            pub fn device(&self) -> Device {
+                self.taken.tensor.device()
+            }
+
+            /// The argument as Python passed it.
+            ///
+            /// ```no_run
+            /// use pyo3::prelude::*;
+            ///
+            #[doc = concat!("fn name(x: dlbridge_pyo3::", stringify!($name), "<'_, f32, 1>) -> String {")]
+            ///     x.object().get_type().to_string()
+            /// }
+            /// ```
+            pub fn object(&self) -> &Bound<'py, PyAny> {
+                &self.taken.object
+            }
+
+            /// A borrowed tensor of any dtype over the elements, to read.
+            ///
+            /// ```no_run
+            #[doc = concat!("type Any<'py> = dlbridge_pyo3::", stringify!($name), "<'py, dlbridge_pyo3::AnyDataType, 1>;")]
+            ///
+            /// fn first_half(x: Any<'_>) -> dlbridge::Result<usize> {
+            ///     let half = x.as_tensor_ref().slice(0, ..x.len() / 2)?;
+            ///     Ok(half.len())
+            /// }
+            /// ```
+            pub fn as_tensor_ref(&self) -> TensorRef<'_> {
+                TensorRef::from(&self.taken.tensor)
+            }
+
+            /// For [`dispatch!`](crate::dispatch): the same, typed, if the elements are of this type.
+            #[doc(hidden)]
+            pub fn try_typed<T: Element>(self) -> Result<$name<'py, T, N, $($more),+>, Self> {
+                match self.dtype() == T::DTYPE {
+                    true => Ok($name { taken: self.taken, marker: std::marker::PhantomData }),
+                    false => Err(self),
+                }
+            }
+
+            /// For [`dispatch!`](crate::dispatch): after all dtypes that can be.
+            #[doc(hidden)]
+            pub fn never<T>(self) -> T {
+                unreachable!("no dtype of the argument: {}", self.dtype())
+            }
+        }
+
+        impl<'py, A, const N: usize, $($more),+> $name<'py, $crate::OneOf<A>, N, $($more),+> {
+            /// For [`dispatch!`](crate::dispatch): that the types are those of the argument.
+            #[doc(hidden)]
+            pub fn of_several<B>(self) -> Self
+            where
+                (A, ()): $crate::argument::described::Same<(B, ())>,
+            {
+                self
+            }
+        }
+
+        impl<A, const N: usize, $($more),+> std::fmt::Debug for $name<'_, A, N, $($more),+> {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.debug_struct(stringify!($name))
+                    .field("dtype", &self.dtype())
+                    .field("shape", &self.shape())
+                    .field("strides", &self.strides())
+                    .field("device", &self.device())
+                    .finish_non_exhaustive()
+            }
+        }
+    };
+}
+
+pub(super) use described;
+
+/// Types that are the same, for messages of the compiler that name both.
+#[doc(hidden)]
+pub trait Same<T> {}
+
+impl<T> Same<T> for T {}

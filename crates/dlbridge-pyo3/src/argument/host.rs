@@ -1,0 +1,262 @@
+//! Typed arguments whose memory the CPU reads and writes.
+
+use std::marker::PhantomData;
+
+use dlbridge::{
+    DataType, Device, Element, Iter, IterMut, TensorRef, TensorRefMut, TensorView, TensorViewMut,
+};
+use dlbridge_borrow::Mode;
+use pyo3::prelude::*;
+
+use super::DYNAMIC;
+use super::accepts::Accepts;
+use super::constraint::{Constraint, InCOrder};
+use super::described::described;
+use super::take::{Expected, Place, Taken};
+
+macro_rules! argument {
+    ($(#[$doc:meta])* $name:ident, $mode:expr) => {
+        $(#[$doc])*
+        pub struct $name<'py, A, const N: usize, C = ()> {
+            taken: Taken<'py>,
+            marker: PhantomData<(A, C)>,
+        }
+
+        impl<'py, A: Accepts, const N: usize, C: Constraint> $name<'py, A, N, C> {
+            const EXPECTED: Expected = {
+                let requirement = C::REQUIREMENT;
+                let ndim = if N == DYNAMIC { None } else { Some(N) };
+                assert!(
+                    N == DYNAMIC || requirement.dims.is_empty() || requirement.dims.len() == N,
+                    "there must be as many extents as dimensions"
+                );
+                assert!(
+                    !requirement.allow_copy || matches!($mode, Mode::Read),
+                    "what is written must be the argument itself, and no copy"
+                );
+                assert!(
+                    !requirement.writable || matches!($mode, Mode::Write),
+                    "what may be written is a PyReadwriteTensor"
+                );
+                let (check, check_mut) = (A::check, A::check_mut);
+                let (dtypes, alignment, mode) = (A::DTYPES, A::alignment as fn(_) -> _, $mode);
+                let place = Place::Host;
+                Expected { dtypes, alignment, ndim, place, requirement, mode, check, check_mut }
+            };
+        }
+
+        impl<'py, A: Accepts, const N: usize, C: Constraint> FromPyObject<'_, 'py>
+            for $name<'py, A, N, C>
+        {
+            type Error = PyErr;
+
+            #[cfg(feature = "experimental-inspect")]
+            const INPUT_TYPE: pyo3::inspect::PyStaticExpr =
+                pyo3::type_hint_identifier!("dlbridge.typing", "TensorLike");
+
+            fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+                Ok(Self { taken: Self::EXPECTED.take(&object)?, marker: PhantomData })
+            }
+        }
+
+        described!($name, C);
+
+        impl<A, const N: usize, C> $name<'_, A, N, C> {
+            /// Whether these are the argument's own elements, and not a copy that
+            /// [`AllowCopy`] led to.
+            ///
+            /// ```no_run
+            /// use dlbridge_pyo3::{AllowCopy, PyReadonlyTensor};
+            ///
+            /// fn is_lent(x: PyReadonlyTensor<'_, f32, 1, AllowCopy>) -> bool {
+            ///     x.is_borrowed()
+            /// }
+            /// ```
+            pub fn is_borrowed(&self) -> bool {
+                self.taken.is_borrowed() || self.is_empty()
+            }
+        }
+
+        impl<T: Element, const N: usize, C> $name<'_, T, N, C> {
+            /// A view of the elements, with any strides.
+            ///
+            /// # Panics
+            /// If the elements are of a type with invalid bit patterns, like `bool`, and were written by
+            /// somebody else meanwhile.
+            ///
+            /// ```no_run
+            #[doc = concat!("fn corner(x: dlbridge_pyo3::", stringify!($name), "<'_, f32, 2>) -> f32 {")]
+            ///     x.view()[[0, 0]]
+            /// }
+            /// ```
+            pub fn view(&self) -> TensorView<'_, T> {
+                // Taken: they were valid when the argument was taken.
+                self.taken.tensor.view().expect("the elements were checked")
+            }
+
+            /// The elements, if they are adjacent in C order.
+            ///
+            /// ```no_run
+            #[doc = concat!("fn last(x: dlbridge_pyo3::", stringify!($name), "<'_, f32, 1>) -> Option<f32> {")]
+            ///     x.as_slice()?.last().copied()
+            /// }
+            /// ```
+            pub fn as_slice(&self) -> Option<&[T]> {
+                self.view().as_slice()
+            }
+
+            /// The elements in C order.
+            ///
+            /// ```no_run
+            #[doc = concat!("fn largest(x: dlbridge_pyo3::", stringify!($name), "<'_, u8, 3>) -> Option<u8> {")]
+            ///     x.iter().copied().max()
+            /// }
+            /// ```
+            pub fn iter(&self) -> Iter<'_, T> {
+                self.view().iter()
+            }
+        }
+
+        impl<T: Element, const N: usize, C: InCOrder> $name<'_, T, N, C> {
+            /// The elements, which are adjacent in C order.
+            ///
+            /// ```no_run
+            /// use dlbridge_pyo3::COrder;
+            ///
+            #[doc = concat!("fn total(x: dlbridge_pyo3::", stringify!($name), "<'_, f32, 2, COrder>) -> f32 {")]
+            ///     x.slice().iter().sum()
+            /// }
+            /// ```
+            pub fn slice(&self) -> &[T] {
+                self.as_slice().expect("the order was checked")
+            }
+        }
+    };
+}
+
+argument! {
+    /// A tensor of any framework as an argument that is read.
+    ///
+    /// `A` is the type of its elements, [`OneOf`] several, or [`AnyDataType`]; `N` its number of
+    /// dimensions, or [`DYNAMIC`]; `C` what else it must be, a [`Constraint`]. Its data is where the CPU
+    /// can read it. Nothing is copied, unless `C` says [`AllowCopy`].
+    ///
+    /// While it lives its memory is borrowed: others may read it, and nobody who asks can write it, in
+    /// this extension and all others built on dlbridge or rust-numpy.
+    ///
+    /// # Errors
+    /// Extraction raises one `TypeError` that names all that is different from what was asked for;
+    /// `BufferError` if the memory is borrowed to be written; and as [`import`](crate::import).
+    ///
+    /// ```no_run
+    /// use dlbridge_pyo3::{COrder, PyReadonlyTensor, dims};
+    /// use pyo3::prelude::*;
+    ///
+    /// /// Any framework's float32 matrix.
+    /// #[pyfunction]
+    /// fn mean(x: PyReadonlyTensor<'_, f32, 2>) -> f32 {
+    ///     x.iter().sum::<f32>() / x.len() as f32
+    /// }
+    ///
+    /// /// A picture with three channels, in C order, or nothing.
+    /// #[pyfunction]
+    /// #[pyo3(signature = (picture=None))]
+    /// fn grey(picture: Option<PyReadonlyTensor<'_, u8, 3, (COrder, dims!(_, _, 3))>>) -> usize {
+    ///     picture.map_or(0, |picture| picture.slice().len() / 3)
+    /// }
+    /// ```
+    PyReadonlyTensor, Mode::Read
+}
+
+argument! {
+    /// A tensor of any framework as an argument that is written.
+    ///
+    /// As [`PyReadonlyTensor`], for memory that may be written. While it lives, nobody who asks can
+    /// read or write the memory.
+    ///
+    /// # Errors
+    /// As for [`PyReadonlyTensor`]; `TypeError` also for what must not be written, and for what a
+    /// producer from before versioned DLPack lends, who cannot say whether it may; `BufferError` if the
+    /// memory is borrowed at all, or if two indices lead to one element.
+    ///
+    /// ```no_run
+    /// use dlbridge_pyo3::PyReadwriteTensor;
+    /// use pyo3::prelude::*;
+    ///
+    /// /// Inverts a picture where it is.
+    /// #[pyfunction]
+    /// fn invert(mut picture: PyReadwriteTensor<'_, u8, 3>) {
+    ///     picture.iter_mut().for_each(|value| *value = 255 - *value);
+    /// }
+    /// ```
+    PyReadwriteTensor, Mode::Write
+}
+
+impl<A, const N: usize, C> PyReadwriteTensor<'_, A, N, C> {
+    /// A borrowed tensor of any dtype over the elements, to write.
+    ///
+    /// ```no_run
+    /// use dlbridge_pyo3::{AnyDataType, PyReadwriteTensor};
+    ///
+    /// fn other_byte_order(mut x: PyReadwriteTensor<'_, AnyDataType, 1>) -> dlbridge::Result<()> {
+    ///     x.as_tensor_ref_mut().swap_bytes()
+    /// }
+    /// ```
+    pub fn as_tensor_ref_mut(&mut self) -> TensorRefMut<'_> {
+        // Taken: it was exclusive when the argument was taken.
+        TensorRefMut::try_from(&mut self.taken.tensor).expect("the access was checked")
+    }
+}
+
+impl<T: Element, const N: usize, C> PyReadwriteTensor<'_, T, N, C> {
+    /// A view of the elements, with any strides, to write.
+    ///
+    /// # Panics
+    /// As [`view`](Self::view).
+    ///
+    /// ```no_run
+    /// fn clear(mut x: dlbridge_pyo3::PyReadwriteTensor<'_, f32, 2>) {
+    ///     x.view_mut()[[0, 0]] = 0.0;
+    /// }
+    /// ```
+    pub fn view_mut(&mut self) -> TensorViewMut<'_, T> {
+        self.taken.tensor.view_mut().expect("the elements were checked")
+    }
+
+    /// The elements, if they are adjacent in C order, to write.
+    ///
+    /// ```no_run
+    /// fn fill(mut x: dlbridge_pyo3::PyReadwriteTensor<'_, f32, 1>) -> Option<()> {
+    ///     Some(x.as_mut_slice()?.fill(1.0))
+    /// }
+    /// ```
+    pub fn as_mut_slice(&mut self) -> Option<&mut [T]> {
+        self.view_mut().into_mut_slice()
+    }
+
+    /// The elements in C order, to write.
+    ///
+    /// ```no_run
+    /// fn twice(mut x: dlbridge_pyo3::PyReadwriteTensor<'_, f32, 2>) {
+    ///     x.iter_mut().for_each(|value| *value *= 2.0);
+    /// }
+    /// ```
+    pub fn iter_mut(&mut self) -> IterMut<'_, T> {
+        self.view_mut().into_iter()
+    }
+}
+
+impl<T: Element, const N: usize, C: InCOrder> PyReadwriteTensor<'_, T, N, C> {
+    /// The elements, which are adjacent in C order, to write.
+    ///
+    /// ```no_run
+    /// use dlbridge_pyo3::COrder;
+    ///
+    /// fn sort(mut x: dlbridge_pyo3::PyReadwriteTensor<'_, i32, 1, COrder>) {
+    ///     x.mut_slice().sort();
+    /// }
+    /// ```
+    pub fn mut_slice(&mut self) -> &mut [T] {
+        self.as_mut_slice().expect("the order was checked")
+    }
+}

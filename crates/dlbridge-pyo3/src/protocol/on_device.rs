@@ -1,0 +1,55 @@
+//! The import for who works on a device: the data, and the stream that it is in order with.
+
+use std::ffi::c_void;
+
+use pyo3::exceptions::PyBufferError;
+use pyo3::prelude::*;
+
+use super::ladder::{by_ladder_on, told_copied};
+use super::stream::{StreamOf, Streams};
+use super::{Imported, Protocol, caveats, kind};
+use crate::PyTensor;
+use crate::wanted::Wanted;
+
+/// Imports an object with the handle of a stream: what is done on it is done after what the producer has
+/// under way. It is the one that the caller chooses; without a choice that of the producer, if its exchange API
+/// tells, or else the default one of the device.
+pub(crate) fn on_device(
+    object: &Bound<'_, PyAny>,
+    choice: Option<StreamOf>,
+) -> PyResult<(Imported, *mut c_void)> {
+    let streams = choice.map_or_else(Streams::default, Streams::chosen);
+    if let Ok(tensor) = object.cast::<PyTensor>() {
+        let device = tensor.get().tensor().device();
+        if streams.number(Some(device))? != Streams::default().number(Some(device))? {
+            return Err(PyBufferError::new_err(format!(
+                "the data on {device} is in the order of its default stream and cannot be \
+                 synchronised with the stream {:#x}; take the default stream",
+                streams.handle(device)?.addr()
+            )));
+        }
+        let imported = Imported::new(tensor.get().alias()?, Protocol::ExchangeApi);
+        return Ok((imported, streams.handle(device)?));
+    }
+    if choice.is_none()
+        && let Some(answer) = on_work_stream(object)?
+    {
+        return Ok(answer);
+    }
+    let imported = by_ladder_on(object, &Wanted::default(), &streams)?;
+    let stream = streams.handle(imported.tensor.device())?;
+    Ok((imported, stream))
+}
+
+/// Imports an object of a type with a table, without synchronising; `None` for others.
+fn on_work_stream(object: &Bound<'_, PyAny>) -> PyResult<Option<(Imported, *mut c_void)>> {
+    let kind = kind::of(object)?;
+    let Some(table) = kind.table else { return Ok(None) };
+    caveats::check_before(object, kind.caveats)?;
+    let answer = table
+        .import_on_work_stream(object)
+        .map_err(|error| caveats::explained(object, kind.caveats, error))?;
+    let Some((imported, stream)) = answer else { return Ok(None) };
+    caveats::check(object, kind.caveats, imported.tensor.dtype())?;
+    Ok(Some((told_copied(imported, &Wanted::default())?, stream)))
+}

@@ -1,0 +1,83 @@
+//! Arguments that stay on their device: where the data is, and the stream that it is in order with.
+//!
+//! A kernel would be launched with both. These functions tell them instead, so that they can be tried without a
+//! GPU.
+
+use std::ffi::c_void;
+use std::ptr;
+
+use dlbridge::{Device, DeviceType};
+use dlbridge_pyo3::{
+    AnyDataType, COrder, DYNAMIC, DefaultStream, OnCuda, OnDevice, PyDeviceTensor,
+    PyReadonlyTensor, PyTensor, Stream, Wanted, WorkStream, Writable,
+};
+use pyo3::exceptions::PyBufferError;
+use pyo3::prelude::*;
+
+/// The device, the address of the data, and the handle of the stream.
+pub(crate) type Place = (String, usize, usize);
+
+/// CUDA's default stream of the thread.
+pub(crate) struct PerThread;
+
+// SAFETY: the stream with this number is there for every thread and device of CUDA, always.
+unsafe impl Stream for PerThread {
+    const HANDLE: Option<fn(Device) -> PyResult<*mut c_void>> =
+        Some(|device| match device.device_type() {
+            DeviceType::CUDA | DeviceType::CUDA_MANAGED => Ok(ptr::without_provenance_mut(2)),
+            _ => Err(PyBufferError::new_err(format!("{device} has no such stream"))),
+        });
+}
+
+/// Where a tensor is, on the stream of its producer.
+#[pyfunction]
+pub(crate) fn on_work_stream(x: PyDeviceTensor<'_, AnyDataType, DYNAMIC>) -> Place {
+    (x.device().to_string(), x.data().addr(), x.stream().addr())
+}
+
+/// Where a tensor is, on the default stream of its device.
+#[pyfunction]
+pub(crate) fn on_default_stream(
+    x: PyDeviceTensor<'_, AnyDataType, DYNAMIC, DefaultStream>,
+) -> Place {
+    (x.device().to_string(), x.data().addr(), x.stream().addr())
+}
+
+/// Where a tensor is, on a stream that this extension chooses.
+#[pyfunction]
+pub(crate) fn on_own_stream(x: PyDeviceTensor<'_, AnyDataType, DYNAMIC, PerThread>) -> Place {
+    (x.device().to_string(), x.data().addr(), x.stream().addr())
+}
+
+/// The number of floats that a kernel of CUDA would change.
+#[pyfunction]
+pub(crate) fn to_be_changed(
+    x: PyDeviceTensor<'_, f32, 1, WorkStream, (OnCuda, COrder, Writable)>,
+) -> usize {
+    x.len()
+}
+
+/// Calls a function while a tensor is held for a kernel that changes it, wherever it is.
+#[pyfunction]
+pub(crate) fn while_on_device<'py>(
+    x: PyDeviceTensor<'py, f64, 1, WorkStream, Writable>,
+    function: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let answer = function.call0();
+    drop(x);
+    answer
+}
+
+/// A tensor of any library, on any device, as one of this extension.
+#[pyfunction]
+pub(crate) fn kept<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyTensor>> {
+    PyTensor::import(x, &Wanted::default())
+}
+
+/// The sum of a vector in memory that CUDA has pinned.
+#[pyfunction]
+pub(crate) fn total_of_pinned(
+    x: PyReadonlyTensor<'_, f32, 1, OnDevice<{ DeviceType::CUDA_HOST.code() }>>,
+) -> f32 {
+    x.iter().sum()
+}

@@ -1,0 +1,221 @@
+"""Arguments that stay on their device, with crafted tensors that say they are on one. No GPU is needed, and
+none of this counts as tested on one."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import dlbridge
+import numpy as np
+import pytest
+import torch
+import typed_arguments as typed
+
+sys.path.append(str(Path(__file__).parents[3] / "python/dlbridge/tests"))
+
+import native as n
+from exchange_table import STREAM, foreign, table_over
+from test_cuda_array_interface import driver, with_driver
+
+__all__ = ["driver"]
+
+OPENCL, ROCM, MANAGED = (4, 0), (10, 1), (13, 0)
+
+
+@pytest.fixture(scope="module")
+def native(tmp_path_factory: pytest.TempPathFactory) -> n.Native:
+    """native.c, compiled and loaded."""
+    compiler = n.compiler()
+    assert compiler is not None, "there is no C compiler"
+    return n.load(n.build(tmp_path_factory.mktemp("native"), compiler))
+
+
+class Producer:
+    """A producer on a device, which notes what it is asked for."""
+
+    def __init__(self, crafted: n.Crafted, claimed: tuple[int, int] | None = None) -> None:
+        self.crafted = crafted
+        self.claimed = claimed or crafted.device
+        self.asked: list[Any] = []
+
+    def __dlpack__(self, *, max_version: Any = None, stream: Any = None) -> Any:
+        """A capsule."""
+        self.asked.append(stream)
+        return self.crafted.capsule()
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Where the data is."""
+        return self.claimed
+
+
+class Streams:
+    """The function of a table that tells the work stream."""
+
+    def __init__(self, handle: int, status: int = 0) -> None:
+        self.handle, self.status = handle, status
+        self.asked: list[tuple[int, int]] = []
+        self.function = STREAM(self.tell)
+
+    def tell(self, device_type: int, device_id: int, out: Any) -> int:
+        """Tells the handle."""
+        self.asked.append((device_type, device_id))
+        out[0] = self.handle
+        return self.status
+
+
+@pytest.mark.parametrize(
+    ("device", "name"), [((2, 3), "cuda:3"), (ROCM, "rocm:1"), (OPENCL, "opencl:0")], ids=str
+)
+def test_the_work_stream_of_the_producer(
+    native: n.Native, device: tuple[int, int], name: str
+) -> None:
+    crafted, streams = native.craft((6,), device=device), Streams(0xABC0)
+    asked: list[Any] = []
+    tensor = foreign(table_over(crafted, asked, streams.function))()
+    assert typed.on_work_stream(tensor) == (name, crafted.fields.data, 0xABC0)
+    assert (asked, streams.asked) == ([tensor], [device])
+    assert crafted.record.calls == 1, "it is given back when the function returns"
+
+
+def test_a_producer_that_cannot_tell_its_stream_is_asked_for_the_default_one(
+    native: n.Native,
+) -> None:
+    for device, name, number in [((2, 3), "cuda:3", 1), (MANAGED, "cuda_managed:0", 1), (ROCM, "rocm:1", 0)]:
+        producer = Producer(native.craft((6,), device=device))
+        place = (name, producer.crafted.fields.data, 0)
+        assert typed.on_work_stream(producer) == place
+        assert producer.asked == [number]
+        assert producer.crafted.record.calls == 1
+    unused = native.craft((6,), device=n.CUDA)
+    methods = Producer(native.craft((6,), device=n.CUDA))
+    answers = {"__dlpack__": lambda _, **asked: methods.__dlpack__(**asked)}
+    # In its table the function for the stream is NULL.
+    kind = foreign(table_over(unused, []), **answers, __dlpack_device__=lambda _: n.CUDA)
+    assert typed.on_work_stream(kind()) == ("cuda:0", methods.crafted.fields.data, 0)
+    assert methods.asked == [1]
+
+
+def test_a_table_that_fails_to_tell_the_stream(native: n.Native) -> None:
+    crafted = native.craft((6,), device=n.CUDA)
+    kind = foreign(table_over(crafted, [], Streams(0, status=-1).function))
+    with pytest.raises(BufferError, match="current_work_stream failed without a reason"):
+        typed.on_work_stream(kind())
+    assert crafted.record.calls == 1
+
+
+def test_the_default_stream(native: n.Native) -> None:
+    streams = Streams(0xABC0)
+    unused = native.craft((6,), device=n.CUDA)
+    producer = Producer(native.craft((6,), device=n.CUDA))
+    methods = {"__dlpack__": lambda _, **keywords: producer.__dlpack__(**keywords)}
+    kind = foreign(table_over(unused, [], streams.function), **methods, __dlpack_device__=lambda _: n.CUDA)
+    assert typed.on_default_stream(kind()) == ("cuda:0", producer.crafted.fields.data, 0)
+    assert (producer.asked, streams.asked) == ([1], []), "the table would not have synchronised"
+
+
+def test_a_stream_of_the_consumer(native: n.Native) -> None:
+    for device, name in [((2, 1), "cuda:1"), (MANAGED, "cuda_managed:0")]:
+        producer = Producer(native.craft((6,), device=device))
+        assert typed.on_own_stream(producer) == (name, producer.crafted.fields.data, 2)
+        assert producer.asked == [2]
+    producer = Producer(native.craft((6,), device=ROCM))
+    with pytest.raises(BufferError, match="rocm:1 has no such stream"):
+        typed.on_own_stream(producer)
+    assert producer.asked == []
+
+
+def test_a_producer_that_does_not_say_where_it_is_was_not_asked(native: n.Native) -> None:
+    crafted = native.craft((6,), device=n.CUDA)
+
+    class Silent:
+        """Without `__dlpack_device__`."""
+
+        def __dlpack__(self, **_: Any) -> Any:
+            """A capsule."""
+            return crafted.capsule()
+
+    with pytest.raises(BufferError, match="was not asked to synchronise with the stream 0x2"):
+        typed.on_own_stream(Silent())
+    assert crafted.record.calls == 1
+
+
+def test_our_own_tensor_is_in_the_order_of_the_default_stream(native: n.Native) -> None:
+    tensor = dlbridge.asdlpack(Producer(native.craft((6,), device=n.CUDA)))
+    assert typed.on_work_stream(tensor) == ("cuda:0", tensor.address, 0)
+    assert typed.on_default_stream(tensor) == ("cuda:0", tensor.address, 0)
+    with pytest.raises(BufferError, match="cannot be synchronised with stream 2"):
+        typed.on_own_stream(tensor)
+    ours = typed.kept(tensor)
+    assert type(ours) is not dlbridge.Tensor, "each extension has a class of its own"
+    assert typed.on_work_stream(ours) == ("cuda:0", tensor.address, 0)
+    assert typed.on_default_stream(ours) == ("cuda:0", tensor.address, 0)
+    with pytest.raises(BufferError, match="cannot be synchronised with the stream 0x2"):
+        typed.on_own_stream(ours)
+
+
+def test_the_cuda_array_interface_is_waited_for(driver: Path) -> None:
+    code = """
+import typed_arguments as typed
+def memory(**fields):
+    memory = Memory(**fields)
+    know(memory.address, 0, 0)
+    return memory
+
+for function, number, handle in [
+    (typed.on_work_stream, 1, 0), (typed.on_default_stream, 1, 0), (typed.on_own_stream, 2, 2)
+]:
+    before = synchronized()[0]
+    for stream in [None, number]:
+        x = memory(stream=stream)
+        assert function(x) == ("cuda:0", x.address, handle), function(x)
+    assert synchronized()[0] == before, "who works on the same stream waits for nobody"
+    for stream in [1 if number == 2 else 2, 1234]:
+        before = synchronized()[0]
+        function(memory(stream=stream))
+        assert synchronized() == (before + 1, stream)
+"""
+    with_driver(driver, code)
+
+
+def test_on_the_cpu_there_are_no_streams() -> None:
+    x = np.arange(3.0)
+    place = ("cpu", x.ctypes.data, 0)
+    functions = [typed.on_work_stream, typed.on_default_stream, typed.on_own_stream]
+    assert [function(x) for function in functions] == [place] * 3
+    t = torch.arange(3.0)
+    assert typed.on_work_stream(t) == ("cpu", t.data_ptr(), 0)
+
+
+def test_on_the_cpu_the_memory_is_borrowed() -> None:
+    x = np.arange(3.0)
+    with pytest.raises(BufferError, match="borrowed to be written, overlaps"):
+        typed.while_reading(x, lambda: typed.while_on_device(x, list))
+    with pytest.raises(BufferError, match="borrowed to be read, overlaps"):
+        typed.while_on_device(x, lambda: typed.on_work_stream(x))
+    assert typed.while_on_device(x, lambda: 5) == 5
+
+
+def test_a_mismatch_names_the_device(native: n.Native) -> None:
+    expected = r"expected float32\[_\] on cuda or cuda_managed, C order, writable; got "
+    with pytest.raises(TypeError, match=expected + r"float64\[2, 2\] on cpu$"):
+        typed.to_be_changed(np.ones((2, 2)))
+    crafted = native.craft((6,), device=n.CUDA, strides=(2,), flags=n.Flags.READ_ONLY)
+    with pytest.raises(TypeError, match=expected + r"float32\[6\] on cuda:0, strides \[2\], read-only$"):
+        typed.to_be_changed(Producer(crafted))
+    assert crafted.record.calls == 1
+    fits = Producer(native.craft((6,), device=MANAGED))
+    assert typed.to_be_changed(fits) == 6
+    with pytest.raises(BufferError, match="requires grad"):
+        typed.on_work_stream(torch.ones(3, requires_grad=True))
+    with pytest.raises(TypeError, match=r"expected any dtype\[_\] on cpu; got"):
+        typed.dtype(Producer(native.craft((6,), device=n.CUDA)))
+
+
+def test_pinned_memory(native: n.Native) -> None:
+    crafted = native.craft((3,), device=n.CUDA_HOST)
+    assert typed.total_of_pinned(Producer(crafted)) == 3
+    with pytest.raises(TypeError, match=r"expected float32\[_\] on cuda_host; got float32\[3\] on cpu"):
+        typed.total_of_pinned(np.ones(3, np.float32))
+    assert crafted.record.calls == 1
