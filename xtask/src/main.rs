@@ -34,10 +34,11 @@ cargo xtask demo [--with NAMES] [--out DIR]
     --with NAMES  frameworks to install first, separated by commas, or `all`: {frameworks}
     --out DIR     where the pictures go; `out` if not given
 
-cargo xtask test [--quick]
+cargo xtask test [--quick | --instrumented]
     Runs everything: formatting, lints, documentation, Rust tests, C examples, Miri, sanitizers,
     fuzzing, and the Python tests against the real frameworks.
-    --quick       leaves out Miri, sanitizers, fuzzing, and all frameworks but numpy
+    --quick         leaves out Miri, sanitizers, fuzzing, and all frameworks but numpy
+    --instrumented  only Miri and the sanitizers, which else run beside the rest
 
 Environment: PYTHON names the Python (3.11 or later) that .venv is made with, CC the C
 compiler. With CI=true, what is missing for a step is installed, and a failure if it cannot be.";
@@ -117,9 +118,13 @@ fn parse(arguments: &[String]) -> Result<Task> {
             for argument in rest {
                 match argument {
                     "--quick" => options.quick = true,
+                    "--instrumented" => options.instrumented = true,
                     "--help" | "-h" => return Ok(Task::Help),
                     _ => return unknown(argument),
                 }
+            }
+            if options.quick && options.instrumented {
+                return Err("`--quick` leaves out what `--instrumented` asks for".into());
             }
             Ok(Task::Test(options))
         }
@@ -185,8 +190,12 @@ mod tests {
     fn arguments() {
         assert_eq!(parsed("help"), Ok(Task::Help));
         assert_eq!(parsed("demo --help"), Ok(Task::Help));
-        assert_eq!(parsed("test"), Ok(Task::Test(test::Options { quick: false })));
-        assert_eq!(parsed("test --quick"), Ok(Task::Test(test::Options { quick: true })));
+        assert_eq!(parsed("test"), Ok(Task::Test(test::Options::default())));
+        let quick = test::Options { quick: true, ..Default::default() };
+        assert_eq!(parsed("test --quick"), Ok(Task::Test(quick)));
+        let instrumented = test::Options { instrumented: true, ..Default::default() };
+        assert_eq!(parsed("test --instrumented"), Ok(Task::Test(instrumented)));
+        assert!(parsed("test --quick --instrumented").is_err());
         let Ok(Task::Demo(options)) = parsed("demo --with torch,jax --out=a/b") else { panic!() };
         assert_eq!(options.with.iter().map(|f| f.name).collect::<Vec<_>>(), ["torch", "jax"]);
         assert_eq!(options.out, Path::new("a/b"));

@@ -1,9 +1,9 @@
 //! The Rust tests of the core where mistakes show themselves: Miri, the sanitizers, a compiler that
 //! compares error codes, fuzzing. All of it needs the nightly toolchain.
 
+use std::env;
 use std::process::Command;
 
-use crate::process::Beside;
 use crate::steps::{Begun, Finished, Steps};
 use crate::test::in_ci;
 use crate::{Result, Workplace, pins, process};
@@ -24,19 +24,35 @@ const ADAPTERS: &[&str] = &["dlbridge-faer"];
 /// How long a fuzz target looks for something new, in seconds.
 const FUZZ_SECONDS: &str = "20";
 
-/// Runs all of them but Miri on the core, which takes longest and one processor: that is begun, and runs
-/// beside them and what comes after.
-pub(crate) fn run(steps: &mut Steps, workplace: &Workplace) -> Option<Begun> {
+/// Begins Miri and the sanitizers, which take as long as all else, in a process beside it.
+pub(crate) fn begin(steps: &mut Steps, workplace: &Workplace) -> Option<Begun> {
     let mut ready = false;
     steps.try_run("Miri is there", || {
         with(workplace, &["miri", "rust-src"], |_| Ok(())).inspect(|finished| {
             ready = matches!(finished, Finished::Passed);
         })
     });
-    let begun = if ready { steps.begin("Miri", || miri(workplace)) } else { None };
-    steps.try_run("Miri, big-endian", || with(workplace, &["miri", "rust-src"], miri_big_endian));
+    if !ready {
+        return None;
+    }
+    steps.begin("Miri and the sanitizers", || {
+        let xtask = env::current_exe().map_err(|e| format!("xtask does not know itself: {e}"))?;
+        let log = workplace.target.join("instrumented.txt");
+        process::beside(workplace.command(xtask).args(["test", "--instrumented"]), log)
+    })
+}
+
+/// Miri and the sanitizers.
+pub(crate) fn instrumented(steps: &mut Steps, workplace: &Workplace) {
+    let miri_parts = ["miri", "rust-src"];
+    steps.try_run("Miri", || with(workplace, &miri_parts, miri));
+    steps.try_run("Miri, big-endian", || with(workplace, &miri_parts, miri_big_endian));
     steps.try_run("AddressSanitizer", || with(workplace, &[], address_sanitizer));
     steps.try_run("ThreadSanitizer", || with(workplace, &["rust-src"], thread_sanitizer));
+}
+
+/// What else needs the nightly toolchain.
+pub(crate) fn run(steps: &mut Steps, workplace: &Workplace) {
     steps.try_run("what must not compile", || with(workplace, &[], compile_fail));
     steps.try_run("minimal versions", || with(workplace, &[], minimal_versions));
     for target in fuzz_targets(workplace) {
@@ -44,7 +60,6 @@ pub(crate) fn run(steps: &mut Steps, workplace: &Workplace) -> Option<Begun> {
             with(workplace, &[], |workplace| fuzz(workplace, &target))
         });
     }
-    begun
 }
 
 /// Runs a step if the nightly toolchain has what it needs; in CI it is made to have it.
@@ -90,16 +105,14 @@ fn nightly(workplace: &Workplace, directory: &str, arguments: &[&str]) -> Comman
 
 /// The core and its CPU adapters, and the registry of borrows, with pointers that must keep where they
 /// come from.
-fn miri(workplace: &Workplace) -> Result<Beside> {
+fn miri(workplace: &Workplace) -> Result<()> {
     let mut test = nightly(workplace, "miri", &["miri", "test", "--lib", "--tests"]);
     test.args(["--package", "dlbridge-borrow"]);
-    let log = workplace.target.join("miri/log.txt");
-    process::beside(test.env("MIRIFLAGS", "-Zmiri-strict-provenance"), log)
+    process::run(test.env("MIRIFLAGS", "-Zmiri-strict-provenance"))
 }
 
 fn miri_big_endian(workplace: &Workplace) -> Result<()> {
-    // In a directory of its own, since the other Miri is at work.
-    let mut test = nightly(workplace, "miri-big", &["miri", "test", "--target", BIG_ENDIAN]);
+    let mut test = nightly(workplace, "miri", &["miri", "test", "--target", BIG_ENDIAN]);
     for name in BYTE_ORDER_TESTS {
         test.args(["--test", name]);
     }

@@ -12,6 +12,8 @@ use crate::{Result, Workplace, c_examples, pins, process, sanitizers, unsafe_tab
 pub(crate) struct Options {
     /// Without Miri, sanitizers and fuzzing, and with no framework but numpy.
     pub(crate) quick: bool,
+    /// Only Miri and the sanitizers.
+    pub(crate) instrumented: bool,
 }
 
 /// The crates that need no Python, `dlbridge` aside.
@@ -41,7 +43,9 @@ const PYTHON_TESTS: &str = "python/dlbridge/tests";
 /// Runs all steps, prints the summary, and returns whether none failed.
 pub(crate) fn run(workplace: &Workplace, options: &Options) -> bool {
     let mut steps = Steps::default();
-    if all(&mut steps, workplace, options).is_none() {
+    if options.instrumented {
+        sanitizers::instrumented(&mut steps, workplace);
+    } else if all(&mut steps, workplace, options).is_none() {
         println!("\nThe remaining steps need the one that failed, and were not run.");
     }
     if options.quick {
@@ -53,6 +57,15 @@ pub(crate) fn run(workplace: &Workplace, options: &Options) -> bool {
 
 /// `None` if a step failed that the ones after it cannot do without.
 fn all(steps: &mut Steps, workplace: &Workplace, options: &Options) -> Option<()> {
+    let beside = if options.quick { None } else { sanitizers::begin(steps, workplace) };
+    let done = one_after_another(steps, workplace, options);
+    if let Some(beside) = beside {
+        steps.end(beside);
+    }
+    done
+}
+
+fn one_after_another(steps: &mut Steps, workplace: &Workplace, options: &Options) -> Option<()> {
     steps.run("formatting", || process::run(&mut workplace.cargo(&["fmt", "--all", "--check"])));
     steps.run("the table of unsafe code", || unsafe_table::check(&workplace.root));
     lint(steps, workplace);
@@ -64,12 +77,10 @@ fn all(steps: &mut Steps, workplace: &Workplace, options: &Options) -> Option<()
     for example in examples(workplace, c_examples::MAIN) {
         c_examples::test(steps, workplace, &venv, &example);
     }
-    let miri = if options.quick { None } else { sanitizers::run(steps, workplace) };
-    let done = with_python(steps, workplace, &venv, options);
-    if let Some(miri) = miri {
-        steps.end(miri);
+    if !options.quick {
+        sanitizers::run(steps, workplace);
     }
-    done
+    with_python(steps, workplace, &venv, options)
 }
 
 /// What needs the wheel. `None` if a step failed that the others cannot do without.

@@ -135,3 +135,7 @@ struct Readme;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/pyo3.md")]
 struct Guide;
+
+#[cfg(all(doctest, feature = "ndarray"))]
+#[doc = include_str!("../../../docs/migration.md")]
+struct Migration;

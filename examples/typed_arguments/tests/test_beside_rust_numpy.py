@@ -1,0 +1,165 @@
+"""Borrows beside an extension that is built on rust-numpy, the real one: `comparison/rust-numpy`.
+
+Which of the two extensions borrows first decides who keeps the registry, so each test is a process of its own,
+with both orders.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+#: The folder with the extension; `cargo xtask test` builds it and says where.
+FOLDER = os.environ.get("DLBRIDGE_RUST_NUMPY", "")
+
+BEGIN = """
+import sys, threading
+sys.path.insert(0, {folder!r})
+import numpy as np
+import typed_arguments as ours
+import with_rust_numpy as theirs
+
+def refused(function):
+    try:
+        function()
+    except (BufferError, TypeError) as error:
+        assert "borrow" in str(error), error
+        return
+    raise AssertionError("not refused")
+
+x = np.arange(8.0)
+"""
+
+OURS_FIRST = "ours.negate(np.ones(2))\n"
+THEIRS_FIRST = "theirs.hold_readonly(np.ones(2), list)\n"
+
+
+@pytest.fixture(params=[OURS_FIRST, THEIRS_FIRST], ids=["ours first", "theirs first"])
+def first(request: pytest.FixtureRequest) -> str:
+    """Which extension borrows first."""
+    first: str = request.param
+    return first
+
+
+def run(first: str, code: str) -> None:
+    """Runs code in a process of its own."""
+    if not FOLDER and os.environ.get("DLBRIDGE_REQUIRE") != "1":
+        pytest.skip("DLBRIDGE_RUST_NUMPY does not name the folder of the extension")
+    assert Path(FOLDER, "with_rust_numpy.so").exists(), "there is no extension built on rust-numpy"
+    begin = BEGIN.format(folder=FOLDER) + first
+    result = subprocess.run([sys.executable, "-c", begin + code], capture_output=True, text=True)
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_readers_share(first: str) -> None:
+    run(
+        first,
+        """
+ours.while_reading(x, lambda: theirs.hold_readonly(x, lambda: ours.total_of_anything(x)))
+theirs.hold_readonly(x, lambda: ours.while_reading(x, lambda: theirs.hold_readonly(x, list)))
+""",
+    )
+
+
+def test_a_writer_keeps_the_others_out(first: str) -> None:
+    run(
+        first,
+        """
+for held in [
+    lambda f: ours.while_writing(x, f), lambda f: theirs.hold_readwrite(x, f),
+]:
+    for other in [
+        lambda: ours.total_of_anything(x), lambda: ours.negate(x),
+        lambda: theirs.hold_readonly(x, list), lambda: theirs.hold_readwrite(x, list),
+        lambda: ours.negate(x[2:5]), lambda: theirs.hold_readwrite(x[2:5], list),
+    ]:
+        held(lambda: refused(other))
+        other()
+""",
+    )
+
+
+def test_readers_keep_a_writer_out(first: str) -> None:
+    run(
+        first,
+        """
+ours.while_reading(x, lambda: refused(lambda: theirs.hold_readwrite(x, list)))
+theirs.hold_readonly(x, lambda: refused(lambda: ours.negate(x)))
+theirs.hold_readwrite(x, list)
+ours.negate(x)
+""",
+    )
+
+
+def test_columns_without_a_byte_in_common(first: str) -> None:
+    run(
+        first,
+        """
+even, odd = x[::2], x[1::2]
+ours.while_writing(even, lambda: theirs.hold_readwrite(odd, list))
+theirs.hold_readwrite(even, lambda: ours.negate(odd))
+""",
+    )
+
+
+def test_the_same_memory_as_another_object() -> None:
+    code = """
+ours.while_writing(memoryview(x), lambda: refused(lambda: theirs.hold_readonly(x, list)))
+theirs.hold_readwrite(x, lambda: refused(lambda: ours.total_of_anything(memoryview(x))))
+again = np.from_dlpack(x)
+ours.while_writing(again, lambda: refused(lambda: theirs.hold_readonly(x, list)))
+"""
+    run(OURS_FIRST, code)
+
+
+@pytest.mark.parametrize("change", ["x.shape = (2, 4)", "x.dtype = 'f4'"])
+def test_an_array_that_changes_while_it_is_held(first: str, change: str) -> None:
+    # rust-numpy's own registry ends the process when the dtype of an array changes that it holds.
+    held = "ours.while_reading, ours.while_writing"
+    if first == OURS_FIRST:
+        held += ", theirs.hold_readonly, theirs.hold_readwrite"
+    run(
+        first,
+        f"""
+def changed():
+    {change}
+
+import warnings
+warnings.simplefilter("ignore")
+for held in [{held}]:
+    x = np.arange(8.0)
+    part = x[2:]
+    held(x, changed)
+    ours.negate(part)
+    theirs.hold_readwrite(part, list)
+""",
+    )
+
+
+def test_threads(first: str) -> None:
+    run(
+        first,
+        """
+inside, wait = threading.Event(), threading.Event()
+def hold():
+    inside.set()
+    assert wait.wait(60)
+
+for held, other in [
+    (theirs.hold_readwrite, lambda: ours.total_detached(x)),
+    (ours.while_writing, lambda: theirs.hold_readonly(x, list)),
+]:
+    inside.clear(), wait.clear()
+    thread = threading.Thread(target=held, args=(x, hold))
+    thread.start()
+    assert inside.wait(60)
+    refused(other)
+    wait.set()
+    thread.join()
+    other()
+""",
+    )
