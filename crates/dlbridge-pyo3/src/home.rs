@@ -247,15 +247,22 @@ pub fn like<'py>(
         return Ok(tensor.into_any());
     }
     // What was copied on the way in needs no copy on the way out.
-    like_tensor(likeness, &tensor, copy.filter(|&copy| !copy))
+    let made = like_tensor(likeness, &tensor, copy.filter(|&copy| !copy))?;
+    made.ok_or_else(|| {
+        PyTypeError::new_err(format!(
+            "{} belongs to no library that is known here; use asdlpack(obj), and what that library \
+             makes tensors with; or asdlpack(obj).numpy(), which most take",
+            type_name(likeness)
+        ))
+    })
 }
 
-/// A tensor as an object of the library that `likeness` belongs to.
+/// A tensor as an object of the library that `likeness` belongs to; `None` if that is not known.
 pub(crate) fn like_tensor<'py>(
     likeness: &Bound<'py, PyAny>,
     tensor: &Bound<'py, PyTensor>,
     copy: Option<bool>,
-) -> PyResult<Bound<'py, PyAny>> {
+) -> PyResult<Option<Bound<'py, PyAny>>> {
     let py = likeness.py();
     let bases = likeness.get_type().getattr(intern!(py, "__mro__"))?.cast_into::<PyTuple>()?;
     for class in bases.iter() {
@@ -265,21 +272,17 @@ pub(crate) fn like_tensor<'py>(
         };
         let package = module.split('.').next().unwrap_or_default();
         if let Some(consumer) = Consumer::by_package(package) {
-            return to(tensor, consumer, copy);
+            return to(tensor, consumer, copy).map(Some);
         }
     }
     if let Some(table) = table_of(&likeness.get_type())? {
-        return table.export(py, tensor.get());
+        return table.export(py, tensor.get()).map(Some);
     }
     // SAFETY: attached; an object.
     if unsafe { ffi::PyObject_CheckBuffer(likeness.as_ptr()) } != 0 {
-        return Ok(PyMemoryView::from(tensor.as_any())?.into_any());
+        return Ok(Some(PyMemoryView::from(tensor.as_any())?.into_any()));
     }
-    Err(PyTypeError::new_err(format!(
-        "{} belongs to no library that is known here; use asdlpack(obj), and what that library makes \
-         tensors with; or asdlpack(obj).numpy(), which most take",
-        type_name(likeness)
-    )))
+    Ok(None)
 }
 
 /// The tensor as `__array__` is to answer: `dtype` and `copy` as NumPy passes them.

@@ -10,11 +10,11 @@ impl PyTensor {
     /// The tensor as an object of the library that another object belongs to, most often an argument:
     /// who passes tensors of PyTorch gets tensors of PyTorch. The memory is shared, as
     /// [`dlbridge.like`](https://pypi.org/project/dlbridge) does it; bytes, bytearrays and their kind get
-    /// a memoryview.
+    /// a memoryview. For an object of no library that is known it is the tensor itself, which every
+    /// `from_dlpack` takes.
     ///
     /// # Errors
-    /// `TypeError` for an object of no library that is known; `BufferError` for a tensor that the library
-    /// cannot have; whatever the library raises.
+    /// `BufferError` for a tensor that the library cannot have; whatever the library raises.
     ///
     /// ```no_run
     /// use dlbridge_pyo3::{PyReadonlyTensor, PyTensor};
@@ -31,7 +31,8 @@ impl PyTensor {
         if likeness.is_instance_of::<Self>() {
             return Ok(tensor.into_any());
         }
-        home::like_tensor(likeness, &tensor, None)
+        let made = home::like_tensor(likeness, &tensor, None)?;
+        Ok(made.unwrap_or_else(|| tensor.into_any()))
     }
 
     /// The tensor as an object of a library, by the name that `dlbridge.consumers()` lists: `"numpy"`,

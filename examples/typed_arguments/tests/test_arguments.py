@@ -271,6 +271,16 @@ def test_answers_in_the_library_of_the_argument() -> None:
         assert type(answer).__module__.split(".")[0] == type(x).__module__.split(".")[0]
         assert np.array_equal(np.asarray(answer), 2 * np.asarray(x))
     assert typed.twice(memoryview(np.ones(3, "f4"))).tolist() == [2, 2, 2]
+
+    class Bare:
+        """Of no library that is known."""
+
+        array = np.ones(3, "f4")
+        __array_interface__ = array.__array_interface__
+
+    answer = typed.twice(Bare())
+    assert type(answer).__name__ == "Tensor"
+    assert np.from_dlpack(answer).tolist() == [2, 2, 2]
     assert typed.ramp(3, "numpy").tolist() == [0, 1, 2]
     assert type(typed.ramp(3, "torch")) is torch.Tensor
     with pytest.raises(ValueError, match="'nope' is no library"):
