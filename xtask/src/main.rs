@@ -3,6 +3,7 @@
 //! | module | |
 //! | --- | --- |
 //! | `demo` | from a fresh clone to the image pipeline and the interop table |
+//! | `compare` | the comparison with peers, and its tables in the documentation |
 //! | `test` | everything that has to hold, as one list of `steps` |
 //! | `python` | the virtual environment, what is installed in it, the project's wheels |
 //! | `pins` | the version of everything that is installed |
@@ -12,6 +13,7 @@
 //! | `unsafe_table` | where the unsafe code is, as the documentation has it |
 
 mod c_examples;
+mod compare;
 mod demo;
 mod pins;
 mod process;
@@ -40,6 +42,10 @@ cargo xtask test [--quick | --instrumented]
     --quick         leaves out Miri, sanitizers, fuzzing, and all frameworks but numpy
     --instrumented  only Miri and the sanitizers, which else run beside the rest
 
+cargo xtask compare
+    Builds the functions of comparison/ with dlbridge and with its peers, runs them on the same
+    inputs, and writes the tables of docs/comparison.md.
+
 Environment: PYTHON names the Python (3.11 or later) that .venv is made with, CC the C
 compiler. With CI=true, what is missing for a step is installed, and a failure if it cannot be.";
 
@@ -49,6 +55,7 @@ enum Task {
     Help,
     Demo(demo::Options),
     Test(test::Options),
+    Compare,
 }
 
 fn main() -> ExitCode {
@@ -70,6 +77,7 @@ fn main() -> ExitCode {
             Workplace::find().and_then(|w| demo::run(&w, &options)).map(|()| true)
         }
         Task::Test(options) => Workplace::find().map(|w| test::run(&w, &options)),
+        Task::Compare => Workplace::find().and_then(|w| compare::run(&w)).map(|()| true),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,
@@ -128,6 +136,11 @@ fn parse(arguments: &[String]) -> Result<Task> {
             }
             Ok(Task::Test(options))
         }
+        "compare" => match rest.next() {
+            None => Ok(Task::Compare),
+            Some("--help" | "-h") => Ok(Task::Help),
+            Some(argument) => unknown(argument),
+        },
         _ => Err(format!("there is no task `{task}`")),
     }
 }
@@ -190,6 +203,7 @@ mod tests {
     fn arguments() {
         assert_eq!(parsed("help"), Ok(Task::Help));
         assert_eq!(parsed("demo --help"), Ok(Task::Help));
+        assert_eq!(parsed("compare"), Ok(Task::Compare));
         assert_eq!(parsed("test"), Ok(Task::Test(test::Options::default())));
         let quick = test::Options { quick: true, ..Default::default() };
         assert_eq!(parsed("test --quick"), Ok(Task::Test(quick)));
@@ -211,6 +225,7 @@ mod tests {
             "tests",
             "test --fast",
             "test quick",
+            "compare dlpark",
             "demo torch",
             "demo --with",
             "demo --with abacus",

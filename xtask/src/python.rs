@@ -76,7 +76,7 @@ impl<'a> Venv<'a> {
     }
 
     /// A program of the environment.
-    fn program(&self, name: &str) -> PathBuf {
+    pub(crate) fn program(&self, name: &str) -> PathBuf {
         self.programs.join(name).with_extension(env::consts::EXE_EXTENSION)
     }
 

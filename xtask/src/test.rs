@@ -2,11 +2,12 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::{env, fs};
 
 use crate::python::Venv;
 use crate::steps::{Finished, Steps};
-use crate::{Result, Workplace, c_examples, pins, process, sanitizers, unsafe_table};
+use crate::{Result, Workplace, c_examples, compare, pins, process, sanitizers, unsafe_table};
 
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Options {
@@ -104,9 +105,20 @@ fn with_python(
     if !options.quick {
         steps.try_run("Python under valgrind", || under_valgrind(workplace, venv));
     }
+    let rust_numpy = match options.quick {
+        true => None,
+        false => {
+            steps.run("an extension built on rust-numpy", || compare::rust_numpy(workplace, venv))
+        }
+    };
     for example in examples(workplace, "tests") {
-        steps
-            .run(&example, || pytest(workplace, venv, &format!("{example}/tests"), !options.quick));
+        steps.run(&example, || {
+            let mut tests = pytest(workplace, venv, &format!("{example}/tests"), !options.quick)?;
+            if let Some(folder) = &rust_numpy {
+                tests.env("DLBRIDGE_RUST_NUMPY", folder);
+            }
+            process::run(&mut tests)
+        });
     }
     Some(())
 }
@@ -332,7 +344,9 @@ fn python_tests(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>, optio
         // What is installed is required; --quick installs numpy alone.
         let required = !options.quick || is_about(&file, "numpy");
         let path = format!("{PYTHON_TESTS}/{file}");
-        steps.run(&format!("Python: {file}"), || pytest(workplace, venv, &path, required));
+        steps.run(&format!("Python: {file}"), || {
+            process::run(&mut pytest(workplace, venv, &path, required)?)
+        });
     }
 }
 
@@ -344,7 +358,7 @@ fn is_about(file: &str, framework: &str) -> bool {
 
 /// Runs pytest on a file or directory. `required`: a test that lacks a framework fails instead of
 /// being skipped.
-fn pytest(workplace: &Workplace, venv: &Venv<'_>, path: &str, required: bool) -> Result<()> {
+fn pytest(workplace: &Workplace, venv: &Venv<'_>, path: &str, required: bool) -> Result<Command> {
     let cache: PathBuf = workplace.target.join("pytest");
     let package = format!("{PYTHON_TESTS}/__init__.py");
     if workplace.root.join(&package).exists() {
@@ -359,7 +373,7 @@ fn pytest(workplace: &Workplace, venv: &Venv<'_>, path: &str, required: bool) ->
     if required {
         pytest.env("DLBRIDGE_REQUIRE", "1");
     }
-    process::run(&mut pytest)
+    Ok(pytest)
 }
 
 /// Tests whose frameworks do not drown what valgrind says: of crafted tensors and own buffers.

@@ -81,8 +81,8 @@ def test_all_differences_in_one_sentence() -> None:
     refused(
         typed.mean,
         np.zeros((2, 2), np.dtype("f4").newbyteorder()),
-        "argument 'x': expected float32[_, _] on cpu; got float32[2, 2] on cpu, a copy, since the "
-        "elements were not in this machine's byte order",
+        "argument 'x': expected float32[_, _] on cpu, without a copy; got float32[2, 2] on cpu, "
+        "copied, since the elements were not in this machine's byte order",
     )
     with pytest.raises(TypeError) as refusal:
         typed.brightest(picture)
@@ -104,6 +104,9 @@ def test_orders_and_alignments() -> None:
     for offset, found in ((1, 1), (8, 8), (32, 32)):
         with pytest.raises(TypeError, match=f"aligned to 64 bytes; got .*, aligned to {found} bytes"):
             typed.aligned(room[offset:])
+    odd = np.frombuffer(bytes(17), "u1")[1:].view("f4").reshape(2, 2)
+    with pytest.raises(TypeError, match=r"on cpu, aligned to 4 bytes; got .*, aligned to 1 bytes"):
+        typed.mean(odd)
     # Axes of one element spoil no order.
     assert typed.total(np.ones((1, 5), "f4")[::-1]) == 5
 

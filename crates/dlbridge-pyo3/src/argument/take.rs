@@ -17,6 +17,10 @@ use crate::protocol::{self, Imported, StreamOf};
 use crate::receipt::CopyReason;
 use crate::wanted::Wanted;
 
+/// How differences begin that the sentence comes back to.
+const ALIGNED: &str = "aligned to ";
+const COPIED: &str = "copied, since ";
+
 /// What an argument must be.
 pub(super) struct Expected {
     /// Any of these; any at all if there are none.
@@ -158,7 +162,7 @@ impl Expected {
         let address = tensor.data().addr();
         let align = self.requirement.align.max((self.alignment)(tensor.dtype()));
         if !tensor.is_empty() && device_type.is_addressable() && !address.is_multiple_of(align) {
-            unmet.push(format!("aligned to {} bytes", address & address.wrapping_neg()));
+            unmet.push(format!("{ALIGNED}{} bytes", address & address.wrapping_neg()));
         }
         match (self.mode, imported.reason) {
             (Mode::Write, _) if imported.is_read_only() => {
@@ -168,12 +172,12 @@ impl Expected {
                 });
             }
             // What is written would be lost.
-            (Mode::Write, Some(reason)) => unmet.push(format!("a copy, since {reason}")),
+            (Mode::Write, Some(reason)) => unmet.push(format!("{COPIED}{reason}")),
             // That a producer makes its data only when asked is its own affair.
             (Mode::Read, Some(reason))
                 if !self.requirement.allow_copy && reason != CopyReason::Producer =>
             {
-                unmet.push(format!("a copy, since {reason}"));
+                unmet.push(format!("{COPIED}{reason}"));
             }
             _ => {}
         }
@@ -228,11 +232,19 @@ impl Expected {
             Adjacent::Fortran => ", Fortran order",
             Adjacent::Either => ", C or Fortran order",
         };
-        if self.requirement.align > 1 {
-            let _ = write!(text, ", aligned to {} bytes", self.requirement.align);
+        let misaligned = unmet.iter().any(|words| words.starts_with(ALIGNED));
+        let align = match misaligned {
+            true => self.requirement.align.max((self.alignment)(tensor.dtype())),
+            false => self.requirement.align,
+        };
+        if align > 1 {
+            let _ = write!(text, ", {ALIGNED}{align} bytes");
         }
         if self.mode == Mode::Write {
             text += ", writable";
+        }
+        if unmet.iter().any(|words| words.starts_with(COPIED)) {
+            text += ", without a copy";
         }
         let device = tensor.device();
         let _ = write!(text, "; got {}{:?} on {device}", tensor.dtype(), tensor.shape());
