@@ -216,7 +216,7 @@ fn to_ml_dtypes<'py>(
             return Err(refuse(" that is packed, and to unpack it needs a copy"));
         }
         true => {
-            let _reading = Guard::reading(this)?;
+            let _reading = Guard::reading(this, "tensor that is copied")?;
             unpacked = Arc::new(this.to_unpacked().map_err(to_py_err)?);
             &unpacked
         }

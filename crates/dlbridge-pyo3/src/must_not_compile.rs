@@ -159,3 +159,35 @@
 //!     const HANDLE: Option<fn(Device) -> PyResult<*mut std::ffi::c_void>> = None;
 //! }
 //! ```
+//!
+//! Elements of one's own, which would be given what is to be written:
+//!
+//! ```compile_fail,E0277
+//! struct Any;
+//!
+//! impl dlbridge_pyo3::Accepts for Any {
+//!     const DTYPES: &'static [dlbridge::DataType] = &[];
+//! }
+//! ```
+//!
+//! An order that is only said to be there:
+//!
+//! ```compile_fail,E0277
+//! struct Ordered;
+//!
+//! impl dlbridge_pyo3::Constraint for Ordered {
+//!     const REQUIREMENT: dlbridge_pyo3::Requirement = <() as dlbridge_pyo3::Constraint>::REQUIREMENT;
+//! }
+//! ```
+//!
+//! A device that the CPU cannot read, for an argument that it reads:
+//!
+//! ```compile_fail,E0080
+//! use dlbridge_pyo3::{OnCuda, PyReadonlyTensor};
+//! use pyo3::prelude::*;
+//!
+//! fn f<'py>(x: &Bound<'py, PyAny>) -> PyResult<PyReadonlyTensor<'py, f32, 1, OnCuda>> {
+//!     x.extract()
+//! }
+//! # fn main() { let _: for<'py> fn(&Bound<'py, PyAny>) -> PyResult<PyReadonlyTensor<'py, f32, 1, OnCuda>> = f; }
+//! ```

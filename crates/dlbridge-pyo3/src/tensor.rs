@@ -1,7 +1,7 @@
 //! The Python class.
 
 use std::ffi::c_int;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use dlbridge::sys::{DLManagedTensor, DLManagedTensorVersioned, DLPackVersion};
 use dlbridge::{Device, Tensor};
@@ -9,7 +9,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyTuple};
 
-use crate::borrow::Borrowed;
+use crate::borrow::{Borrowed, Guard};
 use crate::error::to_py_err;
 use crate::protocol::{
     self, Imported, Protocol, Request, array_interface, array_struct, arrow, buffer,
@@ -29,18 +29,22 @@ pub struct PyTensor {
     protocol: Option<Protocol>,
     reason: Option<CopyReason>,
     version: Option<DLPackVersion>,
+    /// Held once read-only memory that Rust made went out by a door whose consumers keep this object.
+    reading: OnceLock<Guard>,
 }
 
 impl From<Tensor> for PyTensor {
     fn from(tensor: Tensor) -> Self {
-        Self { tensor: Arc::new(tensor), protocol: None, reason: None, version: None }
+        let (tensor, reading) = (Arc::new(tensor), OnceLock::new());
+        Self { tensor, protocol: None, reason: None, version: None, reading }
     }
 }
 
 impl From<Imported> for PyTensor {
     fn from(imported: Imported) -> Self {
         let Imported { tensor, protocol, reason, version } = imported;
-        Self { tensor: Arc::new(tensor), protocol: Some(protocol), reason, version }
+        let (tensor, reading) = (Arc::new(tensor), OnceLock::new());
+        Self { tensor, protocol: Some(protocol), reason, version, reading }
     }
 }
 
@@ -71,7 +75,8 @@ impl PyTensor {
         if let Some((copy, reason)) = wanted.copy_of(tensor, read_only, false)? {
             let copy = if wanted.writable == Some(false) { copy.into_read_only() } else { copy };
             let (tensor, protocol, version) = (Arc::new(copy), *protocol, *version);
-            return Bound::new(py, Self { tensor, protocol, reason: Some(reason), version });
+            let (reason, reading) = (Some(reason), OnceLock::new());
+            return Bound::new(py, Self { tensor, protocol, reason, version, reading });
         }
         if wanted.writable == Some(false) && !tensor.is_read_only() {
             return Bound::new(py, ours.get().with_tensor(Arc::new(tensor.share())));
@@ -121,7 +126,8 @@ impl PyTensor {
 
     /// Another tensor that came the same way.
     pub(crate) fn with_tensor(&self, tensor: Arc<Tensor>) -> Self {
-        Self { tensor, protocol: self.protocol, reason: self.reason, version: self.version }
+        let Self { protocol, reason, version, .. } = *self;
+        Self { tensor, protocol, reason, version, reading: OnceLock::new() }
     }
 
     /// A second handle on the same memory, which claims no exclusivity.
@@ -134,12 +140,26 @@ impl PyTensor {
         unsafe { Tensor::from_raw(self.tensor.lend()) }.map_err(to_py_err)
     }
 
+    /// Borrows read-only memory that Rust made to be read as long as this object lives: not every consumer
+    /// keeps in mind that it must not be written, and who writes by a borrow is refused.
+    fn keep_reading(&self) -> PyResult<()> {
+        let rusts_own = self.protocol.is_none() && self.is_read_only();
+        if rusts_own && self.reading.get().is_none() {
+            // Another thread may have been quicker, and then this one is given back.
+            let _ = self.reading.set(Guard::reading(&self.tensor, "read-only dlbridge.Tensor")?);
+        }
+        Ok(())
+    }
+
     /// A managed tensor over the same memory for a consumer behind a door.
     pub(crate) fn lend(&self, door: Protocol) -> PyResult<*mut DLManagedTensorVersioned> {
         let read_only = self.is_read_only();
         if live::is_recording() {
             let recorded = lent::same(&self.tensor, door.name(), read_only).map_err(to_py_err)?;
-            return Ok(recorded.into_raw());
+            return Ok(match (read_only, self.protocol) {
+                (true, None) => Borrowed::read_only(&Arc::new(recorded))?.into_raw(),
+                _ => recorded.into_raw(),
+            });
         }
         Ok(match (read_only, self.protocol) {
             (false, _) => self.tensor.lend(),
@@ -186,12 +206,14 @@ impl PyTensor {
     /// The array interface of NumPy, for data on the CPU.
     #[getter]
     fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        self.keep_reading()?;
         array_interface::export(py, &self.tensor, self.is_read_only())
     }
 
     /// The array interface of NumPy as a C struct, for data on the CPU.
     #[getter]
     fn __array_struct__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        self.keep_reading()?;
         array_struct::export(py, &self.tensor, self.is_read_only())
     }
 
@@ -210,6 +232,7 @@ impl PyTensor {
         requested_schema: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
         let _ = requested_schema;
+        self.keep_reading()?;
         arrow::export(py, &self.tensor)
     }
 
@@ -223,6 +246,7 @@ impl PyTensor {
         view: *mut ffi::Py_buffer,
         flags: c_int,
     ) -> PyResult<()> {
+        this.get().keep_reading()?;
         let read_only = this.get().is_read_only();
         // SAFETY: Python gives a place to write to.
         unsafe { buffer::export(this.as_any(), &this.get().tensor, read_only, view, flags) }

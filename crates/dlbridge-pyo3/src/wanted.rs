@@ -114,7 +114,7 @@ impl Wanted {
         let Some(reason) = unmet.or(requested.then_some(CopyReason::Requested)) else {
             return Ok(None);
         };
-        let _reading = Guard::reading(tensor)?;
+        let _reading = Guard::reading(tensor, "tensor that is copied")?;
         let source = TensorRef::from(tensor);
         let copy = match self.contiguous {
             Some(Order::Fortran) => source.transpose().to_copy().map(Tensor::transpose),

@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 
 /// The compiled core of dlbridge.
-#[pymodule]
+#[pymodule(gil_used = true)]
 mod _core {
     #[pymodule_export]
     use dlbridge_pyo3::{

@@ -89,7 +89,7 @@ fn write(pixels: &[u8], target: &mut [f32]) {
 }
 
 /// The extension module of the package `batch_loader`.
-#[pymodule]
+#[pymodule(gil_used = true)]
 mod _native {
     #[pymodule_export]
     use super::Pictures;

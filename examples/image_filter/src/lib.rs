@@ -17,6 +17,8 @@ fn blur<'py>(
     let [height, width, channels] = image.dims();
     let pixels = image.slice();
     let blurred = image.object().py().detach(|| {
+        // A wider square sees no more.
+        let radius = radius.min(height.max(width));
         let rows = along(pixels, radius, height, width * channels, 1);
         along(&rows, radius, width, channels, height)
     });
@@ -54,7 +56,7 @@ fn darken(mut image: PyReadwriteTensor<'_, u8, 3>) {
 }
 
 /// The extension module of the package `image_filter`.
-#[pymodule]
+#[pymodule(gil_used = true)]
 mod _native {
     #[pymodule_export]
     use super::{blur, darken};

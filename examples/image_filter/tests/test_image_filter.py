@@ -53,3 +53,9 @@ def test_darken_works_in_place_on_any_part() -> None:
     assert np.array_equal(picture, expected)
     with pytest.raises(TypeError, match="read-only"):
         image_filter.darken(memoryview(bytes(12)).cast("B", (2, 2, 3)))
+
+
+def test_a_square_that_is_wider_than_the_picture() -> None:
+    image = np.arange(48, dtype="u1").reshape(4, 4, 3)
+    whole = image_filter.blur(image, 4)
+    assert np.array_equal(image_filter.blur(image, 2**64 - 1), whole)

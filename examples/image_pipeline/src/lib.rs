@@ -67,7 +67,7 @@ fn in_file(path: &Path, error: ImageError) -> PyErr {
 }
 
 /// The extension module of the package `image_pipeline`.
-#[pymodule]
+#[pymodule(gil_used = true)]
 mod _native {
     #[pymodule_export]
     use super::{load, save};

@@ -64,7 +64,7 @@ fn kmeans<'py>(
 }
 
 /// The extension module of the package `kmeans`.
-#[pymodule]
+#[pymodule(gil_used = true)]
 mod _native {
     #[pymodule_export]
     use super::kmeans;

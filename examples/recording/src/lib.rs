@@ -54,7 +54,7 @@ impl Recording {
 }
 
 /// The extension module of the package `recording`.
-#[pymodule]
+#[pymodule(gil_used = true)]
 mod _native {
     #[pymodule_export]
     use super::Recording;

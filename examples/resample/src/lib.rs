@@ -1,7 +1,7 @@
 //! Audio at another rate, from `array.array` or any other vector of samples.
 
 use dlbridge_pyo3::{AllowCopy, COrder, PyReadonlyTensor, PyTensor};
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyMemoryError, PyValueError};
 use pyo3::prelude::*;
 
 /// Samples at another rate, by lines between neighbours.
@@ -21,6 +21,10 @@ fn resample<'py>(
     }
     let samples_in = samples.slice();
     let count = (samples_in.len() as u64 * u64::from(new_rate)).div_ceil(u64::from(rate));
+    let mut resampled = Vec::new();
+    resampled
+        .try_reserve_exact(count as usize)
+        .map_err(|_| PyMemoryError::new_err(format!("there is no memory for {count} samples")))?;
     let step = f64::from(rate) / f64::from(new_rate);
     let at = |place: f64| {
         let before = (place as usize).min(samples_in.len() - 1);
@@ -28,12 +32,12 @@ fn resample<'py>(
         let part = (place - before as f64) as f32;
         samples_in[before] + (samples_in[after] - samples_in[before]) * part
     };
-    let resampled: Vec<f32> = (0..count).map(|i| at(i as f64 * step)).collect();
+    resampled.extend((0..count).map(|i| at(i as f64 * step)));
     PyTensor::from(resampled).into_like(samples.object())
 }
 
 /// The extension module of the package `resample`.
-#[pymodule]
+#[pymodule(gil_used = true)]
 mod _native {
     #[pymodule_export]
     use super::resample;

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import array
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -38,3 +40,17 @@ def test_what_it_does_not_take() -> None:
         resample(array.array("d", [1]), 1, 1)
     with pytest.raises(ValueError, match="above zero; got 0 and 5"):
         resample(tone(1000), 0, 5)
+
+
+def test_more_samples_than_there_is_memory_for() -> None:
+    # Of 1000 samples 2**32 - 1 times as many: 16 TiB.
+    code = (
+        "import array, resource, resample\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))\n"
+        "try:\n"
+        "    resample.resample(array.array('f', bytes(4000)), 1, 2**32 - 1)\n"
+        "except MemoryError as error:\n"
+        "    print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "there is no memory for 4294967295000 samples\n")

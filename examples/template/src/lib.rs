@@ -12,7 +12,7 @@ fn row_sums(x: PyReadonlyTensor<'_, f32, 2>) -> PyTensor {
 }
 
 /// The extension module.
-#[pymodule]
+#[pymodule(gil_used = true)]
 mod template {
     #[pymodule_export]
     use super::row_sums;

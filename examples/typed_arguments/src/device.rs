@@ -5,10 +5,11 @@
 
 use std::ffi::c_void;
 use std::ptr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use dlbridge::{Device, DeviceType};
 use dlbridge_pyo3::{
-    AnyDataType, COrder, DYNAMIC, DefaultStream, OnCuda, OnDevice, PyDeviceTensor,
+    Aligned, AnyDataType, COrder, DYNAMIC, DefaultStream, OnCuda, OnDevice, PyDeviceTensor,
     PyReadonlyTensor, PyTensor, Stream, Wanted, WorkStream, Writable,
 };
 use pyo3::exceptions::PyBufferError;
@@ -27,6 +28,30 @@ unsafe impl Stream for PerThread {
             DeviceType::CUDA | DeviceType::CUDA_MANAGED => Ok(ptr::without_provenance_mut(2)),
             _ => Err(PyBufferError::new_err(format!("{device} has no such stream"))),
         });
+}
+
+/// The handle that Python chose last.
+static CHOSEN: AtomicUsize = AtomicUsize::new(0);
+
+/// The stream that Python chose.
+pub(crate) struct Chosen;
+
+// SAFETY: whoever calls `choose_stream` vouches for the handle, as callers of `__dlpack__` do for theirs.
+unsafe impl Stream for Chosen {
+    const HANDLE: Option<fn(Device) -> PyResult<*mut c_void>> =
+        Some(|_| Ok(ptr::without_provenance_mut(CHOSEN.load(Ordering::Relaxed))));
+}
+
+/// Chooses the stream of `on_chosen_stream`, by its handle.
+#[pyfunction]
+pub(crate) fn choose_stream(handle: usize) {
+    CHOSEN.store(handle, Ordering::Relaxed);
+}
+
+/// Where a tensor is, on the stream that was chosen.
+#[pyfunction]
+pub(crate) fn on_chosen_stream(x: PyDeviceTensor<'_, AnyDataType, DYNAMIC, Chosen>) -> Place {
+    (x.device().to_string(), x.data().addr(), x.stream().addr())
 }
 
 /// Where a tensor is, on the stream of its producer.
@@ -66,6 +91,20 @@ pub(crate) fn while_on_device<'py>(
     let answer = function.call0();
     drop(x);
     answer
+}
+
+/// The number of doubles that are where instructions for vectors want them, wherever that is.
+#[pyfunction]
+pub(crate) fn aligned_on_device(
+    x: PyDeviceTensor<
+        '_,
+        f64,
+        1,
+        WorkStream,
+        (OnDevice<{ DeviceType::OPENCL.code() }>, Aligned<64>),
+    >,
+) -> usize {
+    x.len()
 }
 
 /// A tensor of any library, on any device, as one of this extension.

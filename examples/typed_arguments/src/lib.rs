@@ -83,6 +83,29 @@ fn total_of_vector(x: PyReadonlyTensor<'_, f64, 1, (COrder, AllowCopy)>) -> f64 
     x.slice().iter().sum()
 }
 
+/// The elements of a matrix column by column, of any layout and whatever can be converted.
+#[pyfunction]
+fn by_columns(x: PyReadonlyTensor<'_, f64, 2, (FortranOrder, AllowCopy)>) -> Vec<f64> {
+    x.view().transpose().as_slice().map_or(vec![], <[f64]>::to_vec)
+}
+
+/// The number of pixels of a picture with three channels.
+#[pyfunction]
+fn pixels(x: PyReadonlyTensor<'_, u8, DYNAMIC, dims!(_, _, 3)>) -> usize {
+    x.len() / 3
+}
+
+/// Calls a function while a tensor of anything is borrowed to be written.
+#[pyfunction]
+fn while_anything_is_written<'py>(
+    x: PyReadwriteTensor<'py, AnyDataType, DYNAMIC>,
+    function: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let answer = function.call0();
+    drop(x);
+    answer
+}
+
 /// Turns round the bytes of each element of a vector of anything.
 #[pyfunction]
 fn swap_bytes(mut x: PyReadwriteTensor<'_, AnyDataType, 1>) -> PyResult<()> {
@@ -246,17 +269,18 @@ pub extern "C" fn typed_arguments_exchange_api() -> *const DLPackExchangeAPI {
 }
 
 /// The extension module of the package `typed_arguments`.
-#[pymodule]
+#[pymodule(gil_used = true)]
 mod _native {
     #[pymodule_export]
     use super::device::{
-        kept, on_default_stream, on_own_stream, on_work_stream, to_be_changed, total_of_pinned,
-        while_on_device,
+        aligned_on_device, choose_stream, kept, on_chosen_stream, on_default_stream, on_own_stream,
+        on_work_stream, to_be_changed, total_of_pinned, while_on_device,
     };
     #[pymodule_export]
     use super::{
-        Sound, Squares, add, aligned, brightest, constants, count, dtype, first_column, invert,
-        mean, negate, norm, ramp, scale, shape, swap, swap_bytes, total, total_detached,
-        total_of_anything, total_of_vector, trace, twice, while_reading, while_writing,
+        Sound, Squares, add, aligned, brightest, by_columns, constants, count, dtype, first_column,
+        invert, mean, negate, norm, pixels, ramp, scale, shape, swap, swap_bytes, total,
+        total_detached, total_of_anything, total_of_vector, trace, twice,
+        while_anything_is_written, while_reading, while_writing,
     };
 }

@@ -128,7 +128,7 @@ def test_truth_values() -> None:
 
 
 def test_objects_that_are_no_tensors() -> None:
-    with pytest.raises(TypeError, match="'list' object speaks no exchange protocol"):
+    with pytest.raises(TypeError, match="got a list, which speaks no exchange protocol"):
         typed.mean([[1.0]])
     with pytest.raises(BufferError, match=r"requires grad.*detach\(\)"):
         typed.mean(torch.ones(2, 2, requires_grad=True))
@@ -420,6 +420,12 @@ def test_the_table_for_code_in_c() -> None:
     assert again.value.address == ours.address
     with pytest.raises(TypeError, match="'list' object is no dlbridge.Tensor"):
         take(table.functions[1])([], ctypes.byref(out))
+    borrow = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)(table.functions[3])
+    room = ctypes.create_string_buffer(64)
+    assert borrow(ours, room) == 0
+    # Nothing would keep alive what this class makes when it is asked.
+    with pytest.raises(TypeError, match="cannot be borrowed; take its managed tensor"):
+        borrow(typed.Squares(5), room)
 
 
 def test_what_is_copied_is_borrowed_meanwhile() -> None:
@@ -492,3 +498,47 @@ def test_any_dtype_to_write() -> None:
     assert x.tolist() == [0, 256, 512]
     with pytest.raises(BufferError, match="may overlap"):
         typed.swap_bytes(np.lib.stride_tricks.as_strided(x, (4,), (0,)))
+
+
+def test_what_a_producer_copies_is_read_and_not_written() -> None:
+    class Copies:
+        """Its data is made when it is asked for."""
+
+        def __dlpack__(self, **keywords: Any) -> Any:
+            """A capsule over a copy."""
+            return np.ones((2, 2), "f4").__dlpack__(**{**keywords, "copy": True})
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            """The CPU."""
+            return (1, 0)
+
+    assert typed.mean(Copies()) == 1
+    with pytest.raises(TypeError, match="writable, without a copy; got .*, copied, since"):
+        typed.negate(Copies())
+
+
+def test_columns_of_any_layout() -> None:
+    x = np.arange(6.0).reshape(2, 3)
+    columns = [0, 3, 1, 4, 2, 5]
+    for matrix in [x, np.asfortranarray(x), x.astype("i4"), np.repeat(x, 2, axis=0)[::2]]:
+        assert typed.by_columns(matrix) == columns
+
+
+def test_extents_say_how_many_axes_there_are() -> None:
+    assert typed.pixels(np.zeros((4, 5, 3), "u1")) == 20
+    for shape in [(5, 3), (1, 4, 5, 3), (3,), ()]:
+        with pytest.raises(TypeError, match=r"expected uint8\[_, _, 3\] on cpu; got"):
+            typed.pixels(np.zeros(shape, "u1"))
+
+
+def test_what_is_no_tensor() -> None:
+    refused(typed.mean, [[1.0]], "argument 'x': expected float32[_, _] on cpu; got a list, which speaks no exchange protocol")
+    refused(typed.negate, None, "argument 'x': expected float32, float64 or int32[...] on cpu, writable; got a NoneType, which speaks no exchange protocol")
+    with pytest.raises(TypeError) as refusal:
+        typed.mean(5)
+    assert "speaks no exchange protocol" in str(refusal.value.__cause__)
+
+
+def test_an_empty_tensor_that_was_converted() -> None:
+    assert typed.total_of_anything(np.zeros(0)) == (0, False)
+    assert typed.total_of_anything(np.zeros(0, "u1")) == (0, True)

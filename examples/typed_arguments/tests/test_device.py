@@ -4,6 +4,7 @@ none of this counts as tested on one."""
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +142,81 @@ def test_a_producer_that_does_not_say_where_it_is_was_not_asked(native: n.Native
     assert crafted.record.calls == 1
 
 
+@pytest.fixture
+def choose() -> Iterator[Any]:
+    """Chooses the stream of the consumer."""
+    yield typed.choose_stream
+    typed.choose_stream(0)
+
+
+def test_what_a_producer_is_asked_for(native: n.Native, choose: Any) -> None:
+    for device, handle, number in [
+        (n.CUDA, 0, 1), (n.CUDA, 1, 1), (n.CUDA, 2, 2), (n.CUDA, 0x7F001230, 0x7F001230), (MANAGED, 0, 1),
+        (ROCM, 0, 0), (ROCM, 3, 3), (OPENCL, 0, None),
+    ]:  # fmt: skip
+        choose(handle)
+        producer = Producer(native.craft((6,), device=device))
+        assert typed.on_chosen_stream(producer)[2] == handle
+        assert producer.asked == [number], (device, handle)
+
+
+def test_streams_that_no_producer_can_be_asked_for(native: n.Native, choose: Any) -> None:
+    for device, handle, kind, match in [
+        (ROCM, 1, ValueError, "rocm:1 is 0x1, which ROCm has no stream for; its default one is NULL"),
+        (ROCM, 2, ValueError, "rocm:1 is 0x2, which ROCm has no stream for"),
+        # As a signed number it is -1: not to synchronise.
+        (n.CUDA, 2**64 - 1, ValueError, "is 0xffffffffffffffff, which is no handle"),
+        (ROCM, 2**63, ValueError, "is 0x8000000000000000, which is no handle"),
+        (OPENCL, 0x1230, BufferError, "opencl:0, for which DLPack has no number"),
+    ]:
+        choose(handle)
+        producer = Producer(native.craft((6,), device=device))
+        with pytest.raises(kind, match=match):
+            typed.on_chosen_stream(producer)
+        assert producer.asked == [], "and it is not asked for nothing"
+    choose(2**64 - 1)
+    x = np.arange(3.0)
+    assert typed.on_chosen_stream(x) == ("cpu", x.ctypes.data, 0), "on the CPU there are no streams"
+
+
+@pytest.mark.parametrize("function", ["on_work_stream", "on_default_stream", "on_own_stream"])
+def test_a_capsule_cannot_be_asked(native: n.Native, function: str) -> None:
+    crafted = native.craft((6,), device=n.CUDA)
+    with pytest.raises(BufferError, match="cuda:0, and a capsule cannot be asked to synchronise"):
+        getattr(typed, function)(crafted.capsule())
+    assert crafted.record.calls == 1
+    crafted = native.craft((6,))
+    assert getattr(typed, function)(crafted.capsule()) == ("cpu", crafted.fields.data, 0)
+
+
+def test_a_legacy_producer_that_does_not_say_where_it_is(native: n.Native) -> None:
+    crafted = native.craft((6,), device=n.CUDA, versioned=False)
+
+    class Silent:
+        """Without `__dlpack_device__`, and older than `max_version`."""
+
+        def __dlpack__(self, stream: Any = None) -> Any:
+            """A capsule."""
+            return crafted.capsule()
+
+    with pytest.raises(BufferError, match="was not asked to synchronise with the stream 0x2"):
+        typed.on_own_stream(Silent())
+    assert crafted.record.calls == 1
+
+
+def test_a_copy_on_a_device_is_nothing_to_write(native: n.Native) -> None:
+    crafted = native.craft((6,), device=n.CUDA, flags=n.Flags.IS_COPIED)
+    kind = foreign(table_over(crafted, [], Streams(5).function))
+    with pytest.raises(TypeError, match="writable, without a copy; got .*, copied, since"):
+        typed.to_be_changed(kind())
+    assert crafted.record.calls == 1
+
+
+def test_a_handle_is_no_address(native: n.Native) -> None:
+    crafted = native.craft((2,), device=OPENCL, dtype=n.FLOAT64, data=0x1001)
+    assert typed.aligned_on_device(Producer(crafted)) == 2
+
+
 def test_our_own_tensor_is_in_the_order_of_the_default_stream(native: n.Native) -> None:
     tensor = dlbridge.asdlpack(Producer(native.craft((6,), device=n.CUDA)))
     assert typed.on_work_stream(tensor) == ("cuda:0", tensor.address, 0)
@@ -151,6 +227,7 @@ def test_our_own_tensor_is_in_the_order_of_the_default_stream(native: n.Native) 
     assert type(ours) is not dlbridge.Tensor, "each extension has a class of its own"
     assert typed.on_work_stream(ours) == ("cuda:0", tensor.address, 0)
     assert typed.on_default_stream(ours) == ("cuda:0", tensor.address, 0)
+    assert typed.on_chosen_stream(ours) == ("cuda:0", tensor.address, 0)
     with pytest.raises(BufferError, match="cannot be synchronised with the stream 0x2"):
         typed.on_own_stream(ours)
 
@@ -197,10 +274,41 @@ def test_on_the_cpu_the_memory_is_borrowed() -> None:
     assert typed.while_on_device(x, lambda: 5) == 5
 
 
+def test_pinned_memory_is_borrowed(native: n.Native) -> None:
+    crafted = native.craft((3,), device=n.CUDA_HOST, dtype=n.FLOAT64)
+    data = crafted.fields.data
+    again = native.craft((3,), device=n.CUDA_HOST, dtype=n.FLOAT64, data=data)
+    with pytest.raises(BufferError, match="overlaps"):
+        typed.while_on_device(Producer(crafted), lambda: typed.on_work_stream(Producer(again)))
+
+
+def test_packed_elements_are_borrowed_by_the_byte(native: n.Native) -> None:
+    # Eight elements of four bits are four bytes.
+    packed = native.craft((8,), dtype=(1, 4, 1))
+    data = packed.fields.data
+
+    def held(first: int, count: int) -> None:
+        other = native.craft((count,), dtype=(1, 8, 1), data=data + first)
+        typed.swap_bytes(Producer(other))
+
+    def holding(function: Any) -> None:
+        again = native.craft((8,), dtype=(1, 4, 1), data=data)
+        typed.while_anything_is_written(Producer(again), function)
+
+    for first, count in [(0, 1), (3, 1), (3, 9)]:
+        with pytest.raises(BufferError, match="overlaps"):
+            holding(lambda: held(first, count))
+    holding(lambda: held(4, 4))
+
+
 def test_a_mismatch_names_the_device(native: n.Native) -> None:
     expected = r"expected float32\[_\] on cuda or cuda_managed, C order, writable; got "
     with pytest.raises(TypeError, match=expected + r"float64\[2, 2\] on cpu$"):
         typed.to_be_changed(np.ones((2, 2)))
+    fixed = np.ones((4, 4), "f4")[::2, ::2]
+    fixed.flags.writeable = False
+    with pytest.raises(TypeError, match=expected + r"float32\[2, 2\] on cpu, strides \[8, 2\], read-only$"):
+        typed.to_be_changed(fixed)
     crafted = native.craft((6,), device=n.CUDA, strides=(2,), flags=n.Flags.READ_ONLY)
     with pytest.raises(TypeError, match=expected + r"float32\[6\] on cuda:0, strides \[2\], read-only$"):
         typed.to_be_changed(Producer(crafted))

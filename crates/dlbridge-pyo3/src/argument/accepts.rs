@@ -14,7 +14,9 @@ use dlbridge::{DataType, Element, Error, Tensor, TensorRefMut};
 /// assert_eq!(f32::DTYPES, [DataType::FLOAT32]);
 /// assert_eq!(OneOf::<(f32, f64)>::DTYPES, [DataType::FLOAT32, DataType::FLOAT64]);
 /// ```
-pub trait Accepts: 'static {
+///
+/// There are no others: the trait cannot be implemented outside of this crate.
+pub trait Accepts: Checked {
     /// The dtypes; none of them for any.
     ///
     /// ```
@@ -23,47 +25,26 @@ pub trait Accepts: 'static {
     /// assert!(dlbridge_pyo3::AnyDataType::DTYPES.is_empty());
     /// ```
     const DTYPES: &'static [DataType];
+}
 
+/// How elements are checked. Nobody else can implement it: what is to be written is given to it, alone.
+pub trait Checked: 'static {
     /// What the address of an element of a dtype must be a multiple of, in bytes.
-    ///
-    /// ```
-    /// use dlbridge::DataType;
-    /// use dlbridge_pyo3::{Accepts, OneOf};
-    ///
-    /// assert_eq!(OneOf::<(u8, f64)>::alignment(DataType::FLOAT64), 8);
-    /// ```
     fn alignment(dtype: DataType) -> usize;
 
     /// Whether a tensor of one of the dtypes can be viewed as such, which for `bool` depends on what
     /// is in it.
-    ///
-    /// # Errors
-    /// As [`Tensor::view`].
-    ///
-    /// ```
-    /// use dlbridge_pyo3::Accepts;
-    ///
-    /// assert!(bool::check(&dlbridge::Tensor::from(vec![true])).is_ok());
-    /// ```
     fn check(tensor: &Tensor) -> Result<(), Error>;
 
     /// As [`check`](Self::check), to write.
-    ///
-    /// # Errors
-    /// As [`Tensor::view_mut`].
-    ///
-    /// ```
-    /// use dlbridge_pyo3::Accepts;
-    ///
-    /// let mut tensor = dlbridge::Tensor::from([1_i32, 2]);
-    /// assert!(i32::check_mut(&mut tensor).is_ok());
-    /// ```
     fn check_mut(tensor: &mut Tensor) -> Result<(), Error>;
 }
 
 impl<T: Element> Accepts for T {
     const DTYPES: &'static [DataType] = &[T::DTYPE];
+}
 
+impl<T: Element> Checked for T {
     fn alignment(_: DataType) -> usize {
         align_of::<T>()
     }
@@ -106,7 +87,9 @@ pub struct AnyDataType;
 
 impl Accepts for AnyDataType {
     const DTYPES: &'static [DataType] = &[];
+}
 
+impl Checked for AnyDataType {
     fn alignment(_: DataType) -> usize {
         1
     }
@@ -124,7 +107,9 @@ macro_rules! one_of {
     ($($element:ident),+) => {
         impl<$($element: Element),+> Accepts for OneOf<($($element,)+)> {
             const DTYPES: &'static [DataType] = &[$($element::DTYPE),+];
+        }
 
+        impl<$($element: Element),+> Checked for OneOf<($($element,)+)> {
             fn alignment(dtype: DataType) -> usize {
                 $(if dtype == $element::DTYPE {
                     return align_of::<$element>();

@@ -13,7 +13,9 @@ use dlbridge::DeviceType;
 /// assert_eq!(Picture::REQUIREMENT.dims, [None, None, Some(3)]);
 /// assert_eq!(Picture::REQUIREMENT.align, 16);
 /// ```
-pub trait Constraint: 'static {
+///
+/// There are no others: the trait cannot be implemented outside of this crate.
+pub trait Constraint: Sealed {
     /// The same as a value.
     ///
     /// ```
@@ -24,6 +26,9 @@ pub trait Constraint: 'static {
     const REQUIREMENT: Requirement;
 }
 
+/// Keeps the constraints those of this crate.
+pub trait Sealed: 'static {}
+
 /// What a [`Constraint`] demands.
 ///
 /// ```
@@ -32,6 +37,7 @@ pub trait Constraint: 'static {
 /// assert!(AllowCopy::REQUIREMENT.allow_copy);
 /// ```
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Requirement {
     /// The extents that are fixed, one for each axis; empty if none is.
     pub dims: &'static [Option<usize>],
@@ -76,6 +82,18 @@ impl Requirement {
         allow_copy: false,
     };
 
+    /// Whether the CPU can read all of the devices that are named.
+    pub(super) const fn on_host(&self) -> bool {
+        let mut next = 0;
+        while next < self.devices.len() {
+            if !self.devices[next].is_host_accessible() {
+                return false;
+            }
+            next += 1;
+        }
+        true
+    }
+
     /// Both.
     const fn and(self, other: Self) -> Self {
         let dims = match (self.dims, other.dims) {
@@ -97,6 +115,8 @@ impl Requirement {
     }
 }
 
+impl Sealed for () {}
+
 impl Constraint for () {
     const REQUIREMENT: Requirement = Requirement::NONE;
 }
@@ -113,6 +133,8 @@ impl Constraint for () {
 /// }
 /// ```
 pub struct COrder;
+
+impl Sealed for COrder {}
 
 impl Constraint for COrder {
     const REQUIREMENT: Requirement = Requirement { order: Adjacent::C, ..Requirement::NONE };
@@ -131,6 +153,8 @@ impl Constraint for COrder {
 /// ```
 pub struct FortranOrder;
 
+impl Sealed for FortranOrder {}
+
 impl Constraint for FortranOrder {
     const REQUIREMENT: Requirement = Requirement { order: Adjacent::Fortran, ..Requirement::NONE };
 }
@@ -148,6 +172,8 @@ impl Constraint for FortranOrder {
 /// ```
 pub struct Contiguous;
 
+impl Sealed for Contiguous {}
+
 impl Constraint for Contiguous {
     const REQUIREMENT: Requirement = Requirement { order: Adjacent::Either, ..Requirement::NONE };
 }
@@ -160,6 +186,8 @@ impl Constraint for Contiguous {
 /// assert_eq!(Aligned::<64>::REQUIREMENT.align, 64);
 /// ```
 pub struct Aligned<const N: usize>;
+
+impl<const N: usize> Sealed for Aligned<N> {}
 
 impl<const N: usize> Constraint for Aligned<N> {
     const REQUIREMENT: Requirement = {
@@ -184,6 +212,8 @@ impl<const N: usize> Constraint for Aligned<N> {
 /// ```
 pub struct AllowCopy;
 
+impl Sealed for AllowCopy {}
+
 impl Constraint for AllowCopy {
     const REQUIREMENT: Requirement = Requirement { allow_copy: true, ..Requirement::NONE };
 }
@@ -198,6 +228,8 @@ impl Constraint for AllowCopy {
 /// assert_eq!(Pinned::REQUIREMENT.devices, [DeviceType::CUDA_HOST]);
 /// ```
 pub struct OnDevice<const CODE: i32>;
+
+impl<const CODE: i32> Sealed for OnDevice<CODE> {}
 
 impl<const CODE: i32> Constraint for OnDevice<CODE> {
     const REQUIREMENT: Requirement =
@@ -214,6 +246,8 @@ impl<const CODE: i32> Constraint for OnDevice<CODE> {
 /// ```
 pub struct OnCuda;
 
+impl Sealed for OnCuda {}
+
 impl Constraint for OnCuda {
     const REQUIREMENT: Requirement =
         Requirement { devices: &[DeviceType::CUDA, DeviceType::CUDA_MANAGED], ..Requirement::NONE };
@@ -229,6 +263,8 @@ impl Constraint for OnCuda {
 /// ```
 pub struct OnRocm;
 
+impl Sealed for OnRocm {}
+
 impl Constraint for OnRocm {
     const REQUIREMENT: Requirement =
         Requirement { devices: &[DeviceType::ROCM], ..Requirement::NONE };
@@ -242,6 +278,8 @@ impl Constraint for OnRocm {
 /// assert!(Writable::REQUIREMENT.writable);
 /// ```
 pub struct Writable;
+
+impl Sealed for Writable {}
 
 impl Constraint for Writable {
     const REQUIREMENT: Requirement = Requirement { writable: true, ..Requirement::NONE };
@@ -299,8 +337,18 @@ impl<const A: i64, const B: i64, const C: i64, const D: i64, const E: i64, const
         while count < all.len() && all[count] != NONE {
             count += 1;
         }
+        let mut rest = count;
+        while rest < all.len() {
+            assert!(all[rest] == NONE, "an extent is a number or ANY");
+            rest += 1;
+        }
         count
     }
+}
+
+impl<const A: i64, const B: i64, const C: i64, const D: i64, const E: i64, const F: i64> Sealed
+    for Dims<A, B, C, D, E, F>
+{
 }
 
 impl<const A: i64, const B: i64, const C: i64, const D: i64, const E: i64, const F: i64> Constraint
@@ -332,6 +380,8 @@ macro_rules! dims {
 
 macro_rules! tuples {
     ($($name:ident),+) => {
+        impl<$($name: Constraint),+> Sealed for ($($name,)+) {}
+
         impl<$($name: Constraint),+> Constraint for ($($name,)+) {
             const REQUIREMENT: Requirement = Requirement::NONE$(.and($name::REQUIREMENT))+;
         }

@@ -35,6 +35,14 @@ macro_rules! argument {
                     "what is written must be the argument itself, and no copy"
                 );
                 assert!(
+                    requirement.on_host(),
+                    "what is on a device that the CPU cannot read is a PyDeviceTensor"
+                );
+                assert!(
+                    !requirement.allow_copy || requirement.devices.is_empty(),
+                    "what is copied is on the CPU"
+                );
+                assert!(
                     !requirement.writable || matches!($mode, Mode::Write),
                     "what may be written is a PyReadwriteTensor"
                 );
@@ -73,7 +81,7 @@ macro_rules! argument {
             /// }
             /// ```
             pub fn is_borrowed(&self) -> bool {
-                self.taken.is_borrowed() || self.is_empty()
+                self.taken.is_borrowed()
             }
         }
 

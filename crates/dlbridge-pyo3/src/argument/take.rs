@@ -7,12 +7,13 @@ use std::ptr;
 
 use dlbridge::{Access, DataType, DeviceType, Error, Tensor, TensorRef};
 use dlbridge_borrow::Mode;
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
 use super::constraint::{Adjacent, Requirement};
 use super::convert;
 use crate::borrow::Guard;
-use crate::error::{ArgumentError, to_py_err};
+use crate::error::{ArgumentError, to_py_err, type_name};
 use crate::protocol::{self, Imported, StreamOf};
 use crate::receipt::CopyReason;
 use crate::wanted::Wanted;
@@ -57,7 +58,9 @@ impl Place {
 ///   to be written, it is exclusive.
 pub(super) struct Taken<'py> {
     // Dropped in this order: the borrow ends before the memory may.
-    guard: Guard,
+    _guard: Guard,
+    /// Whether the elements are a copy that nobody else has.
+    own: bool,
     pub(super) tensor: Tensor,
     pub(super) object: Bound<'py, PyAny>,
     /// The stream that the data is in order with; NULL on the CPU.
@@ -67,14 +70,15 @@ pub(super) struct Taken<'py> {
 impl Taken<'_> {
     /// Whether the elements are the argument's own, and no copy of them.
     pub(super) fn is_borrowed(&self) -> bool {
-        self.guard.is_held()
+        !self.own
     }
 }
 
 impl Expected {
     pub(super) fn take<'py>(&self, object: &Bound<'py, PyAny>) -> PyResult<Taken<'py>> {
         let py = object.py();
-        let mut imported = protocol::imported(object, &self.wanted())?;
+        let mut imported = protocol::imported(object, &self.wanted())
+            .map_err(|error| self.no_tensor(object, error))?;
         let mut unmet = self.compare(&imported);
         if !unmet.is_empty() && self.requirement.allow_copy && self.fits_shape(&imported.tensor) {
             // The copy is read under a borrow, as everything is.
@@ -94,7 +98,7 @@ impl Expected {
             false => Guard::acquire(object, &tensor, self.mode)?,
         };
         let stream = ptr::null_mut();
-        let mut taken = Taken { guard, tensor, object: object.clone(), stream };
+        let mut taken = Taken { _guard: guard, own, tensor, object: object.clone(), stream };
         let checked = match self.mode {
             Mode::Read => (self.check)(&taken.tensor),
             Mode::Write => {
@@ -116,7 +120,8 @@ impl Expected {
         object: &Bound<'py, PyAny>,
         choice: Option<StreamOf>,
     ) -> PyResult<Taken<'py>> {
-        let (imported, stream) = protocol::on_device(object, choice)?;
+        let (imported, stream) =
+            protocol::on_device(object, choice).map_err(|error| self.no_tensor(object, error))?;
         let unmet = self.compare(&imported);
         if !unmet.is_empty() {
             let text = self.sentence(&imported, &unmet);
@@ -127,7 +132,7 @@ impl Expected {
             true => Guard::acquire(object, &tensor, self.mode)?,
             false => Guard::NONE,
         };
-        Ok(Taken { guard, tensor, object: object.clone(), stream })
+        Ok(Taken { _guard: guard, own: false, tensor, object: object.clone(), stream })
     }
 
     fn wanted(&self) -> Wanted {
@@ -149,7 +154,6 @@ impl Expected {
         let devices = self.requirement.devices;
         if !self.place.has(device_type) || !(devices.is_empty() || devices.contains(&device_type)) {
             unmet.push(String::new());
-            return unmet;
         }
         let (c, fortran) = (tensor.is_c_contiguous(), tensor.is_f_contiguous());
         let strides = || format!("strides {:?}", tensor.strides());
@@ -220,10 +224,35 @@ impl Expected {
         Ok(Some(Imported { reason, ..Imported::new(copy, imported.protocol) }))
     }
 
+    /// The refusal of an object that is no tensor, with what was expected; another error as it is.
+    fn no_tensor(&self, object: &Bound<'_, PyAny>, error: PyErr) -> PyErr {
+        let py = object.py();
+        if !error.is_instance_of::<PyTypeError>(py) || protocol::has_a_door(object).unwrap_or(true)
+        {
+            return error;
+        }
+        let (expected, found) = (self.expected(None, &[]), type_name(object));
+        let text = format!("expected {expected}; got a {found}, which speaks no exchange protocol");
+        let refusal = ArgumentError::Mismatch.new_err(py, &text);
+        refusal.set_cause(py, Some(error));
+        refusal
+    }
+
     /// What was expected, and what came.
     fn sentence(&self, imported: &Imported, unmet: &[String]) -> String {
         let tensor = &imported.tensor;
-        let mut text = format!("expected {}", self.dtype_words());
+        let mut text = format!("expected {}", self.expected(Some(tensor.dtype()), unmet));
+        let device = tensor.device();
+        let _ = write!(text, "; got {}{:?} on {device}", tensor.dtype(), tensor.shape());
+        for words in unmet.iter().filter(|words| !words.is_empty()) {
+            let _ = write!(text, ", {words}");
+        }
+        text
+    }
+
+    /// What was expected, for a tensor of a dtype that differs so.
+    fn expected(&self, dtype: Option<DataType>, unmet: &[String]) -> String {
+        let mut text = self.dtype_words();
         text += &self.shape_words();
         text += &self.device_words();
         text += match self.requirement.order {
@@ -234,7 +263,7 @@ impl Expected {
         };
         let misaligned = unmet.iter().any(|words| words.starts_with(ALIGNED));
         let align = match misaligned {
-            true => self.requirement.align.max((self.alignment)(tensor.dtype())),
+            true => self.requirement.align.max(dtype.map_or(1, self.alignment)),
             false => self.requirement.align,
         };
         if align > 1 {
@@ -245,11 +274,6 @@ impl Expected {
         }
         if unmet.iter().any(|words| words.starts_with(COPIED)) {
             text += ", without a copy";
-        }
-        let device = tensor.device();
-        let _ = write!(text, "; got {}{:?} on {device}", tensor.dtype(), tensor.shape());
-        for words in unmet.iter().filter(|words| !words.is_empty()) {
-            let _ = write!(text, ", {words}");
         }
         text
     }

@@ -29,19 +29,14 @@ impl Guard {
     /// Nothing is borrowed: for memory that nobody else can reach.
     pub(crate) const NONE: Self = Self { borrow: None, _numpy: None };
 
-    /// Whether something is borrowed.
-    pub(crate) fn is_held(&self) -> bool {
-        self.borrow.is_some()
-    }
-
-    /// Borrows the bytes of a tensor while they are copied.
-    pub(crate) fn reading(tensor: &Tensor) -> PyResult<Self> {
+    /// Borrows the bytes of a tensor to be read, under a name for the messages of others.
+    pub(crate) fn reading(tensor: &Tensor, name: &str) -> PyResult<Self> {
         if tensor.is_empty() || !tensor.device().device_type().is_host_accessible() {
             return Ok(Self::NONE);
         }
         Python::attach(|py| {
             let shared = Shared::of_process(py)?;
-            match shared.acquire(&Bytes::of(tensor), Mode::Read, "tensor that is copied") {
+            match shared.acquire(&Bytes::of(tensor), Mode::Read, name) {
                 Ok(ticket) => Ok(Self { borrow: Some((shared, ticket)), _numpy: None }),
                 Err(conflict) => Err(refusal(py, "tensor", Mode::Read, &conflict)),
             }
@@ -151,7 +146,7 @@ impl Borrowed<Arc<Tensor>> {
     /// A read-only tensor over another one that Rust made, borrowed to be read as long as it lives: some
     /// consumers forget that it must not be written, and who writes by a borrow is refused.
     pub(crate) fn read_only(tensor: &Arc<Tensor>) -> PyResult<Tensor> {
-        let guard = Guard::reading(tensor)?;
+        let guard = Guard::reading(tensor, "read-only dlbridge.Tensor")?;
         let owner = Self { _guard: guard, _tensor: Arc::clone(tensor) };
         over(owner, parts(tensor, true), tensor.shape(), tensor.strides())
     }

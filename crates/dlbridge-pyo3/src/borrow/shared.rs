@@ -18,7 +18,7 @@ use pyo3::{ffi, intern};
 use super::Bytes;
 
 /// The name of the capsule and its key in the interpreter's dictionary.
-const NAME: &CStr = c"dlbridge.borrow.1";
+const NAME: &CStr = c"dlbridge.borrow.2";
 
 /// What extensions share: a registry and the functions of the extension that it belongs to.
 ///
@@ -119,7 +119,7 @@ impl Shared {
             PyCapsule::new_with_pointer(py, pointer, NAME)
         }?;
         // In one step, since another extension may be about to do the same.
-        let key = intern!(py, "dlbridge.borrow.1");
+        let key = intern!(py, "dlbridge.borrow.2");
         let found = dictionary.call_method1(intern!(py, "setdefault"), (key, ours))?;
         let pointer = found.cast_into::<PyCapsule>()?.pointer_checked(Some(NAME))?;
         // SAFETY: Shared, as the name says.

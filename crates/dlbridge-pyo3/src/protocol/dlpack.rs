@@ -283,7 +283,7 @@ pub(crate) fn export<'py>(
                 )),
             });
         }
-        let _reading = Guard::reading(tensor)?;
+        let _reading = Guard::reading(tensor, "tensor that is copied")?;
         return give(py, tensor.to_copy().map_err(to_py_err)?, versioned);
     }
     match versioned {

@@ -144,7 +144,14 @@ unsafe extern "C" fn borrow(object: *mut c_void, out: *mut DLTensor) -> c_int {
     // is written.
     unsafe {
         raising(|py| {
-            let object = tensor_at(py, object)?;
+            // Not what a class of others makes when it is asked, and nothing keeps alive.
+            let object: Bound<'_, PyAny> = Bound::from_borrowed_ptr_or_err(py, object.cast())?;
+            let object = object.cast_into::<PyTensor>().map_err(|error| {
+                PyTypeError::new_err(format!(
+                    "'{}' object is no dlbridge.Tensor, and cannot be borrowed; take its managed tensor",
+                    type_name(&error.into_inner())
+                ))
+            })?;
             if object.get().is_read_only() {
                 return Err(PyBufferError::new_err(
                     "the tensor is read-only, which a borrowed DLTensor cannot say; pass a copy, \

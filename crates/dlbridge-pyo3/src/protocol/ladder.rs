@@ -137,6 +137,17 @@ fn by_first_door(
     Err(no_door(object, &Protocol::LADDER))
 }
 
+/// Whether an object has any door.
+pub(crate) fn has_a_door(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let kind = kind::of(object)?;
+    for protocol in Protocol::LADDER {
+        if protocol.is_there(object, &kind)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// What `__dlpack__` refused because DLPack or the producer cannot express it, through a door that can:
 /// data in the other byte order, strides that are no whole elements, dtypes that NumPy does not know,
 /// and what Arrow has beyond plain numbers. Anything else that was refused stays so.

@@ -84,7 +84,7 @@ impl Memory<'_> {
         if !swapped {
             return normalized(tensor, copy);
         }
-        let _reading = Guard::reading(&tensor)?;
+        let _reading = Guard::reading(&tensor, "tensor that is copied")?;
         let swapped = TensorRef::from(&tensor).to_byte_swapped().map_err(to_py_err)?;
         Ok((swapped, Some(CopyReason::ByteOrder)))
     }
@@ -125,7 +125,7 @@ impl Memory<'_> {
         // SAFETY: the contract of this function: the bytes of each element are there.
         let rows = unsafe { Tensor::from_raw_parts(owner, parts, shape, Some(strides)) };
         let rows = rows.map_err(to_py_err)?;
-        let reading = Guard::reading(&rows)?;
+        let reading = Guard::reading(&rows, "tensor that is copied")?;
         let copy = rows.to_copy().map_err(to_py_err)?;
         drop(reading);
         let parts = RawParts {
@@ -154,7 +154,7 @@ pub(crate) fn normalized(
     if tensor.dtype() != DataType::BOOL || !on_cpu {
         return Ok((tensor, None));
     }
-    let reading = Guard::reading(&tensor)?;
+    let reading = Guard::reading(&tensor, "tensor that is copied")?;
     if tensor.view::<bool>().is_ok() {
         drop(reading);
         return Ok((tensor, None));

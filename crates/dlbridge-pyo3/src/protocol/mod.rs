@@ -24,7 +24,7 @@ use pyo3::types::{PyString, PyType};
 use pyo3::{ffi, intern};
 
 pub(crate) use dlpack::{Request, expect_named_device, export};
-pub(crate) use ladder::{by_dlpack, by_ladder};
+pub(crate) use ladder::{by_dlpack, by_ladder, has_a_door};
 pub(crate) use memory::normalized;
 pub(crate) use on_device::on_device;
 pub(crate) use stream::StreamOf;

@@ -4,6 +4,7 @@ use std::ffi::c_void;
 
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
 
 use super::ladder::{by_ladder_on, told_copied};
 use super::stream::{StreamOf, Streams};
@@ -37,7 +38,14 @@ pub(crate) fn on_device(
         return Ok(answer);
     }
     let imported = by_ladder_on(object, &Wanted::default(), &streams)?;
-    let stream = streams.handle(imported.tensor.device())?;
+    let device = imported.tensor.device();
+    if object.is_instance_of::<PyCapsule>() && !device.device_type().is_host_accessible() {
+        return Err(PyBufferError::new_err(format!(
+            "the data is on {device}, and a capsule cannot be asked to synchronise with a stream; pass \
+             the object that makes it"
+        )));
+    }
+    let stream = streams.handle(device)?;
     Ok((imported, stream))
 }
 

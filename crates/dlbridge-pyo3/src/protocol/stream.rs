@@ -48,8 +48,9 @@ impl Streams {
         }
     }
 
-    /// What a producer is asked for; nothing where the standard has no number for streams. A producer on
-    /// CUDA or ROCm that is not asked may not synchronise at all.
+    /// What a producer is asked for; nothing where the standard has no number for streams, or it is not known
+    /// where the data is. A producer that is not asked has to take the default stream, by the standard, but
+    /// not every one does.
     pub(crate) fn number(&self, device: Option<Device>) -> PyResult<Option<i64>> {
         let Some(device) = device else { return Ok(None) };
         let handle = self.handle(device)?;

@@ -1,0 +1,56 @@
+"""Read-only memory that Rust made: no function in Rust writes it, whichever library forgets that it is."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import dlbridge
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+import typed_arguments as typed
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "forget",
+    [
+        torch.from_dlpack,
+        torch.asarray,
+        lambda x: torch.from_numpy(np.asarray(x)),
+        lambda x: torch.from_numpy(np.from_dlpack(x)),
+        lambda x: torch.frombuffer(memoryview(x), dtype=torch.float64),
+        lambda x: torch.from_numpy(pa.array(x).to_numpy()),
+        lambda x: torch.from_numpy(np.frombuffer(memoryview(x), dtype="f8")),
+    ],
+)
+def test_it_is_not_written_by_way_of_another_library(forget: Any) -> None:
+    constants = typed.constants()
+    forgotten = forget(constants)
+    assert forgotten.data_ptr() == constants.address
+    with pytest.raises(BufferError, match="overlaps that of a read-only dlbridge.Tensor, borrowed to be read"):
+        typed.negate(forgotten)
+    assert constants.tolist() if hasattr(constants, "tolist") else memoryview(constants).tolist() == [1, 2, 3]
+
+
+def test_nor_while_exports_are_recorded() -> None:
+    core = importlib.import_module("typed_arguments._native")
+    assert not hasattr(core, "record_exports"), "each extension records for itself"
+    record = importlib.import_module("dlbridge._core").record_exports
+    before = record(True)
+    try:
+        lent = torch.from_dlpack(dlbridge.asdlpack(typed.constants()))
+        with pytest.raises(BufferError, match="borrowed to be read"):
+            typed.negate(lent)
+    finally:
+        record(before)
+
+
+def test_the_borrow_ends_with_the_tensor() -> None:
+    room = np.ones(3)
+    lent = np.asarray(typed.constants())
+    del lent
+    typed.negate(room)
+    assert room.tolist() == [-1, -1, -1]
