@@ -4,6 +4,7 @@
 use std::env;
 use std::process::Command;
 
+use crate::python::Venv;
 use crate::steps::{Begun, Finished, Steps};
 use crate::test::in_ci;
 use crate::{Result, Workplace, pins, process};
@@ -52,8 +53,11 @@ pub(crate) fn instrumented(steps: &mut Steps, workplace: &Workplace) {
 }
 
 /// What else needs the nightly toolchain.
-pub(crate) fn run(steps: &mut Steps, workplace: &Workplace) {
+pub(crate) fn run(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) {
     steps.try_run("what must not compile", || with(workplace, &[], compile_fail));
+    steps.try_run("what must not compile with PyO3", || {
+        with(workplace, &[], |workplace| compile_fail_with_pyo3(workplace, venv))
+    });
     steps.try_run("minimal versions", || with(workplace, &[], minimal_versions));
     for target in fuzz_targets(workplace) {
         steps.try_run(&format!("fuzzing: {target}"), || {
@@ -138,6 +142,15 @@ fn thread_sanitizer(workplace: &Workplace) -> Result<()> {
 /// Only this compiler compares the error codes, wherever in the docs they stand.
 fn compile_fail(workplace: &Workplace) -> Result<()> {
     process::run(&mut nightly(workplace, "nightly", &["test", "--doc"]))
+}
+
+/// The same for the arguments of extensions. Another compiler would also take it for a refusal that
+/// a documentation test finds no interpreter to link.
+fn compile_fail_with_pyo3(workplace: &Workplace, venv: &Venv<'_>) -> Result<()> {
+    let arguments = ["+nightly", "test", "--package", "dlbridge-pyo3", "--doc", "--all-features"];
+    let mut test = venv.cargo(&arguments);
+    test.arg("--target-dir").arg(workplace.target.join("nightly"));
+    process::run(test.args(["--", "must_not_compile"]))
 }
 
 /// The oldest versions of its dependencies that the core says it works with.

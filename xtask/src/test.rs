@@ -79,7 +79,7 @@ fn one_after_another(steps: &mut Steps, workplace: &Workplace, options: &Options
         c_examples::test(steps, workplace, &venv, &example);
     }
     if !options.quick {
-        sanitizers::run(steps, workplace);
+        sanitizers::run(steps, workplace, &venv);
     }
     with_python(steps, workplace, &venv, options)
 }

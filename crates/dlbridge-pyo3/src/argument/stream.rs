@@ -39,7 +39,7 @@ pub unsafe trait Stream: 'static {
     /// argument that is not on the CPU, and what it raises is the error of the call. `None` for the stream of the
     /// producer.
     ///
-    /// ```
+    /// ```no_run
     /// use dlbridge::{Device, DeviceType};
     /// use dlbridge_pyo3::{DefaultStream, Stream};
     ///
