@@ -145,9 +145,11 @@ macro_rules! argument {
 argument! {
     /// A tensor of any framework as an argument that is read.
     ///
-    /// `A` is the type of its elements, [`OneOf`](crate::OneOf) several, or [`AnyDataType`](crate::AnyDataType); `N` its number of
-    /// dimensions, or [`DYNAMIC`](crate::DYNAMIC); `C` what else it must be, a [`Constraint`](crate::Constraint). Its data is where the CPU
-    /// can read it. Nothing is copied, unless `C` says [`AllowCopy`](crate::AllowCopy).
+    /// `A` is the type of its elements, [`OneOf`](crate::OneOf) several, or
+    /// [`AnyDataType`](crate::AnyDataType); `N` its number of dimensions, or
+    /// [`DYNAMIC`](crate::DYNAMIC); `C` what else it must be, a [`Constraint`](crate::Constraint). Its
+    /// data is where the CPU can read it. Nothing is copied, unless `C` says
+    /// [`AllowCopy`](crate::AllowCopy).
     ///
     /// While it lives its memory is borrowed: others may read it, and nobody who asks can write it, in
     /// this extension and all others built on dlbridge or rust-numpy.
