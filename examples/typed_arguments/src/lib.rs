@@ -95,17 +95,6 @@ fn pixels(x: PyReadonlyTensor<'_, u8, DYNAMIC, dims!(_, _, 3)>) -> usize {
     x.len() / 3
 }
 
-/// Calls a function while a tensor of anything is borrowed to be written.
-#[pyfunction]
-fn while_anything_is_written<'py>(
-    x: PyReadwriteTensor<'py, AnyDataType, DYNAMIC>,
-    function: &Bound<'py, PyAny>,
-) -> PyResult<Bound<'py, PyAny>> {
-    let answer = function.call0();
-    drop(x);
-    answer
-}
-
 /// Turns round the bytes of each element of a vector of anything.
 #[pyfunction]
 fn swap_bytes(mut x: PyReadwriteTensor<'_, AnyDataType, 1>) -> PyResult<()> {
@@ -171,7 +160,7 @@ fn while_reading<'py>(
 /// Calls a function while a tensor is borrowed to be written.
 #[pyfunction]
 fn while_writing<'py>(
-    x: PyReadwriteTensor<'py, f64, DYNAMIC>,
+    x: PyReadwriteTensor<'py, AnyDataType, DYNAMIC>,
     function: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let answer = function.call0();
@@ -280,7 +269,7 @@ mod _native {
     use super::{
         Sound, Squares, add, aligned, brightest, by_columns, constants, count, dtype, first_column,
         invert, mean, negate, norm, pixels, ramp, scale, shape, swap, swap_bytes, total,
-        total_detached, total_of_anything, total_of_vector, trace, twice,
-        while_anything_is_written, while_reading, while_writing,
+        total_detached, total_of_anything, total_of_vector, trace, twice, while_reading,
+        while_writing,
     };
 }

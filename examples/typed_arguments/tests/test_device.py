@@ -293,7 +293,7 @@ def test_packed_elements_are_borrowed_by_the_byte(native: n.Native) -> None:
 
     def holding(function: Any) -> None:
         again = native.craft((8,), dtype=(1, 4, 1), data=data)
-        typed.while_anything_is_written(Producer(again), function)
+        typed.while_writing(Producer(again), function)
 
     for first, count in [(0, 1), (3, 1), (3, 9)]:
         with pytest.raises(BufferError, match="overlaps"):
