@@ -1,0 +1,113 @@
+"""Adapters: how the kit talks to a library. One is about ten lines; :class:`Adapter` says what is needed."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import importlib.util
+import pkgutil
+from typing import Any
+
+from dlbridge.conformance.rule import NotApplicable
+
+
+class Adapter:
+    """How the kit talks to a library.
+
+    A subclass sets the attributes and overrides what its library can do; what it leaves alone raises
+    :class:`NotApplicable`, and the rules about it do not apply. Methods take and give the library's own arrays.
+    """
+
+    #: what the library is called on the command line
+    name: str
+    #: the module to import before anything else
+    module: str
+    #: the distribution that has the version; the name if empty
+    distribution: str = ""
+    #: where its arrays are
+    device: tuple[int, int] = (1, 0)
+    #: what :meth:`array` takes for each dtype of DLPack that the library has
+    dtypes: tuple[str, ...] = ("float32",)
+    #: whether its arrays have ``__dlpack__``
+    produces: bool = True
+    #: whether it has a ``from_dlpack``
+    consumes: bool = True
+
+    def load(self) -> None:
+        """Imports the library. The process is forked after that, so that nothing may be computed yet."""
+        setattr(self, self.module.partition(".")[0], importlib.import_module(self.module.partition(".")[0]))
+        importlib.import_module(self.module)
+
+    def version(self) -> str:
+        """The version of the library."""
+        return importlib.metadata.version(self.distribution or self.name)
+
+    def is_installed(self) -> bool:
+        """Whether the library can be imported."""
+        return importlib.util.find_spec(self.module.partition(".")[0]) is not None
+
+    def array(self, values: Any, dtype: str = "float32") -> Any:
+        """A fresh array in C order of nested lists of numbers, or of one number."""
+        raise NotApplicable(f"{self.name} makes no arrays here")
+
+    def from_dlpack(self, producer: Any, **keywords: Any) -> Any:
+        """The library's ``from_dlpack`` with the keywords as they are."""
+        raise NotApplicable(f"{self.name} does not consume")
+
+    def values(self, array: Any) -> Any:
+        """The elements as nested lists, or as one number."""
+        return array.tolist()
+
+    def address(self, array: Any) -> int:
+        """The address of the element at index zero, as the library itself says."""
+        raise NotApplicable(f"{self.name} tells no address")
+
+    def transposed(self, array: Any) -> Any:
+        """A matrix transposed, over the same memory."""
+        raise NotApplicable(f"{self.name} has no transposed views")
+
+    def stepped(self, array: Any) -> Any:
+        """Every second element of the first axis, over the same memory."""
+        raise NotApplicable(f"{self.name} has no stepped views")
+
+    def reversed(self, array: Any) -> Any:
+        """The first axis turned round, over the same memory."""
+        raise NotApplicable(f"{self.name} has no negative strides")
+
+    def sliced(self, array: Any) -> Any:
+        """All but the first element of the first axis, over the same memory."""
+        raise NotApplicable(f"{self.name} has no slices over the same memory")
+
+    def broadcast(self, array: Any, extent: int) -> Any:
+        """The array repeated along a new first axis, with stride 0."""
+        raise NotApplicable(f"{self.name} has no broadcast views")
+
+    def read_only(self, array: Any) -> Any:
+        """The array as one that must not be written, over the same memory."""
+        raise NotApplicable(f"{self.name} has no read-only arrays")
+
+    def is_read_only(self, array: Any) -> bool:
+        """Whether the array says that it must not be written."""
+        raise NotApplicable(f"{self.name} does not say what must not be written")
+
+    def write(self, array: Any, value: float) -> None:
+        """Writes the element at index zero, in place."""
+        raise NotApplicable(f"{self.name} has arrays that do not change")
+
+
+def known_adapters() -> dict[str, Adapter]:
+    """All adapters of the kit by name, those of installed plugins included.
+
+    A plugin is an entry point of the group ``dlbridge.conformance`` that names a subclass of :class:`Adapter`.
+    """
+    from dlbridge.conformance import adapters as own
+
+    found: dict[str, Adapter] = {}
+    for info in pkgutil.iter_modules(own.__path__):
+        module = importlib.import_module(f"{own.__name__}.{info.name}")
+        for value in vars(module).values():
+            if isinstance(value, type) and issubclass(value, Adapter) and value.__module__ == module.__name__:
+                found[value.name] = value()
+    for entry in importlib.metadata.entry_points(group="dlbridge.conformance"):
+        found[entry.name] = entry.load()()
+    return dict(sorted(found.items()))

@@ -1,0 +1,184 @@
+"""What a check is given: the library, crafted tensors, and a notebook for what was fed and what came back."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from dlbridge.conformance import crafter
+from dlbridge.conformance.adapter import Adapter
+from dlbridge.conformance.crafter import Crafted, Held, Producer
+from dlbridge.conformance.rule import Broken, NotApplicable
+
+
+class Context:
+    """One run of one check."""
+
+    def __init__(self, library: Adapter) -> None:
+        self.lib = library
+        #: what was fed and what came back, in order, as (kind, text)
+        self.evidence: list[tuple[str, str]] = []
+        self._held: list[Held] = []
+        self._crafted: list[Crafted] = []
+
+    def fed(self, text: str) -> None:
+        """Notes what the library is given."""
+        self.evidence.append(("fed", text))
+
+    def got(self, text: str) -> None:
+        """Notes what came back."""
+        self.evidence.append(("got", text))
+
+    def expect(self, truth: object, otherwise: str) -> None:
+        """Raises :class:`Broken` with a sentence that says what was found, unless something is true."""
+        if not truth:
+            raise Broken(otherwise)
+
+    def needs(self, truth: object, otherwise: str) -> None:
+        """Raises :class:`NotApplicable` with the reason, unless something is true."""
+        if not truth:
+            raise NotApplicable(otherwise)
+
+    # ------------------------------------------------------------------ the library as a producer
+
+    def array(self, values: Any = ((0, 1, 2), (3, 4, 5)), dtype: str = "float32") -> Any:
+        """A fresh array of the library in C order. The rule does not apply if it lacks the dtype."""
+        self.needs(self.lib.produces, f"{self.lib.name} does not produce")
+        self.needs(dtype in self.lib.dtypes, f"{self.lib.name} has no {dtype}")
+        array = self.lib.array(_lists(values), dtype)
+        self.fed(f"an array of {dtype}, {_lists(values)}")
+        return array
+
+    def capsule(self, array: Any, **keywords: Any) -> Any:
+        """What ``__dlpack__`` returns."""
+        self.fed(f"__dlpack__({_shown(keywords)})")
+        capsule = array.__dlpack__(**keywords)
+        self.got(f"a capsule named {crafter.capsule_name(capsule)!r}" if _is_capsule(capsule) else repr(capsule))
+        return capsule
+
+    def export(self, array: Any, **keywords: Any) -> Held:
+        """The managed tensor in what ``__dlpack__`` returns; it is deleted after the check, if that does not."""
+        held = crafter.take(self.capsule(array, **keywords))
+        self._held.append(held)
+        self.got(str(held.fields))
+        return held
+
+    def versioned(self, array: Any, **keywords: Any) -> Held:
+        """The same, versioned; the rule does not apply to a library that answers legacy capsules alone."""
+        try:
+            held = self.export(array, max_version=(1, 3), **keywords)
+        except TypeError as error:
+            if "max_version" not in str(error):
+                raise
+            raise NotApplicable(f"{self.lib.name} has no versioned capsules: {error}") from None
+        self.needs(held.fields.version, f"{self.lib.name} answers legacy capsules alone")
+        return held
+
+    # ------------------------------------------------------------------ the library as a consumer
+
+    def craft(self, shape: tuple[int, ...] | None = (2, 3), **fields: Any) -> Crafted:
+        """A crafted managed tensor, by :func:`crafter.craft`, with its fields as evidence."""
+        crafted = crafter.craft(shape, **fields)
+        self._crafted.append(crafted)
+        self.fed(str(crafted.fields))
+        return crafted
+
+    def consume(self, producer: Any, **keywords: Any) -> Any:
+        """What the library's ``from_dlpack`` makes of a producer, or of a crafted tensor on its way through one.
+
+        A crafted tensor goes as the library can take it: versioned ones by a producer that knows ``max_version``.
+        """
+        self.needs(self.lib.consumes, f"{self.lib.name} does not consume")
+        if isinstance(producer, Crafted):
+            producer = Producer(producer, producer.device)
+        self.fed(f"from_dlpack({_shown(keywords)})" if keywords else "from_dlpack")
+        array = self.lib.from_dlpack(producer, **keywords)
+        self.got(f"{type(array).__module__}.{type(array).__qualname__}")
+        return array
+
+    def abi(self) -> bool:
+        """Whether the library takes versioned capsules: by what it asks a producer that knows both for."""
+        if not hasattr(self, "_abi"):
+            asked = Producer(lambda keywords: _answer_for(keywords))
+            try:
+                self.lib.from_dlpack(asked)
+            except Exception:
+                self._abi = any("max_version" in keywords for keywords in asked.asked)
+            else:
+                self._abi = "max_version" in asked.asked[-1]
+        return self._abi
+
+    def fitting(self, shape: tuple[int, ...] | None = (2, 3), **fields: Any) -> Crafted:
+        """A crafted tensor of the ABI that the library takes."""
+        return self.craft(shape, **{"versioned": self.abi(), **fields})
+
+    def values(self, array: Any) -> Any:
+        """The elements of one of the library's arrays as nested lists."""
+        values = _lists(self.lib.values(array))
+        self.got(f"elements {values}")
+        return values
+
+    def refused(self, call: Callable[[], Any], *classes: type[BaseException]) -> BaseException:
+        """What a call raises, which has to raise; of one of the classes, if any are given."""
+        try:
+            answer = call()
+        except Exception as error:
+            self.got(f"{type(error).__name__}: {_line(error)}")
+            if classes and not isinstance(error, classes):
+                names = " or ".join(kind.__name__ for kind in classes)
+                raise Broken(f"refused with {type(error).__name__}, and not with {names}") from None
+            return error
+        raise Broken(f"not refused: it gave {_brief(answer)}")
+
+    def settle(self) -> None:
+        """Runs whatever is left to be freed."""
+        for _ in range(3):
+            gc.collect()
+
+    def script(self, code: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+        """Runs code in a process of its own, with the library as ``lib`` and the crafter as ``crafter``."""
+        begin = (
+            "from dlbridge.conformance.adapter import known_adapters\n"
+            "from dlbridge.conformance import crafter\n"
+            f"lib = known_adapters()[{self.lib.name!r}]\nlib.load()\n"
+        )
+        self.fed(f"a process that runs\n{code.strip()}")
+        done = subprocess.run(
+            [sys.executable, "-c", begin + code], capture_output=True, text=True, timeout=timeout
+        )
+        self.got(f"exit status {done.returncode}, {done.stdout.strip()!r} {done.stderr[-500:].strip()!r}")
+        return done
+
+    def finish(self) -> None:
+        """Gives back what a check has left."""
+        for held in self._held:
+            if not held.deleted:
+                held.delete()
+        self._held.clear()
+
+
+def _answer_for(keywords: dict[str, Any]) -> Crafted:
+    return crafter.craft((4,), versioned="max_version" in keywords)
+
+
+def _lists(values: Any) -> Any:
+    return [_lists(value) for value in values] if isinstance(values, list | tuple) else values
+
+
+def _is_capsule(value: Any) -> bool:
+    return type(value).__name__ == "PyCapsule"
+
+
+def _shown(keywords: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in keywords.items())
+
+
+def _line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [""])[0][:300]
+
+
+def _brief(value: Any) -> str:
+    return f"a {type(value).__module__}.{type(value).__qualname__}"

@@ -1,0 +1,136 @@
+"""Checks in processes of their own: a crash, an abort or a hang is a result.
+
+The parent starts ``python -m dlbridge.conformance.server LIBRARY`` once per library. That process imports the library,
+computes nothing, and forks for every rule that it reads from its standard input. Where there is no fork, it runs one
+rule, and is started for each.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+
+from dlbridge.conformance.adapter import Adapter
+from dlbridge.conformance.context import Context
+from dlbridge.conformance.result import CAN_FORK, Result, Status, line_of, result_from
+from dlbridge.conformance.rule import Broken, NotApplicable, Rule
+
+#: how long a check may take, in seconds
+LIMIT = 30.0
+
+
+def check(library: Adapter, rule: Rule) -> Result:
+    """Runs a check in this process."""
+    context = Context(library)
+    start = time.monotonic()
+    status, detail = Status.PASSED, ""
+    try:
+        try:
+            rule.check(context)
+        finally:
+            context.finish()
+    except Broken as broken:
+        status, detail = Status.FAILED, str(broken)
+    except NotApplicable as reason:
+        status, detail = Status.NOT_APPLICABLE, str(reason)
+    except BaseException as error:
+        lines = str(error).strip().splitlines() or [""]
+        status, detail = Status.FAILED, f"{type(error).__name__}: {lines[0][:300]}"
+    seconds = round(time.monotonic() - start, 3)
+    return Result(rule.id, status, detail, context.evidence, None, seconds)
+
+
+def in_fork(library: Adapter, rule: Rule, limit: float) -> Result:
+    """Runs a check in a fork of this process."""
+    reader, writer = os.pipe()
+    with tempfile.TemporaryFile() as output:
+        start = time.monotonic()
+        child = os.fork()
+        if child == 0:
+            os.close(reader)
+            for stream in (1, 2):
+                os.dup2(output.fileno(), stream)
+            result = check(library, rule)
+            with os.fdopen(writer, "w") as pipe:
+                pipe.write(line_of(result))
+            # Not the exit of Python: what the library left behind is not what is checked.
+            os._exit(0)
+        os.close(writer)
+        text, over = _read_all(reader, start + limit)
+        if over:
+            os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+        seconds = round(time.monotonic() - start, 3)
+        if text and not over:
+            return result_from(text)
+        output.seek(0)
+        last = output.read()[-600:].decode(errors="replace").strip()
+    return _ended(rule, over, os.waitstatus_to_exitcode(status), last, seconds, limit)
+
+
+def _read_all(reader: int, end: float) -> tuple[str, bool]:
+    """What comes through a pipe, and whether the time was over before its end."""
+    parts: list[bytes] = []
+    try:
+        while True:
+            ready, _, _ = select.select([reader], [], [], max(end - time.monotonic(), 0))
+            if not ready:
+                return "", True
+            part = os.read(reader, 1 << 16)
+            if not part:
+                return b"".join(parts).decode(), False
+            parts.append(part)
+    finally:
+        os.close(reader)
+
+
+def _ended(rule: Rule, over: bool, code: int, last: str, seconds: float, limit: float) -> Result:
+    """The result of a check whose process gave none."""
+    evidence = [("got", last)] if last else []
+    if over:
+        return Result(rule.id, Status.HUNG, f"not done after {limit:g} s", evidence, None, seconds)
+    if code < 0:
+        name = signal.Signals(-code).name
+        return Result(rule.id, Status.CRASHED, f"the process died of {name}", evidence, name, seconds)
+    return Result(rule.id, Status.CRASHED, f"the process ended with {code}", evidence, None, seconds)
+
+
+def run(library: str, rules: Iterable[Rule], limit: float = LIMIT) -> Iterator[Result]:
+    """Runs checks on a library, each in a process of its own, and gives the results as they come."""
+    if not CAN_FORK:
+        for rule in rules:
+            yield _in_fresh(library, rule, limit)
+        return
+    command = [sys.executable, "-m", "dlbridge.conformance.server", library, str(limit)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        for rule in rules:
+            server.stdin.write(f"{rule.id}\n")
+            server.stdin.flush()
+            line = server.stdout.readline()
+            if not line:
+                raise RuntimeError(f"{library} could not be loaded")
+            yield result_from(line)
+        server.stdin.close()
+
+
+def _in_fresh(library: str, rule: Rule, limit: float) -> Result:
+    """Runs a check in a fresh process."""
+    command = [sys.executable, "-m", "dlbridge.conformance.server", library, str(limit), rule.id]
+    start = time.monotonic()
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=limit)
+    except subprocess.TimeoutExpired:
+        return _ended(rule, True, 0, "", limit, limit)
+    lines = done.stdout.splitlines()
+    if done.returncode == 0 and lines:
+        return result_from(lines[-1])
+    seconds = round(time.monotonic() - start, 3)
+    return _ended(rule, False, done.returncode, done.stderr[-600:].strip(), seconds, limit)

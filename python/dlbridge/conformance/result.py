@@ -1,0 +1,119 @@
+"""What became of a check, and all of them together."""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+from dataclasses import asdict, dataclass, field
+from enum import Enum
+from typing import Any
+
+from dlbridge.conformance.rule import Rule
+
+
+class Status(str, Enum):
+    """What became of a check."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    #: the process ended by a signal
+    CRASHED = "crashed"
+    #: the time was over
+    HUNG = "hung"
+    #: the library lacks what the rule is about; never counted as passed
+    NOT_APPLICABLE = "not applicable"
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether the rule is broken."""
+        return self in (Status.FAILED, Status.CRASHED, Status.HUNG)
+
+
+@dataclass
+class Result:
+    """One rule on one library."""
+
+    rule: str
+    status: Status
+    #: what was found, or why the rule does not apply; empty if it passed
+    detail: str = ""
+    #: what was fed and what came back, in order, as (kind, text)
+    evidence: list[tuple[str, str]] = field(default_factory=list)
+    #: the name of the signal that ended the process
+    signal: str | None = None
+    seconds: float = 0.0
+
+
+@dataclass
+class Library:
+    """All results of one library."""
+
+    name: str
+    version: str
+    results: list[Result] = field(default_factory=list)
+
+    def count(self, status: Status) -> int:
+        """How many checks ended so."""
+        return sum(result.status is status for result in self.results)
+
+
+@dataclass
+class Report:
+    """All results, and what it takes to get them again."""
+
+    rules: list[Rule]
+    libraries: list[Library]
+    dlbridge: str
+    python: str = field(default_factory=platform.python_version)
+    system: str = field(default_factory=lambda: f"{platform.system()} {platform.machine()}")
+
+    def command(self, library: str, rule: str) -> str:
+        """The command that repeats one cell."""
+        return f"python -m dlbridge.conformance {library} --rule {rule}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as plain values, as it is written to JSON."""
+        return {
+            "schema": 1,
+            "dlbridge": self.dlbridge,
+            "python": self.python,
+            "system": self.system,
+            "rules": [
+                {"id": r.id, "role": r.role.value, "level": r.level.value, "says": r.says, "source": r.source}
+                for r in self.rules
+            ],
+            "libraries": [
+                {
+                    "name": library.name,
+                    "version": library.version,
+                    "results": [
+                        {**asdict(result), "status": result.status.value,
+                         "command": self.command(library.name, result.rule)}
+                        for result in library.results
+                    ],
+                }
+                for library in self.libraries
+            ],
+        }  # fmt: skip
+
+    def to_json(self) -> str:
+        """The report as JSON."""
+        return json.dumps(self.to_dict(), indent=1)
+
+
+def result_from(line: str) -> Result:
+    """A result out of the line that :func:`line_of` made."""
+    fields = json.loads(line)
+    fields["status"] = Status(fields["status"])
+    fields["evidence"] = [tuple(entry) for entry in fields["evidence"]]
+    return Result(**fields)
+
+
+def line_of(result: Result) -> str:
+    """A result as a line of JSON."""
+    return json.dumps({**asdict(result), "status": result.status.value})
+
+
+#: whether processes can be forked, which saves importing the library for each check
+CAN_FORK = sys.platform != "win32"

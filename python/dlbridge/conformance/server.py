@@ -1,0 +1,37 @@
+"""The process of a library, which :mod:`dlbridge.conformance.process` starts."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from dlbridge.conformance.adapter import Adapter, known_adapters
+from dlbridge.conformance.process import check, in_fork
+from dlbridge.conformance.result import line_of
+from dlbridge.conformance.rule import all_rules
+
+
+def serve(library: Adapter, limit: float) -> None:
+    """Runs the rules whose ids come by standard input, each in a fork."""
+    # What the library prints must not come between the results.
+    results = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    library.load()
+    rules = all_rules()
+    for line in sys.stdin:
+        result = in_fork(library, rules[line.strip()], limit)
+        print(line_of(result), file=results, flush=True)
+
+
+def main(arguments: list[str]) -> None:
+    """The process of a library: of all rules, or of the one that is named."""
+    library = known_adapters()[arguments[0]]
+    if len(arguments) == 2:
+        serve(library, float(arguments[1]))
+    else:
+        library.load()
+        print(line_of(check(library, all_rules()[arguments[2]])), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
