@@ -10,6 +10,7 @@
 //! | `process` | running commands |
 //! | `c_examples` | the examples that are C programs |
 //! | `sanitizers` | Miri, sanitizers, fuzzing: what needs the nightly toolchain |
+//! | `seeded_faults` | whether the conformance kit finds faults made on purpose |
 //! | `unsafe_table` | where the unsafe code is, as the documentation has it |
 
 mod c_examples;
@@ -19,6 +20,7 @@ mod pins;
 mod process;
 mod python;
 mod sanitizers;
+mod seeded_faults;
 mod steps;
 mod test;
 mod unsafe_table;
@@ -46,6 +48,9 @@ cargo xtask compare
     Builds the functions of comparison/ with dlbridge and with its peers, runs them on the same
     inputs, and writes the tables of docs/comparison.md.
 
+cargo xtask seeded-faults
+    Makes one fault after another in a copy of dlbridge, and tells which the conformance kit finds.
+
 Environment: PYTHON names the Python (3.11 or later) that .venv is made with, CC the C
 compiler. With CI=true, what is missing for a step is installed, and a failure if it cannot be.";
 
@@ -56,6 +61,7 @@ enum Task {
     Demo(demo::Options),
     Test(test::Options),
     Compare,
+    SeededFaults,
 }
 
 fn main() -> ExitCode {
@@ -76,6 +82,7 @@ fn main() -> ExitCode {
         Task::Demo(options) => {
             Workplace::find().and_then(|w| demo::run(&w, &options)).map(|()| true)
         }
+        Task::SeededFaults => Workplace::find().and_then(|w| seeded_faults::run(&w)),
         Task::Test(options) => Workplace::find().map(|w| test::run(&w, &options)),
         Task::Compare => Workplace::find().and_then(|w| compare::run(&w)).map(|()| true),
     };
@@ -139,6 +146,10 @@ fn parse(arguments: &[String]) -> Result<Task> {
         "compare" => match rest.next() {
             None => Ok(Task::Compare),
             Some("--help" | "-h") => Ok(Task::Help),
+            Some(argument) => unknown(argument),
+        },
+        "seeded-faults" => match rest.next() {
+            None => Ok(Task::SeededFaults),
             Some(argument) => unknown(argument),
         },
         _ => Err(format!("there is no task `{task}`")),

@@ -1,0 +1,272 @@
+//! `cargo xtask seeded-faults`: whether the conformance kit finds faults that are made on purpose in dlbridge, one at
+//! a time. A kit that finds nothing proves nothing.
+
+use std::fs;
+use std::path::Path;
+
+use crate::python::Venv;
+use crate::{Result, Workplace, process};
+
+/// A fault: a piece of a file, and what it is replaced with.
+struct Fault {
+    what: &'static str,
+    file: &'static str,
+    from: &'static str,
+    to: &'static str,
+}
+
+const fn fault(
+    what: &'static str,
+    file: &'static str,
+    from: &'static str,
+    to: &'static str,
+) -> Fault {
+    Fault { what, file, from, to }
+}
+
+const IMPORT: &str = "crates/dlbridge/src/raw/import.rs";
+const EXPORT: &str = "crates/dlbridge/src/raw/export.rs";
+const BLOCK: &str = "crates/dlbridge/src/raw/block/mod.rs";
+const CAPSULE: &str = "crates/dlbridge-pyo3/src/capsule.rs";
+const DLPACK: &str = "crates/dlbridge-pyo3/src/protocol/dlpack.rs";
+const TABLE: &str = "crates/dlbridge-pyo3/src/protocol/exchange_table.rs";
+const TENSOR: &str = "crates/dlbridge-pyo3/src/tensor.rs";
+
+const FAULTS: &[Fault] = &[
+    fault(
+        "what is lent forgets that it is read-only",
+        EXPORT,
+        "    managed.set_read_only();\n",
+        "",
+    ),
+    fault(
+        "a legacy capsule is given for read-only data",
+        EXPORT,
+        "    if flags & DLPACK_FLAG_BITMASK_READ_ONLY != 0 {\n        return Err(Error::LegacyReadOnly);\n    }\n",
+        "",
+    ),
+    fault(
+        "the deleter of a producer is called twice",
+        IMPORT,
+        "        unsafe { M::delete(self.0.as_ptr()) }",
+        "        unsafe {\n            M::delete(self.0.as_ptr());\n            M::delete(self.0.as_ptr());\n        }",
+    ),
+    fault(
+        "the deleter of a producer is never called",
+        IMPORT,
+        "        unsafe { M::delete(self.0.as_ptr()) }",
+        "        let _ = M::delete;",
+    ),
+    fault(
+        "a tensor of another major version is not freed",
+        IMPORT,
+        "        drop(Foreign(pointer));\n",
+        "",
+    ),
+    fault(
+        "another major version is taken for ours",
+        IMPORT,
+        "if version.major != DLPACK_MAJOR_VERSION {",
+        "if version.major == 99 {",
+    ),
+    fault(
+        "a shape that is NULL is read",
+        IMPORT,
+        "if ndim > 0 && tensor.shape.is_null() {",
+        "if ndim > 64 && tensor.shape.is_null() {",
+    ),
+    fault(
+        "strides that are NULL are those of nothing",
+        IMPORT,
+        "    let elements =\n        managed.set_dims(dims(tensor.shape), has_strides.then(|| dims(tensor.strides)))?;",
+        "    let none = vec![Dim([0; 8]); ndim];\n    let strides = if has_strides { dims(tensor.strides) } else { &none };\n    let elements = managed.set_dims(dims(tensor.shape), Some(strides))?;",
+    ),
+    fault(
+        "the byte offset of a producer is forgotten",
+        IMPORT,
+        "        byte_offset: tensor.byte_offset,",
+        "        byte_offset: 0,",
+    ),
+    fault(
+        "the flags of a producer are forgotten",
+        IMPORT,
+        "unsafe { adopt(Foreign(pointer), &tensor, flags) }",
+        "unsafe { adopt(Foreign(pointer), &tensor, flags & 4) }",
+    ),
+    fault(
+        "strides go out as NULL",
+        EXPORT,
+        "    *managed.tensor_mut() = description;\n",
+        "    *managed.tensor_mut() = description;\n    managed.tensor_mut().strides = ptr::null_mut();\n",
+    ),
+    fault(
+        "shape and strides go out in reverse",
+        EXPORT,
+        "    *managed.tensor_mut() = description;\n",
+        "    *managed.tensor_mut() = description;\n    (managed.tensor_mut().shape, managed.tensor_mut().strides) = (description.strides, description.shape);\n",
+    ),
+    fault(
+        "data without elements has an address",
+        BLOCK,
+        "            0 => (ptr::null_mut(), 0),",
+        "            0 => (ptr::without_provenance_mut(64), 0),",
+    ),
+    fault(
+        "the struct says another version",
+        BLOCK,
+        "            version: DLPackVersion::CURRENT,",
+        "            version: DLPackVersion { major: 2, minor: 0 },",
+    ),
+    fault(
+        "a capsule that nobody takes frees nothing",
+        CAPSULE,
+        "            if ffi::PyCapsule_IsValid(capsule, unused.as_ptr()) != 0 {",
+        "            if ffi::PyCapsule_IsValid(capsule, c\"nothing\".as_ptr()) != 0 {",
+    ),
+    fault(
+        "the destructor of a capsule frees what was taken",
+        CAPSULE,
+        "            if ffi::PyCapsule_IsValid(capsule, unused.as_ptr()) != 0 {\n                delete(ffi::PyCapsule_GetPointer(capsule, unused.as_ptr()));",
+        "            {\n                delete(ffi::PyCapsule_GetPointer(capsule, ffi::PyCapsule_GetName(capsule)));",
+    ),
+    fault(
+        "a capsule that was taken keeps its name",
+        CAPSULE,
+        "    match unsafe { ffi::PyCapsule_SetName(capsule.as_ptr(), to.as_ptr()) } {",
+        "    let _ = to;\n    match unsafe { ffi::PyCapsule_SetName(capsule.as_ptr(), from.as_ptr()) } {",
+    ),
+    fault(
+        "the destructor of a capsule loses a pending exception",
+        "crates/dlbridge-pyo3/src/pending.rs",
+        "    unsafe { ffi::PyErr_Restore(kind, value, traceback) };\n",
+        "    let _ = (kind, value, traceback);\n",
+    ),
+    fault(
+        "max_version is not looked at",
+        DLPACK,
+        ".transpose()?.is_some_and(|v| v >= 1);",
+        ".transpose()?.is_some_and(|v| v >= 99);",
+    ),
+    fault(
+        "versioned capsules are given to everybody",
+        DLPACK,
+        ".transpose()?.is_some_and(|v| v >= 1);",
+        ".transpose()?.is_none_or(|v| v >= 0);",
+    ),
+    fault(
+        "copy=True does not copy",
+        DLPACK,
+        "if copy == Some(true) || moved || inexpressible {",
+        "if moved || inexpressible {",
+    ),
+    fault(
+        "copy=False does copy",
+        DLPACK,
+        "if copy == Some(true) || moved || inexpressible {",
+        "if copy.is_some() || moved || inexpressible {",
+    ),
+    fault(
+        "a copy does not say that it is one",
+        DLPACK,
+        "        return unsafe { capsule::versioned(py, tensor.into_raw()) };",
+        "        return unsafe { capsule::versioned(py, std::sync::Arc::new(tensor).lend()) };",
+    ),
+    fault(
+        "any stream is good for the CPU",
+        DLPACK,
+        "    let Some(stream) = stream else { return Ok(()) };\n    let Ok(number)",
+        "    let Some(stream) = stream.filter(|_| false) else { return Ok(()) };\n    let Ok(number)",
+    ),
+    fault(
+        "another device is not refused",
+        DLPACK,
+        "        Some(asked) => must_move(tensor.device(), expect_device(\"dl_device\", asked)?)?,",
+        "        Some(asked) => expect_device(\"dl_device\", asked).map(|_| false)?,",
+    ),
+    fault(
+        "the device is another one than that of the struct",
+        TENSOR,
+        "        (device.device_type().code(), device.id())\n    }\n\n    /// For `numpy.asarray`",
+        "        (device.device_type().code() + 2, device.id())\n    }\n\n    /// For `numpy.asarray`",
+    ),
+    fault(
+        "truth values are numbers",
+        "crates/dlbridge/src/dtype.rs",
+        "    BOOL = kDLBool, \"bool\", Naming::Fixed(8);",
+        "    BOOL = kDLUInt, \"bool\", Naming::Fixed(8);",
+    ),
+    fault(
+        "the exchange API lends read-only data as a borrowed tensor",
+        TABLE,
+        "            if object.get().is_read_only() {",
+        "            if object.get().is_read_only() && false {",
+    ),
+    fault(
+        "the allocator of the exchange API fails in silence",
+        TABLE,
+        "        unsafe { set_error(context, kind.as_ptr(), message.as_ptr()) };",
+        "        let _ = (set_error, context, kind);",
+    ),
+    fault(
+        "the exchange API fails without an exception",
+        TABLE,
+        "    error.restore(py);\n",
+        "    let _ = (error, py);\n",
+    ),
+    fault(
+        "the exchange API's tensor is deleted although it was lent",
+        TABLE,
+        "            *out = tensor_at(py, object)?.get().lend(Protocol::ExchangeApi)?;",
+        "            *out = tensor_at(py, object)?.get().lend(Protocol::ExchangeApi)?;\n            drop(Tensor::from_raw(*out));",
+    ),
+];
+
+/// Runs the kit over dlbridge, as it is and with each fault.
+pub(crate) fn run(workplace: &Workplace) -> Result<bool> {
+    let venv = Venv::ready(workplace)?;
+    venv.install(&[])?;
+    let copy = workplace.target.join("seeded");
+    let _ = fs::remove_dir_all(&copy);
+    process::run(workplace.command("git").args(["clone", "--quiet", "."]).arg(&copy))?;
+    let mut missed = Vec::new();
+    println!("\n=== as it is");
+    if !keeps_the_rules(workplace, &venv, &copy)? {
+        return Err("the kit finds something without a fault".into());
+    }
+    for Fault { what, file, from, to } in FAULTS {
+        println!("\n=== {what}");
+        let path = copy.join(file);
+        let text = fs::read_to_string(&path).map_err(|e| format!("{file}: {e}"))?;
+        if text.matches(from).count() != 1 {
+            return Err(format!("{file} does not have the place of `{what}` once"));
+        }
+        let write = |text: &str| fs::write(&path, text).map_err(|e| format!("{file}: {e}"));
+        write(&text.replacen(from, to, 1))?;
+        let kept = keeps_the_rules(workplace, &venv, &copy);
+        write(&text)?;
+        if kept? {
+            missed.push(*what);
+        }
+    }
+    println!("\n{} of {} faults found", FAULTS.len() - missed.len(), FAULTS.len());
+    for what in &missed {
+        println!("missed: {what}");
+    }
+    Ok(missed.is_empty())
+}
+
+/// Builds the extension of a copy, and whether the kit finds no broken rule in it.
+fn keeps_the_rules(workplace: &Workplace, venv: &Venv<'_>, copy: &Path) -> Result<bool> {
+    let mut build = venv.cargo(&["build", "--quiet", "--package", "dlbridge-python"]);
+    build.env("RUSTFLAGS", "-Awarnings").arg("--manifest-path").arg(copy.join("Cargo.toml"));
+    build.arg("--target-dir").arg(workplace.target.join("seeded-target"));
+    build.env("PYO3_BUILD_EXTENSION_MODULE", "1");
+    process::run(&mut build)?;
+    let library = workplace.target.join("seeded-target/debug/lib_core.so");
+    let module = copy.join("python/dlbridge/_core.abi3.so");
+    fs::copy(&library, &module).map_err(|e| format!("{}: {e}", library.display()))?;
+    let mut kit = venv.python();
+    kit.args(["-m", "dlbridge.conformance", "dlbridge", "--quiet"]);
+    kit.env("PYTHONPATH", copy.join("python"));
+    Ok(process::run(&mut kit).is_ok())
+}
