@@ -224,7 +224,6 @@ const FAULTS: &[Fault] = &[
 /// Runs the kit over dlbridge, as it is and with each fault.
 pub(crate) fn run(workplace: &Workplace) -> Result<bool> {
     let venv = Venv::ready(workplace)?;
-    venv.install(&[])?;
     let copy = workplace.target.join("seeded");
     let _ = fs::remove_dir_all(&copy);
     process::run(workplace.command("git").args(["clone", "--quiet", "."]).arg(&copy))?;
