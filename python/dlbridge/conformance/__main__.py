@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -10,8 +11,9 @@ from pathlib import Path
 
 import dlbridge
 from dlbridge.conformance import process
-from dlbridge.conformance.adapter import Adapter, known_adapters
-from dlbridge.conformance.report import terminal
+from dlbridge.conformance.adapter import Adapter, adapter_named, known_adapters
+from dlbridge.conformance.report import chromium, html, junit, png, svg, terminal
+from dlbridge.conformance.report.text import visible
 from dlbridge.conformance.result import Library, Report
 from dlbridge.conformance.rule import Level, Rule, selected
 
@@ -22,13 +24,20 @@ def parser() -> argparse.ArgumentParser:
         prog="python -m dlbridge.conformance",
         description="Whether libraries keep the rules of DLPack, as producers and as consumers.",
     )
-    parser.add_argument("libraries", nargs="*", metavar="LIBRARY", help="by default all that are installed")
+    parser.add_argument(
+        "libraries", nargs="*", metavar="LIBRARY",
+        help="one that --list shows, or module:Class for an adapter; by default all that are installed",
+    )  # fmt: skip
     parser.add_argument("--rule", action="append", default=[], metavar="ID", help="only this rule, or those below it")
     parser.add_argument("--list", action="store_true", help="show the rules and the libraries, and check nothing")
     parser.add_argument("--limit", type=float, default=process.LIMIT, help="seconds that a check may take")
     parser.add_argument("--jobs", type=int, default=2, help="how many libraries are checked at once")
     parser.add_argument("--in-process", action="store_true", help="no processes of their own, for a debugger")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the report as JSON")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write the report as a page for a browser")
+    parser.add_argument("--junit", type=Path, metavar="FILE", help="write the report as JUnit XML")
+    parser.add_argument("--svg", type=Path, metavar="FILE", help="write the heat map as SVG")
+    parser.add_argument("--png", type=Path, metavar="FILE", help="write the heat map as PNG; Chromium draws it")
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
     return parser
 
@@ -53,43 +62,58 @@ def show_evidence(report: Report) -> None:
     """What was fed and what came back, of the few rules that were asked for."""
     for library in report.libraries:
         for result in library.results:
-            print(f"{library.name} {result.rule}: {result.status.value}" + (f": {result.detail}" if result.detail else ""))
+            detail = f": {visible(result.detail)}" if result.detail else ""
+            print(f"{library.name} {result.rule}: {result.status.value}{detail}")
             for kind, text in result.evidence:
-                print(f"    {kind}: {text}")
+                print(f"    {kind}: {visible(text)}")
+
+
+def write_files(report: Report, options: argparse.Namespace) -> None:
+    """Writes the report in every form that was asked for."""
+    forms = {"json": Report.to_json, "html": html.page, "junit": junit.suites, "svg": svg.svg}
+    for name, form in forms.items():
+        if file := getattr(options, name):
+            file.write_text(form(report), encoding="utf-8")
+    browser = chromium.executable()
+    if options.png and browser:
+        png.write(report, options.png, browser)
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs the kit: 0 if no MUST and no SHOULD is broken, 1 if one is, 2 for wrong arguments."""
     options = parser().parse_args(arguments)
-    known = known_adapters()
     try:
+        adapters = [adapter_named(name) for name in options.libraries]
         rules = selected(options.rule)
-    except ValueError as error:
-        print(error, file=sys.stderr)
+    except (ValueError, LookupError) as error:
+        print(error.args[0], file=sys.stderr)
         return 2
     if options.list:
         for rule in rules.values():
             print(f"{rule.id} ({rule.role.value}, {rule.level.value}): {rule.says} [{rule.source}]")
-        print(f"\n{len(rules)} rules. Libraries: {', '.join(known)}")
+        print(f"\n{len(rules)} rules. Libraries: {', '.join(known_adapters())}")
         return 0
-    if unknown := [name for name in options.libraries if name not in known]:
-        print(f"there is no adapter for {', '.join(unknown)}; there are {', '.join(known)}", file=sys.stderr)
-        return 2
-    if missing := [name for name in options.libraries if not known[name].is_installed()]:
+    if missing := [adapter.name for adapter in adapters if not adapter.is_installed()]:
         print(f"not installed: {', '.join(missing)}", file=sys.stderr)
         return 2
-    chosen = [known[name] for name in options.libraries or known if known[name].is_installed()]
+    files = [file for file in (options.json, options.html, options.junit, options.svg, options.png) if file]
+    if nowhere := [str(file) for file in files if not file.absolute().parent.is_dir()]:
+        print(f"there is no folder for {', '.join(nowhere)}", file=sys.stderr)
+        return 2
+    if options.png and not chromium.executable():
+        print("--png needs Chromium; the environment variable CHROMIUM names it", file=sys.stderr)
+        return 2
+    chosen = adapters or [adapter for adapter in known_adapters().values() if adapter.is_installed()]
     with ThreadPoolExecutor(max(options.jobs, 1)) as pool:
         libraries = list(pool.map(lambda adapter: check_library(adapter, rules, options), chosen))
     report = Report(list(rules.values()), libraries, dlbridge.__version__)
-    if options.json:
-        options.json.write_text(report.to_json())
+    write_files(report, options)
     if options.rule:
         show_evidence(report)
     else:
         for library in libraries:
             print(terminal.broken(report, library))
-    print(terminal.table(report))
+    print(terminal.table(report, sys.stdout.isatty() and "NO_COLOR" not in os.environ))
     binding = {rule.id for rule in rules.values() if rule.level is not Level.MAY}
     broken = [r for library in libraries for r in library.results if r.status.is_broken and r.rule in binding]
     if broken:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import importlib.metadata
 import importlib.util
 import pkgutil
+import sys
+from pathlib import Path
 from typing import Any
 
 from dlbridge.conformance.rule import NotApplicable
@@ -32,6 +35,10 @@ class Adapter:
     produces: bool = True
     #: whether it has a ``from_dlpack``
     consumes: bool = True
+    #: how many dimensions its arrays may have: the fewest and the most
+    ndims: tuple[int, int] = (0, 64)
+    #: whether its ``from_dlpack`` calls ``__dlpack__``; not for those that take capsules, which the adapter asks for
+    asks: bool = True
 
     def load(self) -> None:
         """Imports the library. The process is forked after that, so that nothing may be computed yet."""
@@ -40,7 +47,7 @@ class Adapter:
 
     def version(self) -> str:
         """The version of the library."""
-        return importlib.metadata.version(self.distribution or self.name)
+        return importlib.metadata.version(self.distribution or type(self).name)
 
     def is_installed(self) -> bool:
         """Whether the library can be imported."""
@@ -95,6 +102,37 @@ class Adapter:
         raise NotApplicable(f"{self.name} has arrays that do not change")
 
 
+def first_version(*distributions: str) -> str:
+    """The version of the first of several distributions that is installed, for a module that has more than one."""
+    for name in distributions:
+        try:
+            return importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    raise importlib.metadata.PackageNotFoundError(distributions[0])
+
+
+def library_path(distribution: str, name: str) -> Path | None:
+    """Where a distribution has put a shared library whose name begins so; None without it."""
+    try:
+        files = importlib.metadata.files(distribution) or []
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    found = [Path(str(file.locate())).resolve() for file in files if file.name.startswith(name)]
+    # Where archives have no links, the names without a version are small files that say what they would link to.
+    return max(found, key=lambda path: path.stat().st_size, default=None)
+
+
+def has_cuda() -> bool:
+    """Whether there is a driver for CUDA that finds a GPU."""
+    try:
+        driver = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+    except OSError:
+        return False
+    count = ctypes.c_int()
+    return driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0 and count.value > 0
+
+
 def known_adapters() -> dict[str, Adapter]:
     """All adapters of the kit by name, those of installed plugins included.
 
@@ -111,3 +149,26 @@ def known_adapters() -> dict[str, Adapter]:
     for entry in importlib.metadata.entry_points(group="dlbridge.conformance"):
         found[entry.name] = entry.load()()
     return dict(sorted(found.items()))
+
+
+def adapter_named(library: str) -> Adapter:
+    """The adapter of a library that the kit knows, or an instance of the class that ``module:Class`` names.
+
+    The latter is called as it is named here, so that commands with its name find it again. Raises LookupError if there
+    is no such adapter.
+    """
+    module, colon, name = library.partition(":")
+    if not colon:
+        known = known_adapters()
+        if library not in known:
+            raise LookupError(f"there is no adapter for {library}; there are {', '.join(known)}")
+        return known[library]
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise LookupError(f"there is no adapter {library}: {error}") from error
+    if not (isinstance(found, type) and issubclass(found, Adapter)):
+        raise LookupError(f"{library} is no subclass of dlbridge.conformance.Adapter")
+    adapter = found()
+    adapter.name = library
+    return adapter

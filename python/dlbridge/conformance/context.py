@@ -17,10 +17,10 @@ from dlbridge.conformance.rule import Broken, NotApplicable
 class Context:
     """One run of one check."""
 
-    def __init__(self, library: Adapter) -> None:
+    def __init__(self, library: Adapter, evidence: list[tuple[str, str]] | None = None) -> None:
         self.lib = library
         #: what was fed and what came back, in order, as (kind, text)
-        self.evidence: list[tuple[str, str]] = []
+        self.evidence: list[tuple[str, str]] = [] if evidence is None else evidence
         self._held: list[Held] = []
         self._crafted: list[Crafted] = []
 
@@ -61,7 +61,10 @@ class Context:
 
     def export(self, array: Any, **keywords: Any) -> Held:
         """The managed tensor in what ``__dlpack__`` returns; it is deleted after the check, if that does not."""
-        held = crafter.take(self.capsule(array, **keywords))
+        return self.hold(crafter.take(self.capsule(array, **keywords)))
+
+    def hold(self, held: Held) -> Held:
+        """Notes a managed tensor, which is deleted after the check, if that does not."""
         self._held.append(held)
         self.got(str(held.fields))
         return held
@@ -74,7 +77,9 @@ class Context:
             if "max_version" not in str(error):
                 raise
             raise NotApplicable(f"{self.lib.name} has no versioned capsules: {error}") from None
-        self.needs(held.fields.version, f"{self.lib.name} answers legacy capsules alone")
+        if held.fields.version is None:
+            held.delete()
+            raise NotApplicable(f"{self.lib.name} answers legacy capsules alone")
         return held
 
     # ------------------------------------------------------------------ the library as a consumer
@@ -112,7 +117,9 @@ class Context:
         return self._abi
 
     def fitting(self, shape: tuple[int, ...] | None = (2, 3), **fields: Any) -> Crafted:
-        """A crafted tensor of the ABI that the library takes."""
+        """A crafted tensor of the ABI that the library takes, and of no more dimensions."""
+        fewest, most = self.lib.ndims
+        self.needs(fewest <= len(shape or ()) <= most, f"{self.lib.name} has no arrays of {len(shape or ())} dimensions")
         return self.craft(shape, **{"versioned": self.abi(), **fields})
 
     def values(self, array: Any) -> Any:
@@ -125,6 +132,8 @@ class Context:
         """What a call raises, which has to raise; of one of the classes, if any are given."""
         try:
             answer = call()
+        except (Broken, NotApplicable):
+            raise
         except Exception as error:
             self.got(f"{type(error).__name__}: {_line(error)}")
             if classes and not isinstance(error, classes):
@@ -141,9 +150,9 @@ class Context:
     def script(self, code: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
         """Runs code in a process of its own, with the library as ``lib`` and the crafter as ``crafter``."""
         begin = (
-            "from dlbridge.conformance.adapter import known_adapters\n"
+            "from dlbridge.conformance.adapter import adapter_named\n"
             "from dlbridge.conformance import crafter\n"
-            f"lib = known_adapters()[{self.lib.name!r}]\nlib.load()\n"
+            f"lib = adapter_named({self.lib.name!r})\nlib.load()\n"
         )
         self.fed(f"a process that runs\n{code.strip()}")
         done = subprocess.run(

@@ -162,6 +162,8 @@ class Crafted:
     #: what the elements are as Python numbers, for those who read the tensor in C order
     values: list[Any]
     has_deleter: bool
+    #: how many capsules over it were made
+    capsules: int = 0
 
     @property
     def versioned(self) -> bool:
@@ -171,6 +173,7 @@ class Crafted:
 
     def capsule(self, name: str | None = "") -> Any:
         """A capsule over the tensor, which owns it; by default under the name of its ABI."""
+        self.capsules += 1
         return self.native.capsule((VERSIONED if self.versioned else LEGACY) if name == "" else name)
 
     @property

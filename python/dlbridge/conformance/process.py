@@ -7,6 +7,7 @@ rule, and is started for each.
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import signal
@@ -14,7 +15,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
+from typing import TextIO
 
 from dlbridge.conformance.adapter import Adapter
 from dlbridge.conformance.context import Context
@@ -25,9 +27,22 @@ from dlbridge.conformance.rule import Broken, NotApplicable, Rule
 LIMIT = 30.0
 
 
-def check(library: Adapter, rule: Rule) -> Result:
-    """Runs a check in this process."""
-    context = Context(library)
+class Told(list[tuple[str, str]]):
+    """Evidence that is told line by line as it comes, so that it outlives the process."""
+
+    def __init__(self, pipe: TextIO) -> None:
+        super().__init__()
+        self._pipe = pipe
+
+    def append(self, entry: tuple[str, str]) -> None:
+        """Adds an entry, and tells it."""
+        super().append(entry)
+        print(json.dumps(entry), file=self._pipe, flush=True)
+
+
+def check(library: Adapter, rule: Rule, evidence: list[tuple[str, str]] | None = None) -> Result:
+    """Runs a check in this process; what is fed and what comes back goes to ``evidence``."""
+    context = Context(library, evidence)
     start = time.monotonic()
     status, detail = Status.PASSED, ""
     try:
@@ -43,7 +58,7 @@ def check(library: Adapter, rule: Rule) -> Result:
         lines = str(error).strip().splitlines() or [""]
         status, detail = Status.FAILED, f"{type(error).__name__}: {lines[0][:300]}"
     seconds = round(time.monotonic() - start, 3)
-    return Result(rule.id, status, detail, context.evidence, None, seconds)
+    return Result(rule.id, status, detail, list(context.evidence), None, seconds)
 
 
 def in_fork(library: Adapter, rule: Rule, limit: float) -> Result:
@@ -56,9 +71,9 @@ def in_fork(library: Adapter, rule: Rule, limit: float) -> Result:
             os.close(reader)
             for stream in (1, 2):
                 os.dup2(output.fileno(), stream)
-            result = check(library, rule)
             with os.fdopen(writer, "w") as pipe:
-                pipe.write(line_of(result))
+                result = check(library, rule, Told(pipe))
+                print(line_of(result), file=pipe)
             # Not the exit of Python: what the library left behind is not what is checked.
             os._exit(0)
         os.close(writer)
@@ -67,21 +82,24 @@ def in_fork(library: Adapter, rule: Rule, limit: float) -> Result:
             os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
         seconds = round(time.monotonic() - start, 3)
-        if text and not over:
-            return result_from(text)
+        # What comes after the last end of a line is not whole.
+        lines = text.split("\n")[:-1]
+        if lines and lines[-1].startswith("{") and not over:
+            return result_from(lines[-1])
+        evidence = [(kind, what) for kind, what in (json.loads(line) for line in lines if line.startswith("["))]
         output.seek(0)
         last = output.read()[-600:].decode(errors="replace").strip()
-    return _ended(rule, over, os.waitstatus_to_exitcode(status), last, seconds, limit)
+    return _ended(rule, over, os.waitstatus_to_exitcode(status), evidence, last, seconds, limit)
 
 
 def _read_all(reader: int, end: float) -> tuple[str, bool]:
-    """What comes through a pipe, and whether the time was over before its end."""
+    """What comes through a pipe, and whether the time was over before its end; it need not be whole then."""
     parts: list[bytes] = []
     try:
         while True:
             ready, _, _ = select.select([reader], [], [], max(end - time.monotonic(), 0))
             if not ready:
-                return "", True
+                return b"".join(parts).decode(errors="ignore"), True
             part = os.read(reader, 1 << 16)
             if not part:
                 return b"".join(parts).decode(), False
@@ -90,9 +108,12 @@ def _read_all(reader: int, end: float) -> tuple[str, bool]:
         os.close(reader)
 
 
-def _ended(rule: Rule, over: bool, code: int, last: str, seconds: float, limit: float) -> Result:
-    """The result of a check whose process gave none."""
-    evidence = [("got", last)] if last else []
+def _ended(
+    rule: Rule, over: bool, code: int, evidence: list[tuple[str, str]], last: str, seconds: float, limit: float
+) -> Result:
+    """The result of a check whose process gave none, but evidence and its last output."""
+    if last:
+        evidence = [*evidence, ("got", last)]
     if over:
         return Result(rule.id, Status.HUNG, f"not done after {limit:g} s", evidence, None, seconds)
     if code < 0:
@@ -101,7 +122,7 @@ def _ended(rule: Rule, over: bool, code: int, last: str, seconds: float, limit: 
     return Result(rule.id, Status.CRASHED, f"the process ended with {code}", evidence, None, seconds)
 
 
-def run(library: str, rules: Iterable[Rule], limit: float = LIMIT) -> Iterator[Result]:
+def run(library: str, rules: Iterable[Rule], limit: float = LIMIT) -> Generator[Result, None, None]:
     """Runs checks on a library, each in a process of its own, and gives the results as they come."""
     if not CAN_FORK:
         for rule in rules:
@@ -128,9 +149,9 @@ def _in_fresh(library: str, rule: Rule, limit: float) -> Result:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=limit)
     except subprocess.TimeoutExpired:
-        return _ended(rule, True, 0, "", limit, limit)
+        return _ended(rule, True, 0, [], "", limit, limit)
     lines = done.stdout.splitlines()
     if done.returncode == 0 and lines:
         return result_from(lines[-1])
     seconds = round(time.monotonic() - start, 3)
-    return _ended(rule, False, done.returncode, done.stderr[-600:].strip(), seconds, limit)
+    return _ended(rule, False, done.returncode, [], done.stderr[-600:].strip(), seconds, limit)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
-from dlbridge.conformance.adapter import Adapter, known_adapters
+from dlbridge.conformance.adapter import Adapter, adapter_named
 from dlbridge.conformance.process import check, in_fork
 from dlbridge.conformance.result import line_of
 from dlbridge.conformance.rule import all_rules
@@ -18,6 +19,8 @@ def serve(library: Adapter, limit: float) -> None:
     os.dup2(2, 1)
     library.load()
     rules = all_rules()
+    # A collection in a fork would visit, and so copy, all objects of the library.
+    gc.freeze()
     for line in sys.stdin:
         result = in_fork(library, rules[line.strip()], limit)
         print(line_of(result), file=results, flush=True)
@@ -25,7 +28,7 @@ def serve(library: Adapter, limit: float) -> None:
 
 def main(arguments: list[str]) -> None:
     """The process of a library: of all rules, or of the one that is named."""
-    library = known_adapters()[arguments[0]]
+    library = adapter_named(arguments[0])
     if len(arguments) == 2:
         serve(library, float(arguments[1]))
     else:

@@ -8,7 +8,7 @@ from dlbridge.conformance.adapter import Adapter
 
 
 class NumPy(Adapter):
-    """NumPy."""
+    """NumPy, whichever version is installed."""
 
     name = module = "numpy"
     dtypes = (
@@ -42,8 +42,9 @@ class NumPy(Adapter):
         return self.numpy.broadcast_to(array, (extent, *array.shape))
 
     def read_only(self, array: Any) -> Any:
-        array.flags.writeable = False
-        return array
+        view = array.view()
+        view.flags.writeable = False
+        return view
 
     def is_read_only(self, array: Any) -> bool:
         return not array.flags.writeable

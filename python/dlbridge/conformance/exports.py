@@ -1,0 +1,85 @@
+"""What a consumer sees of an array: its exports of either ABI, and the elements behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dlbridge.conformance import elements
+from dlbridge.conformance.context import Context
+from dlbridge.conformance.crafter import Fields, Held, Ints, c_strides
+from dlbridge.conformance.rule import NotApplicable
+
+#: device types whose memory the CPU reads: kDLCPU, kDLCUDAHost, kDLROCMHost, kDLCUDAManaged
+HOST = (1, 3, 11, 13)
+
+
+def legacy(c: Context, array: Any, **keywords: Any) -> Held:
+    """The export without ``max_version``; the rule does not apply to a producer that has given up legacy capsules."""
+    try:
+        return c.export(array, **keywords)
+    except (BufferError, NotImplementedError) as error:
+        raise NotApplicable(f"{c.lib.name} makes no legacy capsule of it: {error}") from None
+
+
+def each_abi(c: Context, array: Any) -> list[Held]:
+    """The exports of an array: versioned and legacy, or the one that the library has."""
+    found = []
+    exports: tuple[Callable[[], Held], ...] = (lambda: c.versioned(array), lambda: legacy(c, array))
+    for export in exports:
+        try:
+            found.append(export())
+        except NotApplicable as reason:
+            c.got(f"not exported: {reason}")
+    c.needs(found, f"{c.lib.name} has no export of it")
+    return found
+
+
+def best(c: Context, array: Any, **keywords: Any) -> Held:
+    """The versioned export, or the legacy one of a library that has no other."""
+    try:
+        return c.versioned(array, **keywords)
+    except NotApplicable:
+        return legacy(c, array, **keywords)
+
+
+def allows(c: Context, array: Any, **keywords: Any) -> Held:
+    """The export with keywords; the rule does not apply if ``__dlpack__`` does not know one of them."""
+    try:
+        return c.export(array, **keywords)
+    except TypeError as error:
+        unknown = [name for name in keywords if name in str(error)]
+        if not unknown:
+            raise
+        raise NotApplicable(f"{c.lib.name} has no keyword {unknown[0]}: {error}") from None
+
+
+def strides_of(fields: Fields) -> Ints:
+    """The strides; where the pointer is NULL, those of C order."""
+    return c_strides(fields.shape or ()) if fields.strides is None else fields.strides
+
+
+def address_of(fields: Fields) -> int:
+    """The address of the element at index zero."""
+    return fields.data + fields.byte_offset
+
+
+def needs_host_memory(c: Context, fields: Fields) -> None:
+    """The rule does not apply to memory that cannot be read from here."""
+    c.needs(fields.device[0] in HOST, f"the memory of device {fields.device} cannot be read from here")
+
+
+def expect_elements(c: Context, held: Held, wanted: Any) -> None:
+    """The elements in memory are these."""
+    needs_host_memory(c, held.fields)
+    found = elements.of(held)
+    c.got(f"elements in memory {found}")
+    c.expect(found == wanted, f"the elements in memory are {found}, and not {wanted}")
+
+
+def expect_same_memory(c: Context, array: Any, held: Held) -> None:
+    """The export lies where the library says that the array does."""
+    wanted = c.lib.address(array)
+    found = address_of(held.fields)
+    c.expect(found == wanted, f"data + byte_offset is {found:#x}, and the array is at {wanted:#x}")
+

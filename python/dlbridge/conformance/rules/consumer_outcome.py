@@ -1,0 +1,154 @@
+"""What becomes of a crafted tensor at a consumer; the rules about consumers share it, and none is here.
+
+A consumer reads the right elements, or it refuses: it raises an exception, and the deleter has run exactly once. A refusal
+keeps every rule but those that say "accepts". Elements that are wrong break a rule in any case.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from dlbridge.conformance import crafter
+from dlbridge.conformance.context import Context
+from dlbridge.conformance.crafter import Crafted, Held, Producer
+from dlbridge.conformance.rule import Broken, NotApplicable
+
+HEADER = "dlpack.h 1.3"
+PYTHON = "Python specification of DLPack"
+STANDARD = "array API standard 2024.12"
+
+#: the elements of a plain tensor
+PLAIN = [0, 1, 2, 3, 4, 5]
+
+AnyProducer = TypeVar("AnyProducer")
+
+
+def feed(c: Context, producer: Any, **keywords: Any) -> tuple[Any, str | None]:
+    """What a library makes of a producer: (array, None), or (None, the class and text of the exception)."""
+    try:
+        return c.consume(producer, **keywords), None
+    except (Broken, NotApplicable):
+        raise
+    except Exception as error:
+        lines = str(error).strip().splitlines() or [""]
+        said = f"{type(error).__name__}: {lines[0][:300]}"
+    c.got(f"refused with {said}")
+    return None, said
+
+
+def given_back(c: Context, crafted: Crafted, when: str) -> None:
+    """Expects that the deleter has run exactly once; not at all if there is none, or if nobody asked for a capsule."""
+    c.settle()
+    calls, owed = crafted.record.calls, int(crafted.has_deleter and crafted.capsules > 0)
+    c.got(f"the deleter ran {calls} times {when}")
+    c.expect(calls == owed, f"the deleter ran {calls} times {when}")
+
+
+def refused(c: Context, crafted: Crafted, says: tuple[int, int] | None = None) -> None:
+    """Expects that a library refuses a crafted tensor, whose producer may say another device, and gives it back."""
+    array, said = feed(c, Producer(crafted, says or crafted.device))
+    if said is None:
+        raise Broken(f"not refused: it gave a {type(array).__module__}.{type(array).__qualname__}")
+    given_back(c, crafted, "after the refusal")
+
+
+def right(c: Context, array: Any, expected: Any) -> None:
+    """Expects the elements of an array."""
+    found = c.values(array)
+    c.expect(found == expected, f"the elements are {found} and not {expected}")
+
+
+def accepted(c: Context, crafted: Crafted, expected: Any) -> None:
+    """Expects that a library takes a crafted tensor, reads it rightly, and gives it back when the array is gone."""
+    array = c.consume(crafted)
+    right(c, array, expected)
+    del array
+    given_back(c, crafted, "after the array was gone")
+
+
+def right_or_refused(c: Context, crafted: Crafted, expected: Any) -> None:
+    """Expects that a library reads a crafted tensor rightly, or refuses it; that it is given back in both cases."""
+    array, said = feed(c, crafted)
+    if said is None:
+        right(c, array, expected)
+        del array
+        given_back(c, crafted, "after the array was gone")
+    else:
+        given_back(c, crafted, "after the refusal")
+
+
+def harmless(c: Context, crafted: Crafted) -> None:
+    """Expects that a library refuses a crafted tensor, or makes an array that can be dropped; nothing reads it."""
+    array, said = feed(c, crafted)
+    when = "after the array was gone" if said is None else "after the refusal"
+    del array
+    given_back(c, crafted, when)
+
+
+def takes(c: Context, versioned: bool) -> bool:
+    """Whether a library takes a plain tensor of an ABI from a producer that gives nothing else."""
+    try:
+        c.lib.from_dlpack(Producer(crafter.craft((4,), versioned=versioned)))
+    except NotApplicable:
+        raise
+    except Exception:
+        return False
+    return True
+
+
+def plain(c: Context, **fields: Any) -> Crafted:
+    """A crafted tensor of the ABI that a library takes, with the elements ``PLAIN`` in the one dimension that all have."""
+    return c.fitting((6,), **fields)
+
+
+def versioned(c: Context, shape: tuple[int, ...] | None = (6,), **fields: Any) -> Crafted:
+    """A crafted versioned tensor; the rule does not apply to a library that takes none."""
+    c.needs(takes(c, True), f"{c.lib.name} takes no versioned capsules")
+    return c.craft(shape, versioned=True, **fields)
+
+
+def legacy(c: Context, shape: tuple[int, ...] | None = (6,), **fields: Any) -> Crafted:
+    """A crafted legacy tensor; the rule does not apply to a library that takes none."""
+    c.needs(takes(c, False), f"{c.lib.name} takes no legacy capsules")
+    return c.craft(shape, versioned=False, **fields)
+
+
+def as_asked(keywords: dict[str, Any]) -> Crafted:
+    """The answer of a producer that keeps the standard: versioned if it is asked with max_version, legacy if not."""
+    return crafter.craft((6,), versioned="max_version" in keywords)
+
+
+def asking(c: Context, producer: AnyProducer) -> AnyProducer:
+    """A producer for a rule about how it is asked, which does not apply where the adapter asks for the capsule."""
+    c.needs(c.lib.asks, f"{c.lib.name} takes capsules, and asks no producer for them")
+    return producer
+
+
+def source_of(crafted: Crafted) -> Held:
+    """The memory of a crafted tensor as its producer sees it, for as long as the deleter was not called."""
+    return Held(crafted.native.held())
+
+
+def shares(c: Context, array: Any, crafted: Crafted) -> bool:
+    """Whether an array of float32 is over the memory of a crafted tensor.
+
+    By its address, and where that tells nothing by what the producer writes to the first element. Some libraries copy
+    after ``from_dlpack`` has returned; they finish that before they tell an address.
+    """
+    if crafted.record.calls:
+        c.got("the memory was given back: the array is a copy")
+        return False
+    fields = crafted.fields
+    try:
+        if c.lib.address(array) == fields.data + fields.byte_offset:
+            c.got("the array begins at the producer's first element")
+            return True
+    except NotApplicable as reason:
+        c.got(str(reason))
+    if crafted.record.calls:
+        return False
+    source_of(crafted).write(crafter.packed([77], "float32"))
+    first = c.values(array)
+    while isinstance(first, list):
+        first = first[0]
+    return bool(first == 77)

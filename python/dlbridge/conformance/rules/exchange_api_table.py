@@ -1,0 +1,84 @@
+"""The table of the C exchange API: where it is, its header and its functions."""
+
+from __future__ import annotations
+
+import ctypes
+
+from dlbridge.conformance import crafter, exchange
+from dlbridge.conformance.context import Context
+from dlbridge.conformance.exchange import ATTRIBUTE, capsule_of, table_of
+from dlbridge.conformance.rule import Level, Role, rule
+
+TABLE = "dlpack.h 1.3, DLPackExchangeAPI"
+HEADER = "dlpack.h 1.3, DLPackExchangeAPIHeader"
+
+
+@rule("X-TABLE-NAME", Role.EXCHANGE_API, Level.MUST,
+      "The attribute is a capsule named 'dlpack_exchange_api'.", TABLE)  # fmt: skip
+def name(c: Context) -> None:
+    capsule = capsule_of(c, c.array())
+    c.expect(type(capsule).__name__ == "PyCapsule", f"it is a {type(capsule).__name__}")
+    found = crafter.capsule_name(capsule)
+    c.expect(found == "dlpack_exchange_api", f"the capsule is named {found!r}")
+
+
+@rule("X-TABLE-ON-TYPE", Role.EXCHANGE_API, Level.MUST,
+      "The attribute is on the type, and an instance has no other.", TABLE)  # fmt: skip
+def on_type(c: Context) -> None:
+    array = c.array()
+    own = getattr(array, ATTRIBUTE, None)
+    c.needs(own is not None, f"{c.lib.name} has no {ATTRIBUTE}")
+    found = getattr(type(array), ATTRIBUTE, None)
+    c.expect(type(found).__name__ == "PyCapsule", f"on the type it is a {type(found).__name__}")
+    same = crafter.native.Table(found).address == crafter.native.Table(own).address
+    c.expect(same, "the instance has another table than the type")
+
+
+@rule("X-TABLE-STATIC", Role.EXCHANGE_API, Level.MUST,
+      "The table of a type is one and the same for ever: a consumer may keep its address.", TABLE)  # fmt: skip
+def static(c: Context) -> None:
+    array = c.array()
+    before = table_of(c, array)
+    address, header, functions = before.address, before.header(), before.functions()
+    del array, before
+    c.settle()
+    after = table_of(c, c.array([1, 2]))
+    c.expect(after.address == address, "the address has changed")
+    c.expect((after.header(), after.functions()) == (header, functions), "the table has changed")
+
+
+@rule("X-TABLE-MAJOR", Role.EXCHANGE_API, Level.MUST,
+      "The major version of the table is 1, which its layout is of.", HEADER)  # fmt: skip
+def major(c: Context) -> None:
+    version, _ = table_of(c, c.array()).header()
+    c.expect(version[0] == 1, f"the version is {version}")
+
+
+@rule("X-TABLE-MINOR", Role.EXCHANGE_API, Level.SHOULD,
+      "The table is of version 1.3 or later, the first that has it.", TABLE)  # fmt: skip
+def minor(c: Context) -> None:
+    version, _ = table_of(c, c.array()).header()
+    c.expect(tuple(version) >= (1, 3), f"the version is {version}")
+
+
+@rule("X-TABLE-PREVIOUS", Role.EXCHANGE_API, Level.MUST,
+      "prev_api is NULL, or points to a table of an older version.", HEADER)  # fmt: skip
+def previous(c: Context) -> None:
+    version, address = table_of(c, c.array()).header()
+    c.got(f"version {version}, prev_api {address:#x}")
+    while address:
+        older = tuple((ctypes.c_uint32 * 2).from_address(address))
+        c.expect(older < tuple(version), f"prev_api of {version} is of {older}")
+        version, address = older, ctypes.c_size_t.from_address(address + 8).value
+
+
+def _register(function: str) -> None:
+    @rule(f"X-TABLE-{function.upper().replace('_', '-')}", Role.EXCHANGE_API,
+          Level.MAY if function == exchange.BORROW else Level.MUST,
+          f"{function} is not NULL.", f"{TABLE}::{function}")  # fmt: skip
+    def check(c: Context) -> None:
+        c.expect(table_of(c, c.array()).functions()[function], f"{function} is NULL")
+
+
+for _function in (exchange.ALLOCATOR, exchange.EXPORT, exchange.IMPORT, exchange.BORROW, exchange.STREAM):
+    _register(_function)

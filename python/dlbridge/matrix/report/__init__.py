@@ -1,0 +1,1 @@
+"""The matrix as text, JSON, Markdown and HTML."""
