@@ -187,9 +187,9 @@ class View(Consumer):
     def address(self, array: Any) -> int | None:
         return buffer_address(array)
 
-    def write(self, array: Any) -> bool:
+    def write(self, array: Any, value: Any) -> bool:
         try:
-            array[(0,) * array.ndim] = 2
+            array[(0,) * array.ndim] = value
         except Exception:
             return False
         return True
@@ -212,9 +212,9 @@ class AsArray(Library, Consumer):
     def address(self, array: Any) -> int | None:
         return int(array.ctypes.data)
 
-    def write(self, array: Any) -> bool:
+    def write(self, array: Any, value: Any) -> bool:
         try:
-            array[(0,) * array.ndim] = 2
+            array[(0,) * array.ndim] = value
         except ValueError:
             return False
         return True

@@ -55,8 +55,8 @@ class Consumer:
         """Where the library says that the first element is; None if it does not."""
         return None
 
-    def write(self, array: Any) -> bool:
-        """Writes 2 to the element at index zero; False if the library refuses, or its arrays never change."""
+    def write(self, array: Any, value: Any) -> bool:
+        """Writes the element at index zero; False if the library refuses, or its arrays never change."""
         return False
 
 
@@ -111,9 +111,9 @@ class AdapterConsumer(Consumer):
         except NotApplicable:
             return None
 
-    def write(self, array: Any) -> bool:
+    def write(self, array: Any, value: Any) -> bool:
         try:
-            self.adapter.write(array, 2)
+            self.adapter.write(array, value)
         except Exception:
             return False
         return True

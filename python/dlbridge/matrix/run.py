@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import IO, Any, Literal
 
 from dlbridge.matrix.consumer import Consumer
-from dlbridge.matrix.outcome import NOTHING, Cell, Kind, Outcome, Pair, Spec, Way
+from dlbridge.matrix.outcome import NOTHING, Cell, Kind, Outcome, Pair, Spec, Way, repeat
 from dlbridge.matrix.producer import Producer
 
 #: how long one exchange may take, in seconds; the first one of a pair initialises the libraries
@@ -136,7 +136,10 @@ class Group:
                 cell.ways[Way(way)] = Outcome(Kind(outcome[0]), outcome[1])
         else:
             raise RuntimeError(f"the process of {producer.name} and {consumer.name} ended")
-        return Pair(producer.name, consumer.name, [cell for _, cell in sorted(cells.items())])
+        whole = [cell for _, cell in sorted(cells.items()) if len(cell.ways) == len(Way)]
+        for cell in (cell for cell in cells.values() if len(cell.ways) != len(Way)):
+            print(f"left out: {repeat(producer.name, consumer.name, cell.spec)}: {cell.ways}", file=sys.stderr)
+        return Pair(producer.name, consumer.name, whole)
 
 
 def send(stdin: IO[str], message: Any) -> None:

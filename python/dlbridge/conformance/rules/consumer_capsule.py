@@ -39,7 +39,8 @@ def renamed(c: Context, crafted: Crafted, expected: str) -> None:
 
 
 @rule("C-CAPSULE-RENAMED-VERSIONED", Role.CONSUMER, Level.MUST,
-      "A consumer renames the versioned capsule that it takes to 'used_dltensor_versioned'.", IMPLEMENTATION)  # fmt: skip
+      "A consumer renames the versioned capsule that it takes to 'used_dltensor_versioned'.",
+      IMPLEMENTATION)  # fmt: skip
 def renamed_versioned(c: Context) -> None:
     renamed(c, versioned(c), "used_dltensor_versioned")
 
@@ -107,7 +108,8 @@ def second_use(c: Context) -> None:
 
 
 @rule("C-CAPSULE-USED", Role.CONSUMER, Level.MUST,
-      "A capsule whose name says that it was consumed is refused, and its tensor is not touched.", IMPLEMENTATION)  # fmt: skip
+      "A capsule whose name says that it was consumed is refused, and its tensor is not touched.",
+      IMPLEMENTATION)  # fmt: skip
 def used(c: Context) -> None:
     crafted = plain(c)
     name = "used_dltensor_versioned" if crafted.versioned else "used_dltensor"

@@ -87,7 +87,8 @@ def none_address(c: Context) -> None:
 
 
 @rule("C-COPY-TRUE-OTHER-MEMORY", Role.CONSUMER, Level.MUST,
-      "With copy=True, the array is over other memory: what the producer writes afterwards does not show.", COPY)  # fmt: skip
+      "With copy=True, the array is over other memory: what the producer writes afterwards does not show.",
+      COPY)  # fmt: skip
 def true_other_memory(c: Context) -> None:
     knows_copy(c)
     crafted = plain(c)

@@ -96,7 +96,8 @@ def refused_at_once(c: Context) -> None:
 
 
 @rule("C-DELETER-AT-ONCE", Role.CONSUMER, Level.SHOULD,
-      "The deleter runs when the last reference to the array goes, and waits for no garbage collection.", OWNER)  # fmt: skip
+      "The deleter runs when the last reference to the array goes, and waits for no garbage collection.",
+      OWNER)  # fmt: skip
 def at_once(c: Context) -> None:
     crafted = plain(c)
     array = c.consume(crafted)
@@ -197,7 +198,9 @@ def pending_kept(c: Context) -> None:
 @rule("C-DELETER-MANY", Role.CONSUMER, Level.MUST,
       "Of many tensors that are taken and dropped, each is given back exactly once.", HEADER)  # fmt: skip
 def many(c: Context) -> None:
-    tensors = [plain(c) for _ in range(100)]
+    is_versioned = c.abi()
+    tensors = [crafter.craft((6,), versioned=is_versioned) for _ in range(100)]
+    c.fed("100 tensors, dropped out of order")
     arrays = [c.lib.from_dlpack(Producer(crafted)) for crafted in tensors]
     while arrays:
         del arrays[len(arrays) // 2]

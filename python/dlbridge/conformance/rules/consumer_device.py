@@ -28,11 +28,15 @@ DEVICE = f"{STANDARD}, from_dlpack, device"
 
 
 def is_kept(c: Context, array: Any, device: tuple[int, int]) -> bool:
-    """Whether a library says that an array is on a device."""
+    """Whether an array stays on a foreign device: by what it says, or else by whether its elements can be read here."""
     try:
         found = tuple(int(number) for number in array.__dlpack_device__())
     except Exception as error:
-        c.got(f"its device cannot be found out: {type(error).__name__}: {error}")
+        c.got(f"it does not say its device: {type(error).__name__}: {error}")
+        try:
+            c.values(array)
+        except Exception as unread:
+            raise NotApplicable(f"accepted; its device cannot be found out: {unread}") from None
         return False
     c.got(f"it is on the device {found}")
     return found == device
@@ -106,7 +110,8 @@ def host_visible(c: Context) -> None:
 
 
 @rule("C-DEVICE-ID", Role.CONSUMER, Level.SHOULD,
-      "The CPU has the device id 0: a tensor with another is refused, or its elements are the right ones.", ID)  # fmt: skip
+      "The CPU has the device id 0: a tensor with another is refused, or its elements are the right ones.",
+      ID)  # fmt: skip
 def device_id(c: Context) -> None:
     for number in (1, 3, -1):
         right_or_refused(c, plain(c, device=(1, number)), PLAIN)
@@ -159,7 +164,8 @@ def same(c: Context) -> None:
 
 
 @rule("C-DEVICE-KEYWORD", Role.CONSUMER, Level.SHOULD,
-      "from_dlpack has the keyword device, which takes None and the device of the library's own arrays.", DEVICE)  # fmt: skip
+      "from_dlpack has the keyword device, which takes None and the device of the library's own arrays.",
+      DEVICE)  # fmt: skip
 def keyword(c: Context) -> None:
     asking(c, None)
     right(c, c.consume(plain(c), device=None), PLAIN)
@@ -182,5 +188,4 @@ def passed_on(c: Context) -> None:
         device = keywords.get("dl_device", CPU)
         whole = isinstance(device, tuple) and len(device) == 2 and all(isinstance(number, int) for number in device)
         c.expect(whole, f"asked with dl_device={device!r}")
-        c.expect(device[0] == 1, f"asked with dl_device={device!r} for the CPU")
     del array

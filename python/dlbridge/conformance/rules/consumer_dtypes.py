@@ -155,7 +155,8 @@ def bits_0(c: Context) -> None:
 
 
 @rule("C-DTYPE-BITS-ODD", Role.CONSUMER, Level.SHOULD,
-      "Widths that no library has, such as 24 bits, are refused or kept, and never rounded to another.", DTYPE)  # fmt: skip
+      "Widths that no library has, such as 24 bits, are refused or kept, and never rounded to another.",
+      DTYPE)  # fmt: skip
 def bits_odd(c: Context) -> None:
     for dtype in ((0, 24, 1), (1, 7, 1), (2, 24, 1), (2, 255, 1), (4, 32, 1), (5, 96, 1)):
         kept_or_refused(c, plain(c, dtype=dtype))
@@ -250,7 +251,8 @@ def lanes_subbyte(c: Context) -> None:
       "Strides count elements, whatever their size.", f"{HEADER}, DLTensor::strides")  # fmt: skip
 def strided(c: Context) -> None:
     for name in ("int8", "int16", "float32", "float64", "complex128"):
-        right_or_refused(c, c.fitting((3, 2), dtype=name, strides=(1, 3), values=list(range(6))), [[0, 3], [1, 4], [2, 5]])
+        crafted = c.craft((3, 2), versioned=c.abi(), dtype=name, strides=(1, 3), values=list(range(6)))
+        right_or_refused(c, crafted, [[0, 3], [1, 4], [2, 5]])
 
 
 @rule("C-DTYPE-BYTE-OFFSET", Role.CONSUMER, Level.MUST,

@@ -1,7 +1,7 @@
 """Tensors that break the specification: a consumer refuses them, or makes arrays that harm nobody.
 
-The header does not say what to do with them. A consumer that crashes takes the program with it, so that every careful one
-checks what it can check.
+The header does not say what to do with them. A consumer that crashes takes the program with it, so that every careful
+one checks what it can check.
 """
 
 from __future__ import annotations

@@ -125,7 +125,8 @@ def padded_rows(c: Context) -> None:
 
 
 @rule("C-LAYOUT-NEGATIVE", Role.CONSUMER, Level.MUST,
-      "A tensor with negative strides is read by them, from the element at index zero on, or refused.", STRIDES)  # fmt: skip
+      "A tensor with negative strides is read by them, from the element at index zero on, or refused.",
+      STRIDES)  # fmt: skip
 def negative(c: Context) -> None:
     read(c, (4,), (-1,), first=3)
     read(c, (2, 3), (-3, 1), first=3)
@@ -170,7 +171,8 @@ def size_1(c: Context) -> None:
 
 
 @rule("C-LAYOUT-SIZE-1-ACCEPTED", Role.CONSUMER, Level.SHOULD,
-      "A tensor is not refused for the stride of an axis of extent 1, which nothing is reached by.", STRIDES)  # fmt: skip
+      "A tensor is not refused for the stride of an axis of extent 1, which nothing is reached by.",
+      STRIDES)  # fmt: skip
 def size_1_accepted(c: Context) -> None:
     for odd in (77, 0, -9):
         taken(c, (1, 3), (odd, 1))

@@ -143,15 +143,18 @@ def producer_reads(c: Context) -> None:
 @rule("C-LIFETIME-THREADS", Role.CONSUMER, Level.MUST,
       "Imports on several threads at once are right, and each tensor is given back exactly once.", OWNER)  # fmt: skip
 def threads(c: Context) -> None:
-    tensors = [[plain(c) for _ in range(20)] for _ in range(4)]
+    versioned = c.abi()
+    tensors = [[crafter.craft((6,), versioned=versioned) for _ in range(20)] for _ in range(4)]
+    c.fed("20 tensors on each of 4 threads")
     wrong: list[str] = []
+    lacking: list[str] = []
 
     def work(mine: list[crafter.Crafted]) -> None:
         for crafted in mine:
             try:
                 found = c.lib.values(c.lib.from_dlpack(Producer(crafted)))
             except NotApplicable as reason:
-                wrong.append(str(reason))
+                lacking.append(str(reason))
             except Exception as error:
                 wrong.append(f"{type(error).__name__}: {error}")
             else:
@@ -163,6 +166,7 @@ def threads(c: Context) -> None:
         thread.start()
     for thread in running:
         thread.join()
+    c.needs(not lacking, "".join(lacking[:1]))
     if wrong:
         raise Broken(f"{len(wrong)} of 80 imports went wrong: {wrong[0]}")
     c.settle()

@@ -1,7 +1,7 @@
 """What becomes of a crafted tensor at a consumer; the rules about consumers share it, and none is here.
 
-A consumer reads the right elements, or it refuses: it raises an exception, and the deleter has run exactly once. A refusal
-keeps every rule but those that say "accepts". Elements that are wrong break a rule in any case.
+A consumer reads the right elements, or it refuses: it raises an exception, and the deleter has run exactly once. A
+refusal keeps every rule but those that say "accepted". Elements that are wrong break a rule in any case.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def takes(c: Context, versioned: bool) -> bool:
 
 
 def plain(c: Context, **fields: Any) -> Crafted:
-    """A crafted tensor of the ABI that a library takes, with the elements ``PLAIN`` in the one dimension that all have."""
+    """A crafted tensor of the ABI that a library takes: the elements ``PLAIN`` in one dimension."""
     return c.fitting((6,), **fields)
 
 

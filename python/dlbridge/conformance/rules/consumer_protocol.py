@@ -86,8 +86,9 @@ def known_keywords(c: Context) -> None:
         c.expect(not unknown, f"passed too: {', '.join(sorted(unknown))}")
 
 
-@rule("C-PROTOCOL-NOTHING-UNASKED", Role.CONSUMER, Level.MUST,
-      "Without copy and device, a consumer asks for neither: copy and dl_device are left out or None.", METHOD)  # fmt: skip
+@rule("C-PROTOCOL-NOTHING-UNASKED", Role.CONSUMER, Level.SHOULD,
+      "Without copy and device, a consumer asks for neither: copy and dl_device are left out or None.",
+      METHOD)  # fmt: skip
 def nothing_unasked(c: Context) -> None:
     for given in arguments(c).keywords:
         for keyword in ("copy", "dl_device"):
@@ -158,7 +159,8 @@ def class_only(c: Context) -> None:
 
 
 @rule("C-PROTOCOL-OLD-PRODUCER", Role.CONSUMER, Level.SHOULD,
-      "A producer that raises TypeError since it knows no max_version is asked again without it.", RECOMMENDED)  # fmt: skip
+      "A producer that raises TypeError since it knows no max_version is asked again without it.",
+      RECOMMENDED)  # fmt: skip
 def old_producer(c: Context) -> None:
     crafted = legacy(c)
     array = c.consume(asking(c, OldProducer(crafted)))

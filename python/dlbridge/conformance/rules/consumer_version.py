@@ -45,14 +45,16 @@ def other_major_freed(c: Context) -> None:
 
 
 @rule("C-VERSION-MAJOR-HUGE", Role.CONSUMER, Level.MUST,
-      "The whole number is compared: a major version that is 1 in its low bits only is another one.", VERSION)  # fmt: skip
+      "The whole number is compared: a major version that is 1 in its low bits only is another one.",
+      VERSION)  # fmt: skip
 def huge_major(c: Context) -> None:
     for major in (2**32 - 1, 2**16 + 1, 257):
         refused(c, versioned(c, version=(major, 0)))
 
 
 @rule("C-VERSION-MAJOR-0", Role.CONSUMER, Level.MUST,
-      "A versioned struct that says 0.8 is one of another major version: it is refused and given back.", VERSION)  # fmt: skip
+      "A versioned struct that says 0.8 is one of another major version: it is refused and given back.",
+      VERSION)  # fmt: skip
 def major_0(c: Context) -> None:
     refused(c, versioned(c, version=(0, 8)))
 
