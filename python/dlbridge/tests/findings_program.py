@@ -1,7 +1,7 @@
 """The reproductions of docs/findings.md of one library, each in a fork of a process that has imported it.
 
-Run as a program with the name of an adapter; it reads code blocks as a JSON list and prints what each of them prints, or
-how it ended, as another.
+Run as a program with the name of an adapter; it reads code blocks as a JSON list and prints what each of them prints,
+or how it ended, as another.
 """
 
 from __future__ import annotations

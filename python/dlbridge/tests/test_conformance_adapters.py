@@ -85,7 +85,8 @@ def run_kit(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_the_example_of_the_page_runs(adapter_folder: Path) -> None:
     assert len([line for line in example().splitlines() if line and not line.startswith('"""')]) <= 10
-    done = run_kit(adapter_folder, "my_adapter:MyLibrary", "--rule", "C-DELETER-ONCE", "--rule", "P-CAPSULE-LEGACY-NAME")
+    rules = ("--rule", "C-DELETER-ONCE", "--rule", "P-CAPSULE-LEGACY-NAME")
+    done = run_kit(adapter_folder, "my_adapter:MyLibrary", *rules)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "my_adapter:MyLibrary C-DELETER-ONCE: passed" in done.stdout
     assert "my_adapter:MyLibrary P-CAPSULE-LEGACY-NAME: passed" in done.stdout
