@@ -241,7 +241,7 @@ def from_dlpack(
     ``device`` is a name as :attr:`Tensor.device` is one, or a tuple of DLPack device type and
     device id.
 
-    Raises as :func:`asdlpack`.
+    Raises AttributeError for an object without ``__dlpack__``, and otherwise as :func:`asdlpack`.
     """
 
 def empty(

@@ -229,8 +229,9 @@ pub(crate) fn run(workplace: &Workplace) -> Result<bool> {
     process::run(workplace.command("git").args(["clone", "--quiet", "."]).arg(&copy))?;
     let mut missed = Vec::new();
     println!("\n=== as it is");
-    if !keeps_the_rules(workplace, &venv, &copy)? {
-        return Err("the kit finds something without a fault".into());
+    let broken = broken_rules(workplace, &venv, &copy)?;
+    if !broken.is_empty() {
+        return Err(format!("the kit finds something without a fault: {}", broken.join(", ")));
     }
     for Fault { what, file, from, to } in FAULTS {
         println!("\n=== {what}");
@@ -241,10 +242,12 @@ pub(crate) fn run(workplace: &Workplace) -> Result<bool> {
         }
         let write = |text: &str| fs::write(&path, text).map_err(|e| format!("{file}: {e}"));
         write(&text.replacen(from, to, 1))?;
-        let kept = keeps_the_rules(workplace, &venv, &copy);
+        let broken = broken_rules(workplace, &venv, &copy);
         write(&text)?;
-        if kept? {
-            missed.push(*what);
+        let broken = broken?;
+        match broken.len() {
+            0 => missed.push(*what),
+            count => println!("{count} broken: {}", broken.join(", ")),
         }
     }
     println!("\n{} of {} faults found", FAULTS.len() - missed.len(), FAULTS.len());
@@ -254,18 +257,57 @@ pub(crate) fn run(workplace: &Workplace) -> Result<bool> {
     Ok(missed.is_empty())
 }
 
-/// Builds the extension of a copy, and whether the kit finds no broken rule in it.
-fn keeps_the_rules(workplace: &Workplace, venv: &Venv<'_>, copy: &Path) -> Result<bool> {
+/// Builds the extension of a copy, and the rules that the kit finds broken in it.
+fn broken_rules(workplace: &Workplace, venv: &Venv<'_>, copy: &Path) -> Result<Vec<String>> {
     let mut build = venv.cargo(&["build", "--quiet", "--package", "dlbridge-python"]);
     build.env("RUSTFLAGS", "-Awarnings").arg("--manifest-path").arg(copy.join("Cargo.toml"));
     build.arg("--target-dir").arg(workplace.target.join("seeded-target"));
-    build.env("PYO3_BUILD_EXTENSION_MODULE", "1");
     process::run(&mut build)?;
     let library = workplace.target.join("seeded-target/debug/lib_core.so");
     let module = copy.join("python/dlbridge/_core.abi3.so");
     fs::copy(&library, &module).map_err(|e| format!("{}: {e}", library.display()))?;
+    let report = copy.join("report.xml");
+    // One of before would hide that the kit itself ended early.
+    let _ = fs::remove_file(&report);
     let mut kit = venv.python();
-    kit.args(["-m", "dlbridge.conformance", "dlbridge", "--quiet"]);
+    kit.args(["-m", "dlbridge.conformance", "dlbridge", "--quiet", "--junit"]).arg(&report);
     kit.env("PYTHONPATH", copy.join("python"));
-    Ok(process::run(&mut kit).is_ok())
+    let ended = kit.output().map_err(|e| format!("the kit: {e}"))?;
+    let report = fs::read_to_string(&report).map_err(|_| {
+        format!("the kit wrote no report: {}", String::from_utf8_lossy(&ended.stderr))
+    })?;
+    Ok(broken_in(&report))
+}
+
+/// The names of the test cases that have a failure or an error, in a report that the kit wrote.
+fn broken_in(junit: &str) -> Vec<String> {
+    let cases = junit.split("<testcase ").skip(1);
+    let broken = cases.filter(|case| case.contains("<failure ") || case.contains("<error "));
+    let name = |case: &str| Some(case.split_once(" name=\"")?.1.split_once('"')?.0.to_owned());
+    broken.filter_map(name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_and_errors() {
+        let junit = r#"<testsuites><testsuite name="dlbridge">
+            <testcase classname="a" name="P-ONE" time="1"/>
+            <testcase classname="a" name="P-TWO" time="1"><failure type="MUST failed">x</failure></testcase>
+            <testcase classname="a" name="C-ONE"><skipped message="y"/></testcase>
+            <testcase classname="a" name="C-TWO"><error type="MUST crashed">z</error></testcase>"#;
+        assert_eq!(broken_in(junit), ["P-TWO", "C-TWO"]);
+    }
+
+    #[test]
+    fn every_fault_has_its_place_once() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        for Fault { what, file, from, to } in FAULTS {
+            let text = fs::read_to_string(root.join(file)).unwrap();
+            assert_eq!(text.matches(from).count(), 1, "{what}: {file}");
+            assert_ne!(from, to);
+        }
+    }
 }

@@ -54,6 +54,8 @@ pub fn asdlpack<'py>(
 /// Import an object that has __dlpack__, as the array API standard describes it.
 ///
 /// device is a tuple of DLPack device type and device id, or a name like 'cpu' or 'cuda:0'.
+///
+/// Raises AttributeError for an object without __dlpack__, and otherwise as asdlpack.
 #[pyfunction]
 #[pyo3(signature = (x, /, *, device=None, copy=None))]
 pub fn from_dlpack<'py>(

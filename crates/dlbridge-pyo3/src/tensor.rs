@@ -88,7 +88,8 @@ impl PyTensor {
     /// `device` is where the data is to be.
     ///
     /// # Errors
-    /// As [`import`](crate::import); `BufferError` if the producer cannot give the data on `device`.
+    /// As [`import`](crate::import); `BufferError` if the producer cannot give the data on `device`;
+    /// `AttributeError` for an object without `__dlpack__`.
     ///
     /// ```no_run
     /// use dlbridge_pyo3::PyTensor;

@@ -156,6 +156,21 @@ fn strides_that_reach_too_far_are_refused() {
 }
 
 #[test]
+fn byte_offsets_beyond_all_memory_are_refused() {
+    for device in [DeviceType::CPU, DeviceType::VULKAN] {
+        let at = |offset: u64| {
+            move || {
+                Producer::at(nowhere(16), DataType::UINT8, &[2])
+                    .byte_offset(offset)
+                    .device(device.code(), 0)
+            }
+        };
+        refused(at(1 << 63), Error::TooLarge);
+        refused(at(u64::MAX - 3), Error::TooLarge);
+    }
+}
+
+#[test]
 fn extents_that_wrap_around_the_address_space_are_refused() {
     let at = |address: usize, stride: i64| {
         move || Producer::at(nowhere(address), DataType::UINT8, &[16]).strides(&[stride])

@@ -29,7 +29,7 @@ fn a_layout_is_taken_exactly_if_all_its_numbers_fit() {
 #[cfg(target_pointer_width = "64")]
 fn each_limit_holds_to_the_last_unit() {
     const MAX: i64 = i64::MAX;
-    const HALF: u64 = 1 << 63;
+    const FAR: u64 = i64::MAX as u64;
     let bits = |shape: &[i64], strides: &[i64]| Lent {
         dtype: UINT1,
         ..Lent::new(shape, strides, 1 << 60)
@@ -46,12 +46,12 @@ fn each_limit_holds_to_the_last_unit() {
         (bits(&[2], &[MAX]), bits(&[2, 2], &[MAX, 1])),
         (bits(&[2], &[i64::MIN]), bits(&[2, 2], &[i64::MIN, -1])),
         (Lent::new(&[2], &[MAX - 1], 0), Lent::new(&[2], &[MAX], 0)),
-        (Lent::new(&[2], &[2 - MAX], HALF), Lent::new(&[2], &[i64::MIN], HALF)),
+        (Lent::new(&[2], &[2 - MAX], FAR - 1), Lent::new(&[2], &[i64::MIN], FAR - 1)),
         (Lent::new(&[2, 2], &[MAX - 9, -8], 8), Lent::new(&[2, 2], &[MAX - 9, -9], 9)),
         (Lent::new(&[2], &[-7], 7), Lent::new(&[2], &[-7], 6)),
-        (Lent::new(&[2], &[7], u64::MAX - 8), Lent::new(&[2], &[7], u64::MAX - 7)),
+        (Lent::new(&[2], &[7], FAR - 8), Lent::new(&[2], &[7], FAR - 7)),
         (cuda(3, -7, 4), cuda(3, -7, 3)),
-        (cuda(9, 7, u64::MAX - 17), cuda(9, 7, u64::MAX - 16)),
+        (cuda(9, 7, FAR), cuda(9, 7, FAR + 1)),
         (cuda(usize::MAX - 8, 7, 0), cuda(usize::MAX - 7, 7, 0)),
     ];
     for (fits, does_not) in pairs {

@@ -12,9 +12,9 @@ from pathlib import Path
 import dlbridge
 from dlbridge.conformance import process
 from dlbridge.conformance.adapter import Adapter, adapter_named, known_adapters
-from dlbridge.conformance.report import chromium, html, junit, png, svg, terminal
+from dlbridge.conformance.report import chromium, html, junit, markdown, png, svg, terminal
 from dlbridge.conformance.report.text import visible
-from dlbridge.conformance.result import Library, Report
+from dlbridge.conformance.result import Library, Report, read
 from dlbridge.conformance.rule import Level, Rule, selected
 
 
@@ -38,6 +38,11 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--junit", type=Path, metavar="FILE", help="write the report as JUnit XML")
     parser.add_argument("--svg", type=Path, metavar="FILE", help="write the heat map as SVG")
     parser.add_argument("--png", type=Path, metavar="FILE", help="write the heat map as PNG; Chromium draws it")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the report as a page for documentation")
+    parser.add_argument(
+        "--from-json", action="append", default=[], type=Path, metavar="FILE",
+        help="read a report from JSON, and check nothing; several are put together, as of other environments",
+    )  # fmt: skip
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
     return parser
 
@@ -58,6 +63,25 @@ def check_library(adapter: Adapter, rules: dict[str, Rule], options: argparse.Na
     return library
 
 
+def measure(adapters: list[Adapter], rules: dict[str, Rule], options: argparse.Namespace) -> Report:
+    """Runs the rules on what was named, or on all that is installed."""
+    chosen = adapters or [adapter for adapter in known_adapters().values() if adapter.is_installed()]
+    with ThreadPoolExecutor(max(options.jobs, 1)) as pool:
+        libraries = list(pool.map(lambda adapter: check_library(adapter, rules, options), chosen))
+    return Report(list(rules.values()), libraries, dlbridge.__version__)
+
+
+def reread(files: list[Path]) -> Report:
+    """The reports of some files as one. Raises ValueError if they cannot be compared."""
+    first, *others = (read(file.read_text(encoding="utf-8")) for file in files)
+    shared = (first.rules, first.dlbridge, first.python, first.system)
+    for file, other in zip(files[1:], others, strict=True):
+        if (other.rules, other.dlbridge, other.python, other.system) != shared:
+            raise ValueError(f"{file} is of other rules, or of another dlbridge, Python or system, than {files[0]}")
+        first.libraries += other.libraries
+    return first
+
+
 def show_evidence(report: Report) -> None:
     """What was fed and what came back, of the few rules that were asked for."""
     for library in report.libraries:
@@ -70,7 +94,9 @@ def show_evidence(report: Report) -> None:
 
 def write_files(report: Report, options: argparse.Namespace) -> None:
     """Writes the report in every form that was asked for."""
-    forms = {"json": Report.to_json, "html": html.page, "junit": junit.suites, "svg": svg.svg}
+    forms = {
+        "json": Report.to_json, "html": html.page, "junit": junit.suites, "svg": svg.svg, "markdown": markdown.document,
+    }  # fmt: skip
     for name, form in forms.items():
         if file := getattr(options, name):
             file.write_text(form(report), encoding="utf-8")
@@ -96,26 +122,28 @@ def main(arguments: list[str] | None = None) -> int:
     if missing := [adapter.name for adapter in adapters if not adapter.is_installed()]:
         print(f"not installed: {', '.join(missing)}", file=sys.stderr)
         return 2
-    files = [file for file in (options.json, options.html, options.junit, options.svg, options.png) if file]
+    written = (options.json, options.html, options.junit, options.svg, options.png, options.markdown)
+    files = [file for file in written if file]
     if nowhere := [str(file) for file in files if not file.absolute().parent.is_dir()]:
         print(f"there is no folder for {', '.join(nowhere)}", file=sys.stderr)
         return 2
     if options.png and not chromium.executable():
         print("--png needs Chromium; the environment variable CHROMIUM names it", file=sys.stderr)
         return 2
-    chosen = adapters or [adapter for adapter in known_adapters().values() if adapter.is_installed()]
-    with ThreadPoolExecutor(max(options.jobs, 1)) as pool:
-        libraries = list(pool.map(lambda adapter: check_library(adapter, rules, options), chosen))
-    report = Report(list(rules.values()), libraries, dlbridge.__version__)
+    try:
+        report = reread(options.from_json) if options.from_json else measure(adapters, rules, options)
+    except (OSError, ValueError) as error:
+        print(error, file=sys.stderr)
+        return 2
     write_files(report, options)
     if options.rule:
         show_evidence(report)
     else:
-        for library in libraries:
+        for library in report.libraries:
             print(terminal.broken(report, library))
     print(terminal.table(report, sys.stdout.isatty() and "NO_COLOR" not in os.environ))
-    binding = {rule.id for rule in rules.values() if rule.level is not Level.MAY}
-    broken = [r for library in libraries for r in library.results if r.status.is_broken and r.rule in binding]
+    binding = {rule.id for rule in report.rules if rule.level is not Level.MAY}
+    broken = [r for library in report.libraries for r in library.results if r.status.is_broken and r.rule in binding]
     if broken:
         print(f"{len(broken)} broken rules that are MUST or SHOULD")
     return 1 if broken else 0

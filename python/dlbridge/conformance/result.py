@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from enum import Enum
 from typing import Any
 
-from dlbridge.conformance.rule import Rule
+from dlbridge.conformance.rule import Rule, all_rules
 
 
 class Status(str, Enum):
@@ -102,9 +102,31 @@ class Report:
         return json.dumps(self.to_dict(), indent=1)
 
 
+def read(text: str) -> Report:
+    """A report out of the JSON that :meth:`Report.to_json` made.
+
+    Raises ValueError for anything else, and for rules that this version of the kit does not have.
+    """
+    known = all_rules()
+    try:
+        plain = json.loads(text)
+        rules = [known[rule["id"]] for rule in plain["rules"]]
+        libraries = [
+            Library(library["name"], library["version"], [_result(fields) for fields in library["results"]])
+            for library in plain["libraries"]
+        ]
+        return Report(rules, libraries, plain["dlbridge"], plain["python"], plain["system"])
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"this is no report of this version of the kit: {error}") from None
+
+
 def result_from(line: str) -> Result:
     """A result out of the line that :func:`line_of` made."""
-    fields = json.loads(line)
+    return _result(json.loads(line))
+
+
+def _result(fields: dict[str, Any]) -> Result:
+    fields.pop("command", None)
     fields["status"] = Status(fields["status"])
     fields["evidence"] = [tuple(entry) for entry in fields["evidence"]]
     return Result(**fields)

@@ -96,7 +96,6 @@ ALSO = [
     ("has one exception for all", "C-ERROR-NO-METHODS-CLASS"),
     ("asks again after any exception", "C-COPY-FALSE-PRODUCER-REFUSES"),
     ("ignores copy", "C-COPY-TRUE-SOURCE-UNWRITTEN"),
-    ("ignores copy", "C-COPY-TRUE-PASSED-ON"),
     ("ignores copy", "C-COPY-TRUE-OLD-PRODUCER"),
     ("ignores byte_offset", "C-DTYPE-BYTE-OFFSET"),
     ("ignores byte_offset", "C-COPY-NONE-ADDRESS"),

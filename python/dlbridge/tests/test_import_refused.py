@@ -293,6 +293,8 @@ def test_what_speaks_no_protocol(thing: Any) -> None:
     with pytest.raises(TypeError, match="speaks no exchange protocol: looked for __dlpack_c_exchange_api__"):
         dlbridge.asdlpack(thing)
     with pytest.raises(TypeError, match="speaks no exchange protocol: looked for __dlpack__;"):
+        dlbridge.asdlpack(thing, protocol="dlpack")
+    with pytest.raises(AttributeError, match="has no attribute '__dlpack__'; asdlpack looks for other protocols"):
         dlbridge.from_dlpack(thing)
 
 

@@ -3,7 +3,9 @@
 use std::cell::Cell;
 
 use dlbridge::sys::DLPACK_FLAG_BITMASK_IS_COPIED;
-use pyo3::exceptions::{PyBufferError, PyException, PyRecursionError, PyTypeError};
+use pyo3::exceptions::{
+    PyAttributeError, PyBufferError, PyException, PyRecursionError, PyTypeError,
+};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
@@ -88,9 +90,19 @@ impl Drop for Depth {
     }
 }
 
-/// Imports through `__dlpack__` alone, as the array API standard describes it.
+/// Imports through `__dlpack__` alone, as the array API standard describes it: an object without it
+/// is an AttributeError.
 pub(crate) fn by_dlpack(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Imported> {
-    wanted.settle(by_door(Protocol::Dlpack, object, wanted, &Streams::default())?)
+    match by_door(Protocol::Dlpack, object, wanted, &Streams::default()) {
+        Ok(imported) => wanted.settle(imported),
+        Err(_) if attribute(object, intern!(object.py(), "__dlpack__"))?.is_none() => {
+            Err(PyAttributeError::new_err(format!(
+                "'{}' object has no attribute '__dlpack__'; asdlpack looks for other protocols too",
+                type_name(object)
+            )))
+        }
+        Err(error) => Err(error),
+    }
 }
 
 fn by_door(

@@ -71,7 +71,7 @@ pub struct RawParts {
     pub dtype: DataType,
     /// The device that holds the data.
     pub device: Device,
-    /// The distance from `data` to the first element in bytes.
+    /// The distance from `data` to the first element in bytes, below 2⁶³.
     pub byte_offset: u64,
     /// Who may use the data.
     pub access: Access,
@@ -130,12 +130,16 @@ impl RawParts {
         let extent = layout::byte_extent(elements, self.dtype, self.subbyte_padded)?;
         let addressable = self.device.device_type().is_addressable();
         let base = if addressable { self.data.addr() as u64 } else { 0 };
-        let first = base.checked_add(self.byte_offset).ok_or(Error::TooLarge)?;
+        // No memory is larger than i64 can tell, on any device.
+        let offset = i64::try_from(self.byte_offset).map_err(|_| Error::TooLarge)?;
+        let first = base.checked_add_signed(offset).ok_or(Error::TooLarge)?;
         let lowest = first.checked_add_signed(extent.start as i64);
         let end = first.checked_add(extent.end as u64);
         match (lowest, end) {
-            (Some(_), Some(_)) if !addressable => Ok((self.data, self.byte_offset)),
-            (Some(_), Some(end)) if usize::try_from(end).is_ok() => {
+            (Some(_), Some(end)) if !addressable && i64::try_from(end).is_ok() => {
+                Ok((self.data, self.byte_offset))
+            }
+            (Some(_), Some(end)) if addressable && usize::try_from(end).is_ok() => {
                 Ok((self.data.wrapping_byte_add(self.byte_offset as usize), 0))
             }
             _ => Err(Error::TooLarge),

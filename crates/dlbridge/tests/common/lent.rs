@@ -161,7 +161,7 @@ impl Lent {
 
     /// One past the last byte that can be.
     fn limit(&self) -> i128 {
-        if self.is_handle() { u64::MAX.into() } else { usize::MAX as i128 }
+        if self.is_handle() { i64::MAX.into() } else { usize::MAX as i128 }
     }
 
     /// Everything that is wrong with it.
@@ -177,6 +177,7 @@ impl Lent {
             && size(bytes.end.saturating_sub(bytes.start))
             && i64::try_from(lowest).is_ok()
             && i64::try_from(highest).is_ok()
+            && i64::try_from(self.byte_offset).is_ok()
             && first <= self.limit()
             && first.saturating_add(bytes.start) >= 0
             && first.saturating_add(bytes.end) <= self.limit();

@@ -1,11 +1,11 @@
 """What becomes of a crafted tensor at a consumer; the rules about consumers share it, and none is here.
 
-A consumer reads the right elements, or it refuses: it raises an exception, and the deleter has run exactly once. A
-refusal keeps every rule but those that say "accepted". Elements that are wrong break a rule in any case.
+The package's docstring says what keeps a rule.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from dlbridge.conformance import crafter
@@ -19,6 +19,9 @@ STANDARD = "array API standard 2024.12"
 
 #: the elements of a plain tensor
 PLAIN = [0, 1, 2, 3, 4, 5]
+
+#: what is wrong with tensors that libraries refuse: a dtype that does not exist, lanes, strides beyond all memory
+REFUSED: tuple[dict[str, Any], ...] = (dict(dtype=(99, 32, 1)), dict(dtype=(2, 32, 3)), dict(strides=(2**62,)))
 
 AnyProducer = TypeVar("AnyProducer")
 
@@ -50,6 +53,17 @@ def refused(c: Context, crafted: Crafted, says: tuple[int, int] | None = None) -
     if said is None:
         raise Broken(f"not refused: it gave a {type(array).__module__}.{type(array).__qualname__}")
     given_back(c, crafted, "after the refusal")
+
+
+def first_refused(c: Context, make: Callable[..., Crafted]) -> Crafted:
+    """The first tensor that a library refuses, of those in which one field is wrong; the rest is as ``make`` has it."""
+    for fields in REFUSED:
+        crafted = make(**fields)
+        array, said = feed(c, crafted)
+        del array
+        if said:
+            return crafted
+    raise NotApplicable(f"{c.lib.name} refuses nothing of what was tried")
 
 
 def right(c: Context, array: Any, expected: Any) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dlbridge.conformance.context import Context
 from dlbridge.conformance.crafter import Flags
-from dlbridge.conformance.exports import address_of
-from dlbridge.conformance.rule import Level, Role, rule
+from dlbridge.conformance.exports import address_of, allows
+from dlbridge.conformance.rule import Level, NotApplicable, Role, rule
 
 READ_ONLY = "dlpack.h 1.3, DLPACK_FLAG_BITMASK_READ_ONLY"
 FLAGS = "dlpack.h 1.3, DLManagedTensorVersioned::flags"
@@ -71,12 +71,15 @@ def read_only_legacy(c: Context) -> None:
       "array API standard 2024.12, __dlpack__: Raises")  # fmt: skip
 def read_only_legacy_error(c: Context) -> None:
     array = c.lib.read_only(c.array([1, 2, 3]))
-    try:
-        c.export(array)
-    except Exception as error:
-        c.got(f"{type(error).__name__}: {error}")
-        c.expect(isinstance(error, BufferError), f"{type(error).__name__}: {error}")
-        return
+    for keywords in ({}, {"copy": False}):
+        try:
+            allows(c, array, **keywords)
+        except NotApplicable:
+            raise
+        except Exception as error:
+            c.got(f"{type(error).__name__}: {error}")
+            c.expect(isinstance(error, BufferError), f"{type(error).__name__}: {error}")
+            return
     c.needs(False, "it is exported")
 
 

@@ -1,0 +1,81 @@
+"""The report as Markdown for the documentation: nothing in it changes from run to run with the same outcomes."""
+
+from __future__ import annotations
+
+from dlbridge.conformance.report.text import visible
+from dlbridge.conformance.report.topics import Topic, topics
+from dlbridge.conformance.result import Library, Report, Result, Status
+from dlbridge.conformance.rule import Level, Rule
+
+INTRODUCTION = """\
+# Every rule, and which libraries break it
+
+`python -m dlbridge.conformance --markdown FILE` writes this page; `--html FILE` writes one that has the evidence for each
+cell too. `python -m dlbridge.conformance LIBRARY --rule ID` repeats one cell, and shows what was fed and what came back.
+
+A rule does not apply to a library that lacks what it is about; it is not counted as kept. A crash, an abort or a hang of
+the process breaks the rule, and is named."""
+
+
+def document(report: Report) -> str:
+    """The page."""
+    parts = [INTRODUCTION, versions(report), "## The libraries", table(report)]
+    for topic in topics(report.rules):
+        parts += [f"## {topic.role.value.capitalize().replace('-api', ' API')}: {topic.name}", _rules(report, topic)]
+    return "\n\n".join(parts) + "\n"
+
+
+def versions(report: Report) -> str:
+    """What it was run with."""
+    return f"Run with dlbridge {report.dlbridge}, Python {report.python}, {report.system}; {len(report.rules)} rules."
+
+
+def table(report: Report) -> str:
+    """How many rules each library keeps and breaks, by level."""
+    levels = {rule.id: rule.level for rule in report.rules}
+    heads = ["library", "version", "kept", *(f"{level.value} broken" for level in Level), "of these crashed or hung",
+             "not applicable"]  # fmt: skip
+    rows = [heads]
+    for library in report.libraries:
+        broken = [levels[result.rule] for result in library.results if result.status.is_broken]
+        numbers = [
+            library.count(Status.PASSED),
+            *(broken.count(level) for level in Level),
+            library.count(Status.CRASHED) + library.count(Status.HUNG),
+            library.count(Status.NOT_APPLICABLE),
+        ]
+        rows.append([library.name, library.version, *map(str, numbers)])
+    return _table(rows)
+
+
+def _rules(report: Report, topic: Topic) -> str:
+    rows = [["rule", "level", "what it says", "source", "broken by"]]
+    rows += [
+        [f"`{rule.id}`", rule.level.value, rule.says, rule.source, ", ".join(_breaking(report, rule))]
+        for rule in topic.rules
+    ]
+    return _table(rows)
+
+
+def _breaking(report: Report, rule: Rule) -> list[str]:
+    found = []
+    for library in report.libraries:
+        found += [_named(library, result) for result in library.results if result.rule == rule.id]
+    return [text for text in found if text]
+
+
+def _named(library: Library, result: Result) -> str:
+    """The library, if it breaks the rule; with how it died, if it did."""
+    died = {Status.FAILED: "", Status.CRASHED: f" ({result.signal or 'exit'})", Status.HUNG: " (hangs)"}
+    return f"{library.name}{died[result.status]}" if result.status.is_broken else ""
+
+
+def _table(rows: list[list[str]]) -> str:
+    lines = [f"| {' | '.join(_cell(cell) for cell in row)} |" for row in rows]
+    return "\n".join([lines[0], "|" + "---|" * len(rows[0]), *lines[1:]])
+
+
+def _cell(text: str) -> str:
+    """Text that neither ends a cell nor is taken for Markdown's emphasis."""
+    text = visible(text).replace("\n", " ").replace("|", "\\|")
+    return text if text.startswith("`") else text.replace("_", "\\_").replace("*", "\\*").replace("<", "\\<")
