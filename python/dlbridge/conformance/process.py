@@ -67,6 +67,7 @@ def in_fork(library: Adapter, rule: Rule, limit: float) -> Result:
     with tempfile.TemporaryFile() as output:
         start = time.monotonic()
         child = os.fork()
+        _lead_group(child)
         if child == 0:
             os.close(reader)
             for stream in (1, 2):
@@ -77,10 +78,16 @@ def in_fork(library: Adapter, rule: Rule, limit: float) -> Result:
             # Not the exit of Python: what the library left behind is not what is checked.
             os._exit(0)
         os.close(writer)
-        text, over = _read_all(reader, start + limit)
-        if over:
-            os.kill(child, signal.SIGKILL)
-        _, status = os.waitpid(child, 0)
+        over = True
+        try:
+            text, over = _read_all(reader, start + limit)
+            status = None if over else _status_of(child, start + limit)
+            over = status is None
+        finally:
+            if over:
+                _kill(child)
+                _, status = os.waitpid(child, 0)
+            _kill(child)
         seconds = round(time.monotonic() - start, 3)
         # What comes after the last end of a line is not whole.
         lines = text.split("\n")[:-1]
@@ -89,7 +96,8 @@ def in_fork(library: Adapter, rule: Rule, limit: float) -> Result:
         evidence = [(kind, what) for kind, what in (json.loads(line) for line in lines if line.startswith("["))]
         output.seek(0)
         last = output.read()[-600:].decode(errors="replace").strip()
-    return _ended(rule, over, os.waitstatus_to_exitcode(status), evidence, last, seconds, limit)
+    code = os.waitstatus_to_exitcode(status or 0)
+    return _ended(rule, over, code, evidence, last, seconds, limit)
 
 
 def _read_all(reader: int, end: float) -> tuple[str, bool]:
@@ -106,6 +114,35 @@ def _read_all(reader: int, end: float) -> tuple[str, bool]:
             parts.append(part)
     finally:
         os.close(reader)
+
+
+def _status_of(child: int, end: float) -> int | None:
+    """The status of a process that has closed its pipe, as soon as it ends; None if the time is over before."""
+    pause = 0.0005
+    while True:
+        pid, status = os.waitpid(child, os.WNOHANG)
+        if pid:
+            return status
+        if time.monotonic() > end:
+            return None
+        time.sleep(pause)
+        pause = min(2 * pause, 0.05)
+
+
+def _lead_group(child: int) -> None:
+    """Makes a process the first of a group, with those that its check starts; it and its parent both try."""
+    try:
+        os.setpgid(child, child)
+    except OSError:
+        return
+
+
+def _kill(child: int) -> None:
+    """Ends what is left of the group of a process: itself, and what it started."""
+    try:
+        os.killpg(child, signal.SIGKILL)
+    except ProcessLookupError:
+        return
 
 
 def _ended(

@@ -45,6 +45,7 @@ class Rule:
     """A rule with its check.
 
     ``id`` is its name for ever, ``says`` what has to be, in our words, and ``source`` where the standard says so.
+    ``processes`` is how many processes of its own the check starts that import the library, which takes its time.
     """
 
     id: str
@@ -53,12 +54,15 @@ class Rule:
     says: str
     source: str
     check: Check
+    processes: int = 0
 
 
 _RULES: dict[str, Rule] = {}
 
 
-def rule(id: str, role: Role, level: Level, says: str, source: str) -> Callable[[Check], Check]:
+def rule(
+    id: str, role: Role, level: Level, says: str, source: str, processes: int = 0
+) -> Callable[[Check], Check]:
     """Registers a check as a rule.
 
     The check returns if the library keeps the rule, and raises :class:`Broken` if it does not. Any other exception
@@ -68,7 +72,7 @@ def rule(id: str, role: Role, level: Level, says: str, source: str) -> Callable[
     def register(check: Check) -> Check:
         if id in _RULES:
             raise ValueError(f"there are two rules {id}")
-        _RULES[id] = Rule(id, role, level, says, source, check)
+        _RULES[id] = Rule(id, role, level, says, source, check, processes)
         return check
 
     return register

@@ -214,7 +214,8 @@ def at_exit(c: Context) -> tuple[int, str]:
 
 
 @rule("C-DELETER-EXIT-CLEAN", Role.CONSUMER, Level.MUST,
-      "A process that ends with a live array ends as any other, and no deleter runs twice.", HEADER)  # fmt: skip
+      "A process that ends with a live array ends as any other, and no deleter runs twice.", HEADER,
+      processes=1)  # fmt: skip
 def exit_clean(c: Context) -> None:
     status, counted = at_exit(c)
     c.expect(status == 0, f"the process ended with {status}")
@@ -222,7 +223,7 @@ def exit_clean(c: Context) -> None:
 
 
 @rule("C-DELETER-EXIT-CALLED", Role.CONSUMER, Level.MAY,
-      "At the end of the process the deleter of a live array runs.", OWNER)  # fmt: skip
+      "At the end of the process the deleter of a live array runs.", OWNER, processes=1)  # fmt: skip
 def exit_called(c: Context) -> None:
     _, counted = at_exit(c)
     c.expect(counted.startswith("owed 0 "), f"the crafter counted: {counted or 'nothing'}")

@@ -283,7 +283,7 @@ array, capsule = export()
 
 @rule("P-DELETER-AT-EXIT", Role.PRODUCER, Level.SHOULD,
       "The deleter may be called after the interpreter has ended, whether the array was dropped before or not.",
-      PYTHON)  # fmt: skip
+      PYTHON, processes=1)  # fmt: skip
 def at_exit(c: Context) -> None:
     c.array()
     late = "crafter.take(capsule).delete(crafter.Way.AT_EXIT)\n"
@@ -291,7 +291,7 @@ def at_exit(c: Context) -> None:
 
 
 @rule("P-DELETER-AT-EXIT-CAPSULE", Role.PRODUCER, Level.SHOULD,
-      "A capsule that nobody consumed may live until the interpreter ends.", PYTHON)  # fmt: skip
+      "A capsule that nobody consumed may live until the interpreter ends.", PYTHON, processes=1)  # fmt: skip
 def at_exit_capsule(c: Context) -> None:
     c.array()
     _expect_calm_end(c, f"{EXPORT}import sys\nsys.kept = capsule\n")
