@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dlbridge.conformance.adapter import Adapter
+from dlbridge.conformance.rule import NotApplicable
 
 
 class Warp(Adapter):
@@ -25,6 +26,8 @@ class Warp(Adapter):
         self.warp.init()
 
     def array(self, values: Any, dtype: str = "float32") -> Any:
+        if not isinstance(values, list):
+            raise NotApplicable("warp-lang has no arrays without a dimension")
         return self.warp.array(values, dtype=getattr(self.warp, dtype), device="cpu")
 
     def from_dlpack(self, producer: Any, **keywords: Any) -> Any:
@@ -43,6 +46,8 @@ class Warp(Adapter):
         return array[::2]
 
     def sliced(self, array: Any) -> Any:
+        if array.shape[0] < 2:
+            raise NotApplicable("warp-lang has no empty slices")
         return array[1:]
 
     def broadcast(self, array: Any, extent: int) -> Any:

@@ -9,7 +9,7 @@ from dlbridge.conformance.context import Context
 from dlbridge.conformance.crafter import Flags, Held
 from dlbridge.conformance.exports import address_of, allows, best, expect_elements, expect_same_memory
 from dlbridge.conformance.memory import expect_arrays_freed
-from dlbridge.conformance.rule import Level, Role, rule
+from dlbridge.conformance.rule import Level, NotApplicable, Role, rule
 
 COPY = "array API standard 2024.12, __dlpack__: copy"
 HEADER = "dlpack.h 1.3, DLPACK_FLAG_BITMASK_IS_COPIED"
@@ -18,8 +18,15 @@ MATRIX = [[0, 1, 2], [3, 4, 5]]
 
 
 def _export(c: Context, array: Any, copy: bool | None) -> Held:
-    """An export with the keyword, versioned if the library has that."""
-    return allows(c, array, max_version=(1, 3), copy=copy)
+    """An export with the keyword, versioned if the library has that; one rule is about those who refuse to copy."""
+    try:
+        return allows(c, array, max_version=(1, 3), copy=copy)
+    except NotApplicable:
+        raise
+    except Exception as error:
+        if copy is not True:
+            raise
+        raise NotApplicable(f"{c.lib.name} refuses copy=True: {type(error).__name__}: {error}") from None
 
 
 def _flags(c: Context, held: Held) -> int:
@@ -32,6 +39,12 @@ def _expect_apart(c: Context, first: Held, second: Held) -> None:
     size = 6 * first.fields.dtype[1] // 8
     distance = abs(address_of(first.fields) - address_of(second.fields))
     c.expect(distance >= size, f"the two lie {distance} bytes from each other, and have {size}")
+
+
+@rule("P-COPY-TRUE-TAKEN", Role.PRODUCER, Level.MUST,
+      "copy=True always copies: it is not refused.", COPY)  # fmt: skip
+def true_taken(c: Context) -> None:
+    allows(c, c.array(), max_version=(1, 3), copy=True)
 
 
 @rule("P-COPY-TRUE-FLAG", Role.PRODUCER, Level.MUST,
