@@ -49,7 +49,8 @@ cargo xtask compare
     inputs, and writes the tables of docs/comparison.md.
 
 cargo xtask seeded-faults
-    Makes one fault after another in a copy of dlbridge, and tells which the conformance kit finds.
+    Makes one fault after another in a copy of dlbridge, and writes which rules of the conformance
+    kit notice to docs/conformance-faults.md.
 
 Environment: PYTHON names the Python (3.11 or later) that .venv is made with, CC the C
 compiler. With CI=true, what is missing for a step is installed, and a failure if it cannot be.";

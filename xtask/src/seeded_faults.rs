@@ -1,6 +1,7 @@
 //! `cargo xtask seeded-faults`: whether the conformance kit finds faults that are made on purpose in dlbridge, one at
 //! a time. A kit that finds nothing proves nothing.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
@@ -221,13 +222,30 @@ const FAULTS: &[Fault] = &[
     ),
 ];
 
-/// Runs the kit over dlbridge, as it is and with each fault.
+/// Where the outcome is written.
+const PAGE: &str = "docs/conformance-faults.md";
+
+const INTRODUCTION: &str = "\
+# Faults made on purpose
+
+`cargo xtask seeded-faults` makes each of these faults in a copy of dlbridge, builds it, and runs the
+conformance kit over it. It wrote this page. A fault that only a MAY notices counts as missed.
+
+| fault | where | rules that notice |
+|---|---|---|
+";
+
+/// How many rules the page names for each fault.
+const NAMED: usize = 4;
+
+/// Runs the kit over dlbridge, as it is and with each fault, and writes the page of what noticed which.
 pub(crate) fn run(workplace: &Workplace) -> Result<bool> {
     let venv = Venv::ready(workplace)?;
     let copy = workplace.target.join("seeded");
     let _ = fs::remove_dir_all(&copy);
     process::run(workplace.command("git").args(["clone", "--quiet", "."]).arg(&copy))?;
     let mut missed = Vec::new();
+    let mut rows = String::new();
     println!("\n=== as it is");
     let broken = broken_rules(workplace, &venv, &copy)?;
     if !broken.is_empty() {
@@ -245,16 +263,30 @@ pub(crate) fn run(workplace: &Workplace) -> Result<bool> {
         let broken = broken_rules(workplace, &venv, &copy);
         write(&text)?;
         let broken = broken?;
-        match broken.len() {
-            0 => missed.push(*what),
-            count => println!("{count} broken: {}", broken.join(", ")),
+        println!("broken: {}", broken.join(", "));
+        if broken.is_empty() {
+            missed.push(*what);
         }
+        writeln!(rows, "| {what} | [`{file}`](../{file}) | {} |", named(&broken))
+            .expect("a string");
     }
     println!("\n{} of {} faults found", FAULTS.len() - missed.len(), FAULTS.len());
     for what in &missed {
         println!("missed: {what}");
     }
+    let page = workplace.root.join(PAGE);
+    fs::write(&page, format!("{INTRODUCTION}{rows}")).map_err(|e| format!("{PAGE}: {e}"))?;
     Ok(missed.is_empty())
+}
+
+/// The first rules, and how many more.
+fn named(broken: &[String]) -> String {
+    let (first, rest) = broken.split_at(broken.len().min(NAMED));
+    let mut names: Vec<String> = first.iter().map(|id| format!("`{id}`")).collect();
+    if !rest.is_empty() {
+        names.push(format!("{} more", rest.len()));
+    }
+    if names.is_empty() { "**nobody notices**".to_owned() } else { names.join(", ") }
 }
 
 /// Builds the extension of a copy, and the rules that the kit finds broken in it.

@@ -13,7 +13,7 @@ from conftest import Run, missing
 FRAMEWORKS = ("numpy", "torch", "jax", "pyarrow", "tensorflow", "paddle", "cupy", "mpi4py")
 
 #: The pages of docs/ that are for users of Python.
-PAGES = ("exchange.md", "processes.md")
+PAGES = ("exchange.md", "processes.md", "conformance.md")
 
 #: Runs a file of examples with prompts, as doctest does.
 DOCTEST = """
