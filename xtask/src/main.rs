@@ -11,6 +11,7 @@
 //! | `c_examples` | the examples that are C programs |
 //! | `sanitizers` | Miri, sanitizers, fuzzing: what needs the nightly toolchain |
 //! | `seeded_faults` | whether the conformance kit finds faults made on purpose |
+//! | `toolchains` | what has to compile with another Rust, or for another target |
 //! | `unsafe_table` | where the unsafe code is, as the documentation has it |
 
 mod c_examples;
@@ -23,6 +24,7 @@ mod sanitizers;
 mod seeded_faults;
 mod steps;
 mod test;
+mod toolchains;
 mod unsafe_table;
 
 use std::env;

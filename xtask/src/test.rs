@@ -7,7 +7,9 @@ use std::{env, fs};
 
 use crate::python::Venv;
 use crate::steps::{Finished, Steps};
-use crate::{Result, Workplace, c_examples, compare, pins, process, sanitizers, unsafe_table};
+use crate::{
+    Result, Workplace, c_examples, compare, pins, process, sanitizers, toolchains, unsafe_table,
+};
 
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Options {
@@ -35,9 +37,6 @@ fn with_pyo3() -> impl Iterator<Item = &'static str> {
     let others = RUST_ONLY.iter().chain(ADAPTERS).chain(&["dlbridge"]);
     ["--workspace"].into_iter().chain(others.flat_map(|package| ["--exclude", package]))
 }
-
-/// A target that has `core` and `alloc` but no `std`: what links `std` unseen does not build for it.
-const BARE_TARGET: &str = "x86_64-unknown-none";
 
 const PYTHON_TESTS: &str = "python/dlbridge/tests";
 
@@ -72,8 +71,8 @@ fn one_after_another(steps: &mut Steps, workplace: &Workplace, options: &Options
     lint(steps, workplace);
     let venv = steps.run(".venv", || Venv::ready(workplace))?;
     lint_and_document_with_python(steps, &venv);
-    steps.try_run("the oldest Rust", || oldest_rust(workplace, &venv));
-    steps.run("no_std", || without_std(workplace));
+    steps.try_run("the oldest Rust", || toolchains::oldest_rust(workplace, &venv));
+    steps.run("no_std", || toolchains::without_std(workplace));
     rust_tests(steps, workplace, &venv);
     for example in examples(workplace, c_examples::MAIN) {
         c_examples::test(steps, workplace, &venv, &example);
@@ -101,6 +100,9 @@ fn with_python(
     }
     steps.run("the stub of the template", || venv.compare_stub("examples/template"));
     type_checks(steps, workplace, venv);
+    if in_ci() {
+        steps.run("Chromium", || browser(workplace));
+    }
     python_tests(steps, workplace, venv, options);
     if !options.quick {
         steps.try_run("Python under valgrind", || under_valgrind(workplace, venv));
@@ -163,83 +165,6 @@ fn lint_and_document_with_python(steps: &mut Steps, venv: &Venv<'_>) {
         let mut doc = venv.cargo(&["doc", "--no-deps", "--workspace", "--all-features"]);
         process::run(doc.env("RUSTDOCFLAGS", "-D warnings"))
     });
-}
-
-/// Whether everything compiles with the Rust that it declares as its oldest: the workspace, and each
-/// crate that declares one of its own.
-fn oldest_rust(workplace: &Workplace, venv: &Venv<'_>) -> Result<Finished> {
-    let oldest = declared_rust(&workplace.root.join("Cargo.toml")).ok_or("no rust-version")?;
-    let crates = workplace.root.join("crates");
-    let own: Vec<(String, String)> = names(&crates)
-        .into_iter()
-        .filter_map(|name| {
-            let declared = declared_rust(&crates.join(&name).join("Cargo.toml"))?;
-            Some((name, declared))
-        })
-        .collect();
-    let mut workspace = vec!["--workspace"];
-    workspace.extend(own.iter().flat_map(|(name, _)| ["--exclude", name]));
-    let mut missing = Vec::new();
-    missing.extend(check_with(workplace, venv, &oldest, &workspace)?);
-    for (name, declared) in &own {
-        missing.extend(check_with(workplace, venv, declared, &["--package", name])?);
-    }
-    if missing.is_empty() { Ok(Finished::Passed) } else { Ok(Finished::Notice(missing.join("; "))) }
-}
-
-/// The `rust-version` that stands in a manifest.
-fn declared_rust(manifest: &Path) -> Option<String> {
-    let manifest = fs::read_to_string(manifest).ok()?;
-    let declared = manifest.lines().find_map(|line| line.strip_prefix("rust-version = "))?;
-    Some(declared.trim_matches('"').to_owned())
-}
-
-/// Compiles some packages with a Rust. What was left out, where that one is not to be had.
-fn check_with(
-    workplace: &Workplace,
-    venv: &Venv<'_>,
-    rust: &str,
-    packages: &[&str],
-) -> Result<Option<String>> {
-    let toolchain = format!("+{rust}");
-    let has_it = || process::succeeds(&mut workplace.cargo(&[&toolchain, "--version"]));
-    let add = ["toolchain", "install", rust, "--profile", "minimal", "--no-self-update"];
-    if !has_it() && in_ci() {
-        // Where it cannot be had, the notice below says so.
-        let _ = process::run(workplace.command("rustup").args(add));
-    }
-    if !has_it() {
-        return Ok(Some(format!(
-            "Rust {rust} is not installed, so nothing was compiled with it; `rustup {}` adds it",
-            add.join(" ")
-        )));
-    }
-    // In a directory of its own: two compilers in one would rebuild everything at each turn.
-    let target = workplace.target.join("oldest").join(rust);
-    let mut check = venv.cargo(&[&toolchain, "check", "--all-features"]);
-    process::run(check.args(packages).arg("--target-dir").arg(target))?;
-    Ok(None)
-}
-
-fn without_std(workplace: &Workplace) -> Result<()> {
-    let has_target = || {
-        let mut list = workplace.command("rustup");
-        let list = process::answer(list.args(["target", "list", "--installed"]));
-        list.is_some_and(|list| list.lines().any(|line| line == BARE_TARGET))
-    };
-    if in_ci() && !has_target() {
-        // Without it the weaker check remains.
-        let _ = process::run(workplace.command("rustup").args(["target", "add", BARE_TARGET]));
-    }
-    let mut check = workplace.cargo(&["check", "--package", "dlbridge", "--no-default-features"]);
-    if has_target() {
-        check.args(["--target", BARE_TARGET]);
-    } else {
-        println!(
-            "(This target has std. The strict check needs `rustup target add {BARE_TARGET}`.)"
-        );
-    }
-    process::run(&mut check)
 }
 
 fn rust_tests(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) {
@@ -323,6 +248,21 @@ fn type_checks(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) {
         }
         process::run(&mut stubtest)
     });
+}
+
+/// The browser that the pages of the conformance kit are tried in, from Debian's packages where it is
+/// missing. Without it the tests of the pages fail.
+fn browser(workplace: &Workplace) -> Result<()> {
+    let is_there = || Path::new("/usr/bin/chromium").exists() || env::var_os("CHROMIUM").is_some();
+    if !is_there() {
+        let apt = |arguments: &[&str]| process::run(workplace.command("apt-get").args(arguments));
+        apt(&["update", "--quiet"])?;
+        apt(&["install", "--quiet", "--yes", "--no-install-recommends", "chromium"])?;
+    }
+    match is_there() {
+        true => Ok(()),
+        false => Err("the package has no /usr/bin/chromium; CHROMIUM names another browser".into()),
+    }
 }
 
 /// One process for each test file, so that each framework is alone with the extension module.
@@ -410,15 +350,6 @@ mod tests {
             assert!(features.iter().any(|f| f == name), "{features:?}");
         }
         assert!(features.iter().all(|f| f != "default" && !f.contains(['#', ' '])), "{features:?}");
-    }
-
-    #[test]
-    fn versions_of_rust() {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-        let declared = |path: &str| declared_rust(&root.join(path));
-        assert_eq!(declared("Cargo.toml").as_deref(), Some(env!("CARGO_PKG_RUST_VERSION")));
-        assert_eq!(declared("crates/dlbridge-nalgebra/Cargo.toml").as_deref(), Some("1.89"));
-        assert_eq!(declared("crates/dlbridge/Cargo.toml"), None, "the workspace's");
     }
 
     #[test]

@@ -1,0 +1,104 @@
+//! What has to compile with another Rust, or for another target, than the rest: the oldest Rust, and a
+//! target without `std`.
+
+use std::fs;
+use std::path::Path;
+
+use crate::python::Venv;
+use crate::steps::Finished;
+use crate::test::{in_ci, names};
+use crate::{Result, Workplace, process};
+
+/// A target that has `core` and `alloc` but no `std`: what links `std` unseen does not build for it.
+const BARE_TARGET: &str = "x86_64-unknown-none";
+
+/// Whether everything compiles with the Rust that it declares as its oldest: the workspace, and each
+/// crate that declares one of its own.
+pub(crate) fn oldest_rust(workplace: &Workplace, venv: &Venv<'_>) -> Result<Finished> {
+    let oldest = declared_rust(&workplace.root.join("Cargo.toml")).ok_or("no rust-version")?;
+    let crates = workplace.root.join("crates");
+    let own: Vec<(String, String)> = names(&crates)
+        .into_iter()
+        .filter_map(|name| {
+            let declared = declared_rust(&crates.join(&name).join("Cargo.toml"))?;
+            Some((name, declared))
+        })
+        .collect();
+    let mut workspace = vec!["--workspace"];
+    workspace.extend(own.iter().flat_map(|(name, _)| ["--exclude", name]));
+    let mut missing = Vec::new();
+    missing.extend(check_with(workplace, venv, &oldest, &workspace)?);
+    for (name, declared) in &own {
+        missing.extend(check_with(workplace, venv, declared, &["--package", name])?);
+    }
+    if missing.is_empty() { Ok(Finished::Passed) } else { Ok(Finished::Notice(missing.join("; "))) }
+}
+
+/// The `rust-version` that stands in a manifest.
+fn declared_rust(manifest: &Path) -> Option<String> {
+    let manifest = fs::read_to_string(manifest).ok()?;
+    let declared = manifest.lines().find_map(|line| line.strip_prefix("rust-version = "))?;
+    Some(declared.trim_matches('"').to_owned())
+}
+
+/// Compiles some packages with a Rust. What was left out, where that one is not to be had.
+fn check_with(
+    workplace: &Workplace,
+    venv: &Venv<'_>,
+    rust: &str,
+    packages: &[&str],
+) -> Result<Option<String>> {
+    let toolchain = format!("+{rust}");
+    let has_it = || process::succeeds(&mut workplace.cargo(&[&toolchain, "--version"]));
+    let add = ["toolchain", "install", rust, "--profile", "minimal", "--no-self-update"];
+    if !has_it() && in_ci() {
+        // Where it cannot be had, the notice below says so.
+        let _ = process::run(workplace.command("rustup").args(add));
+    }
+    if !has_it() {
+        return Ok(Some(format!(
+            "Rust {rust} is not installed, so nothing was compiled with it; `rustup {}` adds it",
+            add.join(" ")
+        )));
+    }
+    // In a directory of its own: two compilers in one would rebuild everything at each turn.
+    let target = workplace.target.join("oldest").join(rust);
+    let mut check = venv.cargo(&[&toolchain, "check", "--all-features"]);
+    process::run(check.args(packages).arg("--target-dir").arg(target))?;
+    Ok(None)
+}
+
+pub(crate) fn without_std(workplace: &Workplace) -> Result<()> {
+    let has_target = || {
+        let mut list = workplace.command("rustup");
+        let list = process::answer(list.args(["target", "list", "--installed"]));
+        list.is_some_and(|list| list.lines().any(|line| line == BARE_TARGET))
+    };
+    if in_ci() && !has_target() {
+        // Without it the weaker check remains.
+        let _ = process::run(workplace.command("rustup").args(["target", "add", BARE_TARGET]));
+    }
+    let mut check = workplace.cargo(&["check", "--package", "dlbridge", "--no-default-features"]);
+    if has_target() {
+        check.args(["--target", BARE_TARGET]);
+    } else {
+        println!(
+            "(This target has std. The strict check needs `rustup target add {BARE_TARGET}`.)"
+        );
+    }
+    process::run(&mut check)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_of_rust() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let declared = |path: &str| declared_rust(&root.join(path));
+        assert_eq!(declared("Cargo.toml").as_deref(), Some(env!("CARGO_PKG_RUST_VERSION")));
+        assert_eq!(declared("crates/dlbridge-nalgebra/Cargo.toml").as_deref(), Some("1.89"));
+        assert_eq!(declared("crates/dlbridge/Cargo.toml"), None, "the workspace's");
+    }
+}
