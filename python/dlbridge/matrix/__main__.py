@@ -71,7 +71,7 @@ def jobs(options: argparse.Namespace) -> list[Job]:
         if missing := [thing.name for thing in things if thing.name in names and not thing.is_installed()]:
             raise ValueError(f"not installed: {', '.join(missing)}")
     return [
-        (p, c, [s for s in p.specs() if s.dtype in dtypes and s.layout in layouts])
+        (p, c, [s for s in p.specs() if s.dtype in (c.dtypes or dtypes) and s.dtype in dtypes and s.layout in layouts])
         for p in some if p.is_installed()
         for c in others if c.is_installed()
     ]  # fmt: skip

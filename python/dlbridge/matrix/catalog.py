@@ -37,14 +37,12 @@ def consumers() -> dict[str, Consumer]:
     return {consumer.name: consumer for consumer in found}
 
 
-
-
 def calls() -> dict[str, dict[str, str]]:
     """How each way to each consumer is written."""
     return {
         name: {
             "direct": consumer.call,
-            "asdlpack": consumer.call.replace("obj", "dlbridge.asdlpack(obj)"),
+            "asdlpack": consumer.call.replace("obj", f"dlbridge.asdlpack(obj){'.numpy()' * consumer.by_numpy}"),
             "to": f"dlbridge.asdlpack(obj).to({consumer.to!r})" if consumer.to else "",
             "converted": consumer.conversion,
         }

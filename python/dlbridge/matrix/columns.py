@@ -250,12 +250,14 @@ class ToPolars(Library, Consumer):
     module = distribution = "polars"
     library = "polars"
     call = "polars.Series(obj)"
+    by_numpy = True
 
     def take(self, obj: Any, expected: Any) -> Any:
         return self.lib.Series(obj)
 
     def values(self, array: Any, expected: Any) -> Any:
-        return array.to_list()
+        # What has no axis becomes a column of one row.
+        return array.to_list() if isinstance(expected, list) else array.item()
 
     def address(self, array: Any) -> int | None:
         try:
@@ -271,6 +273,7 @@ class ToPandas(Library, Consumer):
     module = distribution = "pandas"
     library = "pandas"
     call = "pandas.DataFrame(obj, copy=False), or pandas.Series(obj, copy=False)"
+    by_numpy = True
 
     def take(self, obj: Any, expected: Any) -> Any:
         two = bool(expected) and isinstance(expected, list) and isinstance(expected[0], list)
@@ -284,20 +287,24 @@ class ToPandas(Library, Consumer):
 
 
 class ToPicture(Library, Consumer):
-    """PIL.Image.fromarray."""
+    """PIL.Image.fromarray, of dtypes that have a mode."""
 
     name = "pillow"
     module, distribution = "PIL.Image", "pillow"
     library = "pillow"
     call = "PIL.Image.fromarray(obj)"
+    dtypes = (*_MODES, "bool")
+    by_numpy = True
 
     def take(self, obj: Any, expected: Any) -> Any:
         return self.lib.fromarray(obj)
 
     def values(self, array: Any, expected: Any) -> Any:
         rows = picture_rows(array)
+        if not isinstance(expected, list):
+            return rows[0][0]
         # What has one dimension becomes a column.
-        return rows if array.width > 1 or isinstance(expected, list) and isinstance(expected[0], list) else flat(rows)
+        return rows if array.width > 1 or not expected or isinstance(expected[0], list) else flat(rows)
 
     def address(self, array: Any) -> int | None:
         return arrow_address(array)

@@ -23,6 +23,10 @@ class Consumer:
     conversion: str = ""
     #: the name for ``Tensor.to``; None if dlbridge has no way of its own to the library
     to: str | None = None
+    #: whether a dlbridge.Tensor goes there as an array of NumPy, since the library knows no other arrays
+    by_numpy: bool = False
+    #: the dtypes that are exchanged; None for all, and less for a library that turns the others into what it has
+    dtypes: tuple[str, ...] | None = None
 
     def version(self) -> str:
         """The version of the library; empty for what comes with Python."""

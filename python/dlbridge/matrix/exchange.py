@@ -30,7 +30,7 @@ def exchange(producer: Producer, consumer: Consumer, spec: Spec, way: Way) -> Ou
         return NOTHING
     ways: dict[Way, Callable[[], Any]] = {
         Way.DIRECT: lambda: consumer.take(made.obj, made.expected),
-        Way.ASDLPACK: lambda: consumer.take(dlbridge.asdlpack(made.obj), made.expected),
+        Way.ASDLPACK: lambda: consumer.take(lent(made.obj, consumer), made.expected),
         Way.TO: lambda: dlbridge.asdlpack(made.obj).to(consumer.to or ""),
         Way.CONVERTED: lambda: consumer.convert(made.obj),
     }
@@ -40,6 +40,12 @@ def exchange(producer: Producer, consumer: Consumer, spec: Spec, way: Way) -> Ou
     except Exception as error:
         return Outcome(Kind.REFUSED, sentence(error))
     return compared(made, consumer, array)
+
+
+def lent(obj: Any, consumer: Consumer) -> Any:
+    """An object by way of dlbridge, as the consumer is given it."""
+    tensor = dlbridge.asdlpack(obj)
+    return tensor.numpy() if consumer.by_numpy else tensor
 
 
 def compared(made: Made, consumer: Consumer, array: Any) -> Outcome:
