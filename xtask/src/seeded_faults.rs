@@ -41,12 +41,6 @@ const FAULTS: &[Fault] = &[
         "",
     ),
     fault(
-        "a legacy capsule is given for read-only data",
-        EXPORT,
-        "    if flags & DLPACK_FLAG_BITMASK_READ_ONLY != 0 {\n        return Err(Error::LegacyReadOnly);\n    }\n",
-        "",
-    ),
-    fault(
         "the deleter of a producer is called twice",
         IMPORT,
         "        unsafe { M::delete(self.0.as_ptr()) }",
@@ -80,7 +74,7 @@ const FAULTS: &[Fault] = &[
         "strides that are NULL are those of nothing",
         IMPORT,
         "    let elements =\n        managed.set_dims(dims(tensor.shape), has_strides.then(|| dims(tensor.strides)))?;",
-        "    let none = vec![Dim([0; 8]); ndim];\n    let strides = if has_strides { dims(tensor.strides) } else { &none };\n    let elements = managed.set_dims(dims(tensor.shape), Some(strides))?;",
+        "    let none = alloc::vec![Dim([0; 8]); ndim];\n    let strides = if has_strides { dims(tensor.strides) } else { &none };\n    let elements = managed.set_dims(dims(tensor.shape), Some(strides))?;",
     ),
     fault(
         "the byte offset of a producer is forgotten",
@@ -244,7 +238,7 @@ pub(crate) fn run(workplace: &Workplace) -> Result<bool> {
     let copy = workplace.target.join("seeded");
     let _ = fs::remove_dir_all(&copy);
     process::run(workplace.command("git").args(["clone", "--quiet", "."]).arg(&copy))?;
-    let mut missed = Vec::new();
+    let (mut missed, mut untried) = (Vec::new(), Vec::new());
     let mut rows = String::new();
     println!("\n=== as it is");
     let broken = broken_rules(workplace, &venv, &copy)?;
@@ -262,7 +256,14 @@ pub(crate) fn run(workplace: &Workplace) -> Result<bool> {
         write(&text.replacen(from, to, 1))?;
         let broken = broken_rules(workplace, &venv, &copy);
         write(&text)?;
-        let broken = broken?;
+        let broken = match broken {
+            Ok(broken) => broken,
+            Err(error) => {
+                println!("{error}");
+                untried.push(*what);
+                continue;
+            }
+        };
         println!("broken: {}", broken.join(", "));
         if broken.is_empty() {
             missed.push(*what);
@@ -270,13 +271,14 @@ pub(crate) fn run(workplace: &Workplace) -> Result<bool> {
         writeln!(rows, "| {what} | [`{file}`](../{file}) | {} |", named(&broken))
             .expect("a string");
     }
-    println!("\n{} of {} faults found", FAULTS.len() - missed.len(), FAULTS.len());
-    for what in &missed {
-        println!("missed: {what}");
+    let found = FAULTS.len() - missed.len() - untried.len();
+    println!("\n{found} of {} faults found", FAULTS.len());
+    for (outcome, faults) in [("missed", &missed), ("not tried", &untried)] {
+        faults.iter().for_each(|what| println!("{outcome}: {what}"));
     }
     let page = workplace.root.join(PAGE);
     fs::write(&page, format!("{INTRODUCTION}{rows}")).map_err(|e| format!("{PAGE}: {e}"))?;
-    Ok(missed.is_empty())
+    Ok(missed.is_empty() && untried.is_empty())
 }
 
 /// The first rules, and how many more.
