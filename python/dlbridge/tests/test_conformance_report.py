@@ -126,6 +126,12 @@ def test_markdown_names_who_breaks_what(report: Report) -> None:
     }  # fmt: skip
 
 
+def test_markdown_tells_versions_apart(report: Report) -> None:
+    report.libraries[1].name = report.libraries[0].name
+    line = next(line for line in markdown.document(report).splitlines() if "`C-ONE`" in line)
+    assert line.endswith("| mylib:Adapter 1.0+cpu (SIGSEGV) |")
+
+
 def test_markdown_keeps_foreign_text_in_its_cell(report: Report) -> None:
     report.libraries[0].name = "a|b_*<i>\n# c"
     line = next(line for line in markdown.document(report).splitlines() if line.startswith("| a"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dlbridge.conformance.report.text import visible
 from dlbridge.conformance.report.topics import Topic, topics
-from dlbridge.conformance.result import Library, Report, Result, Status
+from dlbridge.conformance.result import Report, Result, Status
 from dlbridge.conformance.rule import Level, Rule
 
 INTRODUCTION = """\
@@ -58,16 +58,21 @@ def _rules(report: Report, topic: Topic) -> str:
 
 
 def _breaking(report: Report, rule: Rule) -> list[str]:
+    """The libraries that break a rule, each with how it died, if it did."""
+    names = [library.name for library in report.libraries]
     found = []
     for library in report.libraries:
-        found += [_named(library, result) for result in library.results if result.rule == rule.id]
-    return [text for text in found if text]
+        # Versions of one library, each from an environment of its own.
+        name = f"{library.name} {library.version}" if names.count(library.name) > 1 else library.name
+        broken = (result for result in library.results if result.rule == rule.id and result.status.is_broken)
+        found += [f"{name}{_death(result)}" for result in broken]
+    return found
 
 
-def _named(library: Library, result: Result) -> str:
-    """The library, if it breaks the rule; with how it died, if it did."""
-    died = {Status.FAILED: "", Status.CRASHED: f" ({result.signal or 'exit'})", Status.HUNG: " (hangs)"}
-    return f"{library.name}{died[result.status]}" if result.status.is_broken else ""
+def _death(result: Result) -> str:
+    if result.status is Status.CRASHED:
+        return f" ({result.signal or 'exit'})"
+    return " (hangs)" if result.status is Status.HUNG else ""
 
 
 def _table(rows: list[list[str]]) -> str:
