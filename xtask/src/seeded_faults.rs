@@ -191,12 +191,6 @@ const FAULTS: &[Fault] = &[
         "    BOOL = kDLUInt, \"bool\", Naming::Fixed(8);",
     ),
     fault(
-        "the exchange API lends read-only data as a borrowed tensor",
-        TABLE,
-        "            if object.get().is_read_only() {",
-        "            if object.get().is_read_only() && false {",
-    ),
-    fault(
         "the allocator of the exchange API fails in silence",
         TABLE,
         "        unsafe { set_error(context, kind.as_ptr(), message.as_ptr()) };",

@@ -6,8 +6,9 @@ it does not know needs an :class:`Adapter` of about ten lines.
 """
 
 from dlbridge.conformance.adapter import Adapter, known_adapters
+from dlbridge.conformance.check import check
 from dlbridge.conformance.context import Context
-from dlbridge.conformance.process import check, run
+from dlbridge.conformance.process import run
 from dlbridge.conformance.result import Library, Report, Result, Status
 from dlbridge.conformance.rule import Broken, Level, NotApplicable, Role, Rule, all_rules, rule, selected
 

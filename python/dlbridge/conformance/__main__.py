@@ -6,15 +6,16 @@ import argparse
 import os
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 import dlbridge
-from dlbridge.conformance import process
 from dlbridge.conformance.adapter import Adapter, adapter_named, known_adapters
+from dlbridge.conformance.check import check
+from dlbridge.conformance.process import Server
 from dlbridge.conformance.report import chromium, html, junit, markdown, png, svg, terminal
 from dlbridge.conformance.report.text import visible
-from dlbridge.conformance.result import Library, Report, read
+from dlbridge.conformance.result import LIMIT, Library, Report, read
 from dlbridge.conformance.rule import Level, Rule, selected
 
 
@@ -28,9 +29,9 @@ def parser() -> argparse.ArgumentParser:
         "libraries", nargs="*", metavar="LIBRARY",
         help="one that --list shows, or module:Class for an adapter; by default all that are installed",
     )  # fmt: skip
-    parser.add_argument("--rule", action="append", default=[], metavar="ID", help="only this rule, or those below it")
+    parser.add_argument("--rule", action="append", default=[], metavar="ID", help="only this rule, or those whose ids begin so")
     parser.add_argument("--list", action="store_true", help="show the rules and the libraries, and check nothing")
-    parser.add_argument("--limit", type=float, default=process.LIMIT, help="seconds that a check may take")
+    parser.add_argument("--limit", type=float, default=LIMIT, help="seconds that a check may take")
     parser.add_argument("--jobs", type=int, default=2, help="how many libraries are checked at once")
     parser.add_argument("--in-process", action="store_true", help="no processes of their own, for a debugger")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the report as JSON")
@@ -47,28 +48,37 @@ def parser() -> argparse.ArgumentParser:
     return parser
 
 
-def check_library(adapter: Adapter, rules: dict[str, Rule], options: argparse.Namespace) -> Library:
+def check_library(adapter: Adapter, rules: dict[str, Rule], server: Server, options: argparse.Namespace) -> Library:
     """Runs the rules on one library."""
     library = Library(adapter.name, adapter.version())
     start = time.monotonic()
     if options.in_process:
         adapter.load()
-        library.results = [process.check(adapter, rule) for rule in rules.values()]
-        return library
-    for number, result in enumerate(process.run(adapter.name, rules.values(), options.limit), 1):
-        library.results.append(result)
+    for number, rule in enumerate(rules.values(), 1):
+        library.results.append(check(adapter, rule) if options.in_process else server.check(rule))
         if not options.quiet and (number % 20 == 0 or number == len(rules)):
             seconds = time.monotonic() - start
             print(f"{adapter.name}: {number} of {len(rules)} rules, {seconds:.0f} s", file=sys.stderr)
+    server.close()
     return library
 
 
-def measure(adapters: list[Adapter], rules: dict[str, Rule], options: argparse.Namespace) -> Report:
-    """Runs the rules on what was named, or on all that is installed."""
+def measure(adapters: list[Adapter], rules: dict[str, Rule], options: argparse.Namespace) -> tuple[Report, bool]:
+    """Runs the rules on what was named, or on all that is installed; and whether the keyboard ended that early."""
     chosen = adapters or [adapter for adapter in known_adapters().values() if adapter.is_installed()]
-    with ThreadPoolExecutor(max(options.jobs, 1)) as pool:
-        libraries = list(pool.map(lambda adapter: check_library(adapter, rules, options), chosen))
-    return Report(list(rules.values()), libraries, dlbridge.__version__)
+    servers = [Server(adapter.name, options.limit) for adapter in chosen]
+    was_interrupted = False
+    with ThreadPoolExecutor(1 if options.in_process else max(options.jobs, 1)) as pool:
+        pairs = zip(chosen, servers, strict=True)
+        running = [pool.submit(check_library, adapter, rules, server, options) for adapter, server in pairs]
+        try:
+            wait(running)
+        except KeyboardInterrupt:
+            was_interrupted = True
+            for server in servers:
+                server.stop()
+    libraries = [library.result() for library in running]
+    return Report(list(rules.values()), libraries, dlbridge.__version__, limit=options.limit), was_interrupted
 
 
 def reread(files: list[Path]) -> Report:
@@ -106,7 +116,7 @@ def write_files(report: Report, options: argparse.Namespace) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs the kit: 0 if no MUST and no SHOULD is broken, 1 if one is, 2 for wrong arguments."""
+    """Runs the kit: 0 if no MUST and no SHOULD is broken, 1 if one is, 2 for wrong arguments, 130 if interrupted."""
     options = parser().parse_args(arguments)
     try:
         adapters = [adapter_named(name) for name in options.libraries]
@@ -130,12 +140,15 @@ def main(arguments: list[str] | None = None) -> int:
     if options.png and not chromium.executable():
         print("--png needs Chromium; the environment variable CHROMIUM names it", file=sys.stderr)
         return 2
+    was_interrupted = False
     try:
-        report = reread(options.from_json) if options.from_json else measure(adapters, rules, options)
+        if options.from_json:
+            report = reread(options.from_json)
+        else:
+            report, was_interrupted = measure(adapters, rules, options)
     except (OSError, ValueError) as error:
         print(error, file=sys.stderr)
         return 2
-    write_files(report, options)
     if options.rule:
         show_evidence(report)
     else:
@@ -146,8 +159,21 @@ def main(arguments: list[str] | None = None) -> int:
     broken = [r for library in report.libraries for r in library.results if r.status.is_broken and r.rule in binding]
     if broken:
         print(f"{len(broken)} broken rules that are MUST or SHOULD")
+    try:
+        write_files(report, options)
+    except OSError as error:
+        print(error, file=sys.stderr)
+        return 2
+    if was_interrupted:
+        print("interrupted: the rules that were not run count as not applicable", file=sys.stderr)
+        return 130
     return 1 if broken else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except BrokenPipeError:
+        # Whoever read has seen enough; Python's own flush at the end would say so once more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(141)

@@ -10,40 +10,15 @@ from typing import Any
 
 import pytest
 
-from dlbridge.conformance import process
 from dlbridge.conformance.adapter import Adapter, adapter_named
+from dlbridge.conformance.process import Server
 from dlbridge.conformance.report.text import account
-from dlbridge.conformance.result import Report, Result, Status
+from dlbridge.conformance.result import Report, Status
 from dlbridge.conformance.rule import Level, Rule, selected
 
 
 class RuleBroken(Exception):
     """A library broke a rule: all that there is to say about it."""
-
-
-class NotLoaded(Exception):
-    """A library could not be imported in a process of its own, or that process is gone."""
-
-
-class Server:
-    """The process of a library, which checks rules one by one as their items run."""
-
-    def __init__(self, library: str) -> None:
-        self.library = library
-        self._next: list[Rule] = []
-        self._results = process.run(library, iter(self._next.pop, None))
-
-    def check(self, rule: Rule) -> Result:
-        """Runs a check in a process of its own."""
-        self._next.append(rule)
-        try:
-            return next(self._results)
-        except (RuntimeError, StopIteration):
-            raise NotLoaded(f"{self.library} could not be loaded") from None
-
-    def close(self) -> None:
-        """Ends the process."""
-        self._results.close()
 
 
 class LibraryRules(pytest.Collector):
@@ -92,7 +67,7 @@ class RuleItem(pytest.Item):
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], *arguments: Any, **keywords: Any) -> Any:
         """What was found, without a traceback of the kit."""
-        if isinstance(excinfo.value, RuleBroken | NotLoaded):
+        if isinstance(excinfo.value, RuleBroken):
             return str(excinfo.value)
         return super().repr_failure(excinfo, *arguments, **keywords)
 

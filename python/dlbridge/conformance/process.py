@@ -1,13 +1,10 @@
-"""Checks in processes of their own: a crash, an abort or a hang is a result.
+"""The process of a library, from the outside: it imports the library once, and forks for each check.
 
-The parent starts ``python -m dlbridge.conformance.server LIBRARY`` once per library. That process imports the library,
-computes nothing, and forks for every rule that it reads from its standard input. Where there is no fork, it runs one
-rule, and is started for each.
+Where there is no fork, it runs one check, and is started for each.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import signal
@@ -16,179 +13,152 @@ import sys
 import tempfile
 import time
 from collections.abc import Generator, Iterable
-from typing import TextIO
 
-from dlbridge.conformance.adapter import Adapter
-from dlbridge.conformance.context import Context
-from dlbridge.conformance.result import CAN_FORK, Result, Status, line_of, result_from
-from dlbridge.conformance.rule import Broken, NotApplicable, Rule
+from dlbridge.conformance.fork import death, ended
+from dlbridge.conformance.result import CAN_FORK, LIMIT, Result, Status, result_from
+from dlbridge.conformance.rule import Rule
 
-#: how long a check may take, in seconds
-LIMIT = 30.0
+#: how long the import of a library may take, in seconds
+IMPORT_LIMIT = 180.0
 
+#: how many times as long as the first time an import may take in a process that a check starts, on a busy machine
+LOADING = 5
 
-class Told(list[tuple[str, str]]):
-    """Evidence that is told line by line as it comes, so that it outlives the process."""
-
-    def __init__(self, pipe: TextIO) -> None:
-        super().__init__()
-        self._pipe = pipe
-
-    def append(self, entry: tuple[str, str]) -> None:
-        """Adds an entry, and tells it."""
-        super().append(entry)
-        print(json.dumps(entry), file=self._pipe, flush=True)
+#: how much longer than its limit a check may keep its server busy, in seconds, before that one is taken for hung
+GRACE = 30.0
 
 
-def check(library: Adapter, rule: Rule, evidence: list[tuple[str, str]] | None = None) -> Result:
-    """Runs a check in this process; what is fed and what comes back goes to ``evidence``."""
-    context = Context(library, evidence)
-    start = time.monotonic()
-    status, detail = Status.PASSED, ""
-    try:
-        try:
-            rule.check(context)
-        finally:
-            context.finish()
-    except Broken as broken:
-        status, detail = Status.FAILED, str(broken)
-    except NotApplicable as reason:
-        status, detail = Status.NOT_APPLICABLE, str(reason)
-    except BaseException as error:
-        lines = str(error).strip().splitlines() or [""]
-        status, detail = Status.FAILED, f"{type(error).__name__}: {lines[0][:300]}"
-    seconds = round(time.monotonic() - start, 3)
-    return Result(rule.id, status, detail, list(context.evidence), None, seconds)
+class Server:
+    """The process of a library. It begins with the first check, and begins anew when a check ends it."""
 
+    def __init__(self, library: str, limit: float = LIMIT) -> None:
+        self.library = library
+        self.limit = limit
+        self._process: subprocess.Popen[bytes] | None = None
+        self._unread = b""
+        #: why there is no result any more: the status and the words, and the signal
+        self._failure: tuple[Status, str, str | None] | None = None
 
-def in_fork(library: Adapter, rule: Rule, limit: float) -> Result:
-    """Runs a check in a fork of this process."""
-    reader, writer = os.pipe()
-    with tempfile.TemporaryFile() as output:
+    def check(self, rule: Rule) -> Result:
+        """Runs a check in a process of its own. If the library cannot be imported, that breaks every rule."""
+        if self._failure is None and CAN_FORK and self._process is None:
+            self._start()
+        if self._failure is not None:
+            status, detail, name = self._failure
+            return Result(rule.id, status, detail, [], name)
+        if not CAN_FORK:
+            return self._in_fresh(rule)
+        limit = self.limit + rule.processes * LOADING * self._loading
         start = time.monotonic()
-        child = os.fork()
-        _lead_group(child)
-        if child == 0:
-            os.close(reader)
-            for stream in (1, 2):
-                os.dup2(output.fileno(), stream)
-            with os.fdopen(writer, "w") as pipe:
-                result = check(library, rule, Told(pipe))
-                print(line_of(result), file=pipe)
-            # Not the exit of Python: what the library left behind is not what is checked.
-            os._exit(0)
-        os.close(writer)
-        over = True
+        assert self._process is not None
+        assert self._process.stdin is not None
         try:
-            text, over = _read_all(reader, start + limit)
-            status = None if over else _status_of(child, start + limit)
-            over = status is None
-        finally:
-            if over:
-                _kill(child)
-                _, status = os.waitpid(child, 0)
-            _kill(child)
+            self._process.stdin.write(f"{rule.id} {limit}\n".encode())
+            self._process.stdin.flush()
+            line = self._line(limit + GRACE)
+        except OSError:
+            line = ""
+        if line:
+            return result_from(line)
+        if self._failure is not None:
+            return self.check(rule)
+        how, name = self._end()
         seconds = round(time.monotonic() - start, 3)
-        # What comes after the last end of a line is not whole.
-        lines = text.split("\n")[:-1]
-        if lines and lines[-1].startswith("{") and not over:
-            return result_from(lines[-1])
-        evidence = [(kind, what) for kind, what in (json.loads(line) for line in lines if line.startswith("["))]
-        output.seek(0)
-        last = output.read()[-600:].decode(errors="replace").strip()
-    code = os.waitstatus_to_exitcode(status or 0)
-    return _ended(rule, over, code, evidence, last, seconds, limit)
+        if line is None:
+            return ended(rule, [], "", seconds, Status.HUNG, "the check stopped the process of the library")
+        return ended(rule, [], "", seconds, Status.CRASHED, f"the check ended the process of the library: {how}", name)
 
+    def stop(self) -> None:
+        """Ends the process, from another thread too. Whatever is asked from now on was interrupted."""
+        self._failure = (Status.NOT_APPLICABLE, "interrupted", None)
+        if self._process is not None:
+            self._process.send_signal(signal.SIGTERM)
 
-def _read_all(reader: int, end: float) -> tuple[str, bool]:
-    """What comes through a pipe, and whether the time was over before its end; it need not be whole then."""
-    parts: list[bytes] = []
-    try:
-        while True:
-            ready, _, _ = select.select([reader], [], [], max(end - time.monotonic(), 0))
-            if not ready:
-                return b"".join(parts).decode(errors="ignore"), True
-            part = os.read(reader, 1 << 16)
+    def close(self) -> None:
+        """Ends the process."""
+        if self._process is not None:
+            self._end()
+
+    def _start(self) -> None:
+        """Starts the process and waits until the library is imported."""
+        self._errors = tempfile.TemporaryFile()
+        command = [sys.executable, "-m", "dlbridge.conformance.server", self.library]
+        # Out of reach of the keyboard: the parent decides what an interrupt means.
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, start_new_session=True
+        )
+        line = self._line(IMPORT_LIMIT)
+        if line:
+            self._loading = float(line.removeprefix("loaded "))
+            return
+        how, name = self._end()
+        if self._failure is not None:
+            return
+        self._failure = (Status.CRASHED, f"the library could not be imported: {how}", name)
+        if line is None:
+            self._failure = (Status.HUNG, f"the library was not imported after {IMPORT_LIMIT:g} s", None)
+
+    def _end(self) -> tuple[str, str | None]:
+        """Ends the process, and how it ended."""
+        assert self._process is not None
+        process, self._process, self._unread = self._process, None, b""
+        for pipe in (process.stdin, process.stdout):
+            assert pipe is not None
+            try:
+                pipe.close()
+            except OSError:
+                continue
+        try:
+            code = process.wait(2)
+        except subprocess.TimeoutExpired:
+            process.terminate()
+            try:
+                code = process.wait(2)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                code = process.wait()
+        how, name = death(code)
+        with self._errors as errors:
+            errors.seek(0)
+            last = (errors.read().decode(errors="replace").strip().splitlines() or [""])[-1][:300]
+        return (f"{how}: {last}" if last and name is None else how), name
+
+    def _line(self, limit: float) -> str | None:
+        """The next line; an empty one at the end, and None if there is none for so many seconds."""
+        assert self._process is not None
+        assert self._process.stdout is not None
+        file, end = self._process.stdout.fileno(), time.monotonic() + limit
+        while b"\n" not in self._unread:
+            if not select.select([file], [], [], max(end - time.monotonic(), 0))[0]:
+                return None
+            part = os.read(file, 1 << 16)
             if not part:
-                return b"".join(parts).decode(), False
-            parts.append(part)
-    finally:
-        os.close(reader)
+                return ""
+            self._unread += part
+        line, _, self._unread = self._unread.partition(b"\n")
+        return line.decode()
 
-
-def _status_of(child: int, end: float) -> int | None:
-    """The status of a process that has closed its pipe, as soon as it ends; None if the time is over before."""
-    pause = 0.0005
-    while True:
-        pid, status = os.waitpid(child, os.WNOHANG)
-        if pid:
-            return status
-        if time.monotonic() > end:
-            return None
-        time.sleep(pause)
-        pause = min(2 * pause, 0.05)
-
-
-def _lead_group(child: int) -> None:
-    """Makes a process the first of a group, with those that its check starts; it and its parent both try."""
-    try:
-        os.setpgid(child, child)
-    except OSError:
-        return
-
-
-def _kill(child: int) -> None:
-    """Ends what is left of the group of a process: itself, and what it started."""
-    try:
-        os.killpg(child, signal.SIGKILL)
-    except ProcessLookupError:
-        return
-
-
-def _ended(
-    rule: Rule, over: bool, code: int, evidence: list[tuple[str, str]], last: str, seconds: float, limit: float
-) -> Result:
-    """The result of a check whose process gave none, but evidence and its last output."""
-    if last:
-        evidence = [*evidence, ("got", last)]
-    if over:
-        return Result(rule.id, Status.HUNG, f"not done after {limit:g} s", evidence, None, seconds)
-    if code < 0:
-        name = signal.Signals(-code).name
-        return Result(rule.id, Status.CRASHED, f"the process died of {name}", evidence, name, seconds)
-    return Result(rule.id, Status.CRASHED, f"the process ended with {code}", evidence, None, seconds)
+    def _in_fresh(self, rule: Rule) -> Result:
+        """Runs a check in a process that imports the library for it."""
+        command = [sys.executable, "-m", "dlbridge.conformance.server", self.library, rule.id]
+        start = time.monotonic()
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=self.limit)
+        except subprocess.TimeoutExpired:
+            return ended(rule, [], "", self.limit, Status.HUNG, f"not done after {self.limit:g} s")
+        lines = done.stdout.splitlines()
+        if done.returncode == 0 and lines:
+            return result_from(lines[-1])
+        seconds = round(time.monotonic() - start, 3)
+        how, name = death(done.returncode)
+        return ended(rule, [], done.stderr[-600:].strip(), seconds, Status.CRASHED, how, name)
 
 
 def run(library: str, rules: Iterable[Rule], limit: float = LIMIT) -> Generator[Result, None, None]:
     """Runs checks on a library, each in a process of its own, and gives the results as they come."""
-    if not CAN_FORK:
-        for rule in rules:
-            yield _in_fresh(library, rule, limit)
-        return
-    command = [sys.executable, "-m", "dlbridge.conformance.server", library, str(limit)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdin is not None
-        assert server.stdout is not None
-        for rule in rules:
-            server.stdin.write(f"{rule.id}\n")
-            server.stdin.flush()
-            line = server.stdout.readline()
-            if not line:
-                raise RuntimeError(f"{library} could not be loaded")
-            yield result_from(line)
-        server.stdin.close()
-
-
-def _in_fresh(library: str, rule: Rule, limit: float) -> Result:
-    """Runs a check in a fresh process."""
-    command = [sys.executable, "-m", "dlbridge.conformance.server", library, str(limit), rule.id]
-    start = time.monotonic()
+    server = Server(library, limit)
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=limit)
-    except subprocess.TimeoutExpired:
-        return _ended(rule, True, 0, [], "", limit, limit)
-    lines = done.stdout.splitlines()
-    if done.returncode == 0 and lines:
-        return result_from(lines[-1])
-    seconds = round(time.monotonic() - start, 3)
-    return _ended(rule, False, done.returncode, [], done.stderr[-600:].strip(), seconds, limit)
+        for rule in rules:
+            yield server.check(rule)
+    finally:
+        server.close()

@@ -58,6 +58,10 @@ class Library:
         return sum(result.status is status for result in self.results)
 
 
+#: how long a check may take, in seconds
+LIMIT = 30.0
+
+
 @dataclass
 class Report:
     """All results, and what it takes to get them again."""
@@ -67,10 +71,12 @@ class Report:
     dlbridge: str
     python: str = field(default_factory=platform.python_version)
     system: str = field(default_factory=lambda: f"{platform.system()} {platform.machine()}")
+    limit: float = LIMIT
 
     def command(self, library: str, rule: str) -> str:
         """The command that repeats one cell."""
-        return f"python -m dlbridge.conformance {library} --rule {rule}"
+        limit = "" if self.limit == LIMIT else f" --limit {self.limit:g}"
+        return f"python -m dlbridge.conformance {library} --rule {rule}{limit}"
 
     def to_dict(self) -> dict[str, Any]:
         """The report as plain values, as it is written to JSON."""
@@ -79,6 +85,7 @@ class Report:
             "dlbridge": self.dlbridge,
             "python": self.python,
             "system": self.system,
+            "limit": self.limit,
             "rules": [
                 {"id": r.id, "role": r.role.value, "level": r.level.value, "says": r.says, "source": r.source}
                 for r in self.rules
@@ -115,7 +122,7 @@ def read(text: str) -> Report:
             Library(library["name"], library["version"], [_result(fields) for fields in library["results"]])
             for library in plain["libraries"]
         ]
-        return Report(rules, libraries, plain["dlbridge"], plain["python"], plain["system"])
+        return Report(rules, libraries, plain["dlbridge"], plain["python"], plain["system"], plain["limit"])
     except (KeyError, TypeError) as error:
         raise ValueError(f"this is no report of this version of the kit: {error}") from None
 

@@ -88,14 +88,17 @@ def all_rules() -> dict[str, Rule]:
 
 
 def selected(patterns: Iterable[str]) -> dict[str, Rule]:
-    """The rules whose id is, or begins with, one of the patterns; all of them without patterns.
+    """The rules whose ids are named, or all that begin with a name that no rule has; all of them without names.
 
     Raises ValueError for a pattern that no rule has.
     """
     rules, wanted = all_rules(), list(patterns)
     chosen: dict[str, Rule] = {}
     for pattern in wanted:
-        found = {id: r for id, r in rules.items() if id == pattern or id.startswith(f"{pattern}-")}
+        if pattern in rules:
+            chosen[pattern] = rules[pattern]
+            continue
+        found = {id: r for id, r in rules.items() if id.startswith(f"{pattern}-")}
         if not found:
             raise ValueError(f"there is no rule {pattern!r}; --list shows all")
         chosen |= found

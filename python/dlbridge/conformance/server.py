@@ -4,43 +4,54 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 import time
 
+from dlbridge.conformance import fork
 from dlbridge.conformance.adapter import Adapter, adapter_named
-from dlbridge.conformance.process import check, in_fork
+from dlbridge.conformance.check import check
 from dlbridge.conformance.result import line_of
 from dlbridge.conformance.rule import all_rules
 
-#: how many times as long as in this process the import may take in one that a check starts, on a machine that is busy
-LOADING = 5
 
+def serve(library: Adapter) -> None:
+    """Imports the library, and tells how many seconds that took; then runs the rules that come by standard input.
 
-def serve(library: Adapter, limit: float) -> None:
-    """Runs the rules whose ids come by standard input, each in a fork."""
+    A line is the id of a rule and the seconds that its check has. Each is answered with the result.
+    """
     # What the library prints must not come between the results.
     results = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
+    fork.own_files.append(results.fileno())
     start = time.monotonic()
     library.load()
-    loading = time.monotonic() - start
     rules = all_rules()
+    signal.signal(signal.SIGTERM, lambda *_: leave())
     # A collection in a fork would visit, and so copy, all objects of the library.
     gc.freeze()
+    print(f"loaded {time.monotonic() - start}", file=results, flush=True)
     for line in sys.stdin:
-        rule = rules[line.strip()]
-        result = in_fork(library, rule, limit + rule.processes * (LOADING * loading))
-        print(line_of(result), file=results, flush=True)
+        id, limit = line.split()
+        print(line_of(fork.in_fork(library, rules[id], float(limit))), file=results, flush=True)
+
+
+def leave() -> None:
+    """Ends this process, and the check that it waits for. The library's own end is not what is checked."""
+    if fork.running is not None:
+        fork.end_group(fork.running)
+    os._exit(0)
 
 
 def main(arguments: list[str]) -> None:
     """The process of a library: of all rules, or of the one that is named."""
     library = adapter_named(arguments[0])
-    if len(arguments) == 2:
-        serve(library, float(arguments[1]))
+    if len(arguments) == 1:
+        serve(library)
     else:
         library.load()
-        print(line_of(check(library, all_rules()[arguments[2]])), flush=True)
+        print(line_of(check(library, all_rules()[arguments[1]])), flush=True)
+    leave()
 
 
 if __name__ == "__main__":

@@ -1,15 +1,15 @@
-"""``python -m dlbridge.conformance``, and the processes that it runs checks in."""
+"""``python -m dlbridge.conformance``."""
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from crafted_report import COMMAND
+from dlbridge.conformance import selected
 
 ADAPTER = '''
 import os
@@ -99,73 +99,16 @@ def test_reports_of_other_systems_stay_apart(tmp_path: Path) -> None:
     assert done.stderr == f"{files[1]} is of other rules, or of another dlbridge, Python or system, than {files[0]}\n"
 
 
-# -------------------------------------------------------------------------------------------- processes
-
-ENDS = """
-import os, signal, sys, time
-from dlbridge.conformance import Adapter, Level, Role, rule
-
-class Ends(Adapter):
-    name = module = "json"
-    def version(self):
-        return "1"
-
-def ends(id):
-    return rule(f"ENDS-{id}", Role.PRODUCER, Level.MUST, "It ends.", "nowhere")
-
-@ends("NEVER")
-def never(c):
-    c.fed("the last words")
-    c.script("import os, time; open('started', 'w').write(str(os.getpid())); time.sleep(60)")
-
-@ends("SILENT")
-def silent(c):
-    os.closerange(3, 100)
-    time.sleep(60)
-
-@ends("BY-SIGNAL")
-def by_signal(c):
-    c.fed("half a line")
-    os.kill(os.getpid(), signal.SIGBUS)
-
-@ends("BY-STATUS")
-def by_status(c):
-    print("what was printed", flush=True)
-    os._exit(3)
-
-@ends("BY-EXIT")
-def by_exit(c):
-    sys.exit(4)
-
-@ends("BY-INTERRUPT")
-def by_interrupt(c):
-    raise KeyboardInterrupt
-
-@ends("WELL")
-def well(c):
-    print('{"rule": "something else"}')
-"""
+def test_an_id_stands_for_itself_before_it_stands_for_a_group() -> None:
+    assert list(selected(["C-HOSTILE-DATA-NULL"])) == ["C-HOSTILE-DATA-NULL"]
+    assert len(selected(["C-HOSTILE"])) > 10
+    with pytest.raises(ValueError, match="there is no rule 'C-HOST'; --list shows all"):
+        selected(["C-HOST"])
 
 
-def test_each_end_is_a_result(tmp_path: Path) -> None:
-    Path(tmp_path, "mine.py").write_text(ENDS)
-    command = [sys.executable, "-m", "dlbridge.conformance", "mine:Ends", "--rule", "ENDS", "-q", "--limit", "5"]
-    done = subprocess.run([*command, "--json", "r.json"], capture_output=True, text=True, cwd=tmp_path)
-    assert (done.returncode, done.stderr) == (1, "")
-    results = json.loads(Path(tmp_path, "r.json").read_text())["libraries"][0]["results"]
-    assert {r["rule"].removeprefix("ENDS-"): (r["status"], r["detail"], r["signal"]) for r in results} == {
-        "NEVER": ("hung", "not done after 5 s", None),
-        "SILENT": ("hung", "not done after 5 s", None),
-        "BY-SIGNAL": ("crashed", "the process died of SIGBUS", "SIGBUS"),
-        "BY-STATUS": ("crashed", "the process ended with 3", None),
-        "BY-EXIT": ("failed", "SystemExit: 4", None),
-        "BY-INTERRUPT": ("failed", "KeyboardInterrupt: ", None),
-        "WELL": ("passed", "", None),
-    }
-    told = {r["rule"].removeprefix("ENDS-"): r["evidence"] for r in results}
-    assert told["NEVER"][0] == ["fed", "the last words"]
-    assert told["BY-SIGNAL"] == [["fed", "half a line"]]
-    assert told["BY-STATUS"] == [["got", "what was printed"]]
-    # What a check started does not outlive it.
-    with pytest.raises(ProcessLookupError):
-        os.kill(int(Path(tmp_path, "started").read_text()), 0)
+def test_the_table_is_there_even_if_the_report_cannot_be_written(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "dlbridge.conformance", "numpy", "--rule", "P-COPY-TRUE-FLAG", "-q"]
+    done = subprocess.run([*command, "--json", str(tmp_path)], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "numpy P-COPY-TRUE-FLAG: passed" in done.stdout
+    assert (done.stderr.count("\n"), str(tmp_path) in done.stderr) == (1, True)

@@ -51,6 +51,10 @@ def broken(report: Report, library: Library) -> str:
     """The rules that a library breaks, each with what was found and how to see it again."""
     rules = {rule.id: rule for rule in report.rules}
     lines = []
+    details = {result.detail for result in library.results}
+    if len(details) == 1 < len(library.results) and all(result.status.is_broken for result in library.results):
+        # It could not be imported: that is one thing to say.
+        return "\n".join(_wrapped(f"{library.name}: {visible(details.pop())}", ""))
     for result in library.results:
         if result.status.is_broken:
             rule = rules[result.rule]
