@@ -16,11 +16,12 @@ import time
 
 from dlbridge.conformance.adapter import adapter_named
 
-LIMIT = 60.0
+#: seconds after which a reproduction hangs; its library is imported before
+LIMIT = 30.0
 
 
 def outcome(code: str) -> str:
-    """What a reproduction prints, and the signal or the exception that ends it, in a line of its own."""
+    """What a reproduction prints, and how it ends unless that is well, in a line of its own."""
     reader, writer = os.pipe()
     with tempfile.TemporaryFile() as errors:
         child = os.fork()
@@ -36,11 +37,14 @@ def outcome(code: str) -> str:
         while select.select([reader], [], [], max(end - time.monotonic(), 0))[0] and (part := os.read(reader, 65536)):
             text += part
         os.close(reader)
-        if time.monotonic() >= end:
+        hangs = time.monotonic() >= end
+        if hangs:
             os.kill(child, signal.SIGKILL)
         code_of_end = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     lines = text.decode().splitlines()
-    if code_of_end < 0:
+    if hangs:
+        lines.append("the process hangs")
+    elif code_of_end < 0:
         lines.append(f"the process dies of {signal.Signals(-code_of_end).name}")
     elif code_of_end:
         lines.append(f"the process ends with {code_of_end}")

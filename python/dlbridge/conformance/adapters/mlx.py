@@ -21,6 +21,9 @@ class MLX(Adapter):
 
     def array(self, values: Any, dtype: str = "float32") -> Any:
         kind = getattr(self.mlx.core, "bool_" if dtype == "bool" else dtype)
+        if dtype == "uint64":
+            # It makes no array of Python numbers from 2**63 on.
+            return self._computed(self.mlx.core.array(_signed(values), dtype=self.mlx.core.int64).view(kind))
         return self._computed(self.mlx.core.array(values, dtype=kind))
 
     def from_dlpack(self, producer: Any, **keywords: Any) -> Any:
@@ -48,3 +51,10 @@ class MLX(Adapter):
         """An array whose elements are there, and not computed when they are first asked for."""
         self.mlx.core.eval(array)
         return array
+
+
+def _signed(values: Any) -> Any:
+    """Numbers of 64 bits as the signed ones with the same bits."""
+    if isinstance(values, list):
+        return [_signed(value) for value in values]
+    return values - 2**64 if values >= 2**63 else values

@@ -84,10 +84,19 @@ class NanoBind(Adapter):
         ctypes.memmove(address, data, len(data))
 
     def _view(self, array: Any, part: Any, read_only: bool = False) -> Any:
-        """Other elements of the same memory, by a function of shape and strides."""
+        """Other elements of the same memory, by a function of shape and strides; read-only if the array is."""
         address, shape, strides, dtype = self.functions.describe(array)
         first, shape, strides = part(shape, strides)
+        read_only = read_only or not self._is_writable(array)
         return self._over(address + first * dtype[1] // 8, shape, strides, elements.name_of(dtype), read_only, array)
+
+    def _is_writable(self, array: Any) -> bool:
+        """Whether an argument that may be written takes the array."""
+        try:
+            self.functions.from_dlpack(array)
+        except TypeError:
+            return False
+        return True
 
     def _over(self, address: int, shape: Any, strides: Any, dtype: str, read_only: bool, owner: Any) -> Any:
         code, bits, _ = DTYPES[dtype]

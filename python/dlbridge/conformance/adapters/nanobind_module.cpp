@@ -19,6 +19,9 @@ struct Kept {
 
 // An argument of any dtype, shape and device, as the class that nanobind gives to Python.
 static Array from_dlpack(nb::ndarray<> tensor) {
+    // The constructor below takes 0 for a device type that is not given, and makes it the CPU.
+    if (tensor.device_type() == 0)
+        throw nb::value_error("a result cannot say the device type 0");
     std::vector<size_t> shape;
     std::vector<int64_t> strides;
     for (size_t axis = 0; axis < tensor.ndim(); ++axis) {
