@@ -76,11 +76,11 @@ def _death(result: Result) -> str:
 
 
 def _table(rows: list[list[str]]) -> str:
-    lines = [f"| {' | '.join(_cell(cell) for cell in row)} |" for row in rows]
+    lines = [f"| {' | '.join(map(cell, row))} |" for row in rows]
     return "\n".join([lines[0], "|" + "---|" * len(rows[0]), *lines[1:]])
 
 
-def _cell(text: str) -> str:
+def cell(text: str) -> str:
     """Text that neither ends a cell nor is taken for Markdown's emphasis."""
     text = visible(text).replace("\n", " ").replace("|", "\\|")
     return text if text.startswith("`") else text.replace("_", "\\_").replace("*", "\\*").replace("<", "\\<")
