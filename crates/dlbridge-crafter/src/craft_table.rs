@@ -1,38 +1,59 @@
 //! A C exchange API with every field settable, for a type of the tests.
 
-use std::ffi::{CString, c_char, c_int, c_void};
+use std::ffi::{CString, c_int, c_void};
 use std::ptr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use dlbridge_sys::{
     DLDeviceType, DLManagedTensorVersioned, DLPackExchangeAPI, DLPackExchangeAPIHeader,
     DLPackSetError, DLPackVersion, DLTensor,
 };
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyMemoryError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-use crate::capsule::{Held, Managed};
-use crate::craft::Crafted;
+use crate::capsule::{Held, Managed, tensor_fields};
+use crate::craft::{Crafted, locked};
+use crate::record::is_attached;
 
-/// What the function for the stream answers, and for which devices it was asked.
-static STREAM: Mutex<(usize, Vec<(i32, i32)>)> = Mutex::new((0, Vec::new()));
+/// What the functions of crafted tables do, which have no argument that would tell one table from another.
+struct Behaviour {
+    stream: usize,
+    /// For which devices the function for the stream was asked.
+    asked: Vec<(i32, i32)>,
+    /// Called by the allocator.
+    allocate: Option<Py<PyAny>>,
+    /// What functions return that fail.
+    failure: c_int,
+}
+
+static BEHAVIOUR: Mutex<Behaviour> =
+    Mutex::new(Behaviour { stream: 0, asked: Vec::new(), allocate: None, failure: -1 });
 
 /// A capsule over a table whose functions go to methods of the object: `_crafted()` returns the `Crafted` that it
 /// lends. The object that a managed tensor becomes is a `Held`. The functions named in `missing` are NULL;
-/// `stream` is what `current_work_stream` answers; `previous` is the address of an older table.
+/// `previous` is the address of an older table.
+///
+/// The rest holds for all crafted tables from then on: `stream` is what `current_work_stream` answers, `failure` what
+/// functions return that fail, and `allocate(shape, dtype, device, gil)` returns what the allocator returns, the
+/// `Crafted` that it gives or None, and what it reports as (kind, message); `gil` says whether it was called under the
+/// GIL. Without it nothing is allocated.
 #[pyfunction]
 #[pyo3(signature = (
-    *, version=(1, 3), missing=Vec::new(), name="dlpack_exchange_api".to_owned(), stream=0, previous=0
+    *, version=(1, 3), missing=Vec::new(), name="dlpack_exchange_api".to_owned(), previous=0, stream=0,
+    allocate=None, failure=-1
 ))]
+#[allow(clippy::too_many_arguments, reason = "one for each thing that can be set")]
 pub(crate) fn craft_table(
     py: Python<'_>,
     version: (u32, u32),
     missing: Vec<String>,
     name: String,
-    stream: usize,
     previous: usize,
+    stream: usize,
+    allocate: Option<Py<PyAny>>,
+    failure: c_int,
 ) -> PyResult<Bound<'_, PyCapsule>> {
     const FUNCTIONS: [&str; 5] = [
         "managed_tensor_allocator",
@@ -44,15 +65,18 @@ pub(crate) fn craft_table(
     if let Some(unknown) = missing.iter().find(|name| !FUNCTIONS.contains(&name.as_str())) {
         return Err(PyValueError::new_err(format!("a table has no function {unknown}")));
     }
-    STREAM.lock().unwrap_or_else(PoisonError::into_inner).0 = stream;
+    let behaviour = Behaviour { stream, asked: Vec::new(), allocate, failure };
+    // The lock is let go before the old function is dropped, which can run Python.
+    let old = std::mem::replace(&mut *locked(&BEHAVIOUR), behaviour);
+    drop(old);
     let is_there = |name: &str| !missing.iter().any(|missing| missing == name);
-    // Kept: a table lives as long as the process.
+    // Never freed: a table lives as long as the process.
     let table = Box::leak(Box::new(DLPackExchangeAPI {
         header: DLPackExchangeAPIHeader {
             version: DLPackVersion { major: version.0, minor: version.1 },
             prev_api: ptr::with_exposed_provenance_mut(previous),
         },
-        managed_tensor_allocator: is_there(FUNCTIONS[0]).then_some(allocate),
+        managed_tensor_allocator: is_there(FUNCTIONS[0]).then_some(allocator),
         managed_tensor_from_py_object_no_sync: is_there(FUNCTIONS[1]).then_some(from_py_object),
         managed_tensor_to_py_object_no_sync: is_there(FUNCTIONS[2]).then_some(to_py_object),
         dltensor_from_py_object_no_sync: is_there(FUNCTIONS[3]).then_some(borrow),
@@ -68,26 +92,26 @@ pub(crate) fn craft_table(
     }
 }
 
-/// For which devices crafted tables were asked for a stream since the last time.
+/// For which devices crafted tables were asked for a stream since the last time, or since the last one was made.
 #[pyfunction]
 pub(crate) fn stream_asked() -> Vec<(i32, i32)> {
-    std::mem::take(&mut STREAM.lock().unwrap_or_else(PoisonError::into_inner).1)
+    std::mem::take(&mut locked(&BEHAVIOUR).asked)
 }
 
 /// The tensor that an object lends.
 ///
 /// # Safety
 /// Attached; an object.
-unsafe fn crafted(object: *mut c_void) -> PyResult<Managed> {
+unsafe fn crafted(object: *mut c_void) -> PyResult<*mut DLManagedTensorVersioned> {
     // SAFETY: by contract.
     let py = unsafe { Python::assume_attached() };
     // SAFETY: by contract.
     let object = unsafe { Bound::from_borrowed_ptr_or_err(py, object.cast()) }?;
     let crafted = object.call_method0("_crafted")?.cast_into::<Crafted>()?;
-    Ok(crafted.get().managed())
+    crafted.get().as_versioned()
 }
 
-/// 0, or -1 with the exception set.
+/// 0, or the status of a failure with the exception set.
 ///
 /// # Safety
 /// Attached.
@@ -97,7 +121,7 @@ unsafe fn status(result: PyResult<()>) -> c_int {
         Err(error) => {
             // SAFETY: by contract.
             error.restore(unsafe { Python::assume_attached() });
-            -1
+            locked(&BEHAVIOUR).failure
         }
     }
 }
@@ -107,14 +131,13 @@ unsafe extern "C" fn from_py_object(
     out: *mut *mut DLManagedTensorVersioned,
 ) -> c_int {
     // SAFETY: the specification: attached, an object, and a place to write to.
-    unsafe { status(crafted(object).map(|managed| *out = managed.address.cast())) }
+    unsafe { status(crafted(object).map(|managed| *out = managed)) }
 }
 
 unsafe extern "C" fn borrow(object: *mut c_void, out: *mut DLTensor) -> c_int {
-    // SAFETY: the specification, as above; Named.
+    // SAFETY: the specification, as above; Kept.
     unsafe {
         status(crafted(object).map(|managed| {
-            let managed: *const DLManagedTensorVersioned = managed.address.cast();
             ptr::copy(&raw const (*managed).dl_tensor, out, 1);
         }))
     }
@@ -137,25 +160,65 @@ unsafe extern "C" fn current_work_stream(
     device_id: i32,
     out: *mut *mut c_void,
 ) -> c_int {
-    let mut stream = STREAM.lock().unwrap_or_else(PoisonError::into_inner);
-    stream.1.push((device_type.0, device_id));
+    let mut behaviour = locked(&BEHAVIOUR);
+    behaviour.asked.push((device_type.0, device_id));
     // SAFETY: the specification: a place to write to.
-    unsafe { *out = ptr::with_exposed_provenance_mut(stream.0) };
+    unsafe { *out = ptr::with_exposed_provenance_mut(behaviour.stream) };
     0
 }
 
-/// Nothing is made: what a consumer does with a refusal is what can be tested.
-unsafe extern "C" fn allocate(
-    _prototype: *mut DLTensor,
-    _out: *mut *mut DLManagedTensorVersioned,
+/// What an allocator is to return, give and report.
+type Allocated = (c_int, Option<Py<Crafted>>, Vec<(String, String)>);
+
+/// What a function of Python says that the allocator does.
+///
+/// # Safety
+/// The shape has as many numbers as there are dimensions.
+unsafe fn asked(
+    py: Python<'_>,
+    allocate: &Py<PyAny>,
+    prototype: &DLTensor,
+    gil: bool,
+) -> PyResult<Allocated> {
+    // SAFETY: by contract.
+    let fields = unsafe { tensor_fields(py, prototype) }?;
+    let field = |name| fields.get_item(name);
+    let arguments = (field("shape")?, field("dtype")?, field("device")?, gil);
+    allocate.bind(py).call1(arguments)?.extract()
+}
+
+unsafe extern "C" fn allocator(
+    prototype: *mut DLTensor,
+    out: *mut *mut DLManagedTensorVersioned,
     context: *mut c_void,
     set_error: Option<DLPackSetError>,
 ) -> c_int {
-    let (kind, message): (*const c_char, *const c_char) =
-        (c"MemoryError".as_ptr(), c"a crafted table makes no tensors".as_ptr());
-    if let Some(set_error) = set_error {
-        // SAFETY: the specification: the function is called with the context.
-        unsafe { set_error(context, kind, message) };
-    }
-    -1
+    let gil = is_attached();
+    Python::attach(|py| {
+        let allocate = locked(&BEHAVIOUR).allocate.as_ref().map(|allocate| allocate.clone_ref(py));
+        let answer = match allocate {
+            // SAFETY: the specification: a description with its shape.
+            Some(allocate) => unsafe { asked(py, &allocate, &*prototype, gil) },
+            None => Err(PyMemoryError::new_err("a crafted table makes no tensors")),
+        };
+        let (status, crafted, reports) = answer.unwrap_or_else(|error| {
+            (
+                locked(&BEHAVIOUR).failure,
+                None,
+                vec![(error.get_type(py).to_string(), error.value(py).to_string())],
+            )
+        });
+        if let Some(managed) = crafted.and_then(|crafted| crafted.get().as_versioned().ok()) {
+            // SAFETY: the specification: a place to write to.
+            unsafe { *out = managed };
+        }
+        for (kind, message) in reports {
+            let texts = (CString::new(kind), CString::new(message));
+            if let (Some(set_error), (Ok(kind), Ok(message))) = (set_error, texts) {
+                // SAFETY: the specification: the function is called with the context.
+                unsafe { set_error(context, kind.as_ptr(), message.as_ptr()) };
+            }
+        }
+        status
+    })
 }

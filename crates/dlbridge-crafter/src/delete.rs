@@ -1,10 +1,11 @@
 //! The ways to call a deleter.
 
 use std::ffi::c_int;
+use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Mutex, Once, PoisonError};
+use std::sync::{Arc, Mutex, Once};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
@@ -12,7 +13,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 
 use crate::capsule::Managed;
-use crate::craft::counts;
+use crate::craft::{counts, locked};
 
 /// How a consumer calls a deleter.
 #[derive(Clone, Copy)]
@@ -43,22 +44,41 @@ unsafe extern "C" {
     safe fn atexit(function: extern "C" fn()) -> c_int;
 }
 
-/// Has what is left over deleted when the process ends, after Python.
-pub(crate) fn register_at_exit() {
+/// How long the GIL is held for a deleter that nobody waits for, at most.
+const GIL_HELD: Duration = Duration::from_millis(100);
+
+/// Deletes what is left over when the process ends: after Python, and before the destructors of the libraries that
+/// were loaded when this was called first.
+fn register_at_exit() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        atexit(finish);
+        atexit(delete_left);
     });
 }
 
-extern "C" fn finish() {
-    for managed in std::mem::take(&mut *AT_EXIT.lock().unwrap_or_else(PoisonError::into_inner)) {
-        // SAFETY: the test gave it away.
+extern "C" fn delete_left() {
+    let left = std::mem::take(&mut *locked(&AT_EXIT));
+    for managed in left {
+        // SAFETY: given away to here.
         unsafe { managed.delete() };
     }
+}
+
+/// Has the counts reported when the process ends, if somebody asks for that: after the destructors of the libraries
+/// that are loaded later.
+pub(crate) fn register_report() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        atexit(report);
+    });
+}
+
+extern "C" fn report() {
     if REPORTED.load(SeqCst) {
         let (made, deleted, repeated) = counts();
-        println!("owed {} repeated {repeated}", made - deleted);
+        let owed = made.saturating_sub(deleted);
+        // If nobody reads it, there is nobody to tell.
+        let _ = writeln!(io::stdout(), "owed {owed} repeated {repeated}");
     }
 }
 
@@ -69,27 +89,44 @@ pub(crate) fn report_at_exit() {
     REPORTED.store(true, SeqCst);
 }
 
+/// Whether the last deletion of `Way::NotWaitedFor` was finished before the GIL was let go.
+static FINISHED: AtomicBool = AtomicBool::new(false);
+
+/// Whether the last deleter that ran on a thread nobody waited for had finished while another thread held the GIL.
+#[pyfunction]
+pub(crate) fn finished_with_gil_held() -> bool {
+    FINISHED.load(SeqCst)
+}
+
 /// Calls a deleter.
-pub(crate) fn by(py: Python<'_>, managed: Managed, way: Way) {
-    // SAFETY: the test took it and calls this once, or wants to see what a second call does.
+///
+/// # Safety
+/// The tensor is the caller's to delete.
+pub(crate) unsafe fn by(py: Python<'_>, managed: Managed, way: Way) {
+    // SAFETY: by contract.
     let delete = move || unsafe { managed.delete() };
     match way {
         Way::WithGil => delete(),
         Way::WithoutGil => py.detach(delete),
-        Way::NativeThread => {
-            py.detach(|| thread::spawn(move || by_address(managed)).join()).unwrap_or(());
+        Way::NativeThread => py.detach(|| thread::spawn(delete).join()).unwrap_or(()),
+        Way::AtExit => {
+            locked(&AT_EXIT).push(managed);
+            register_at_exit();
         }
-        Way::AtExit => AT_EXIT.lock().unwrap_or_else(PoisonError::into_inner).push(managed),
         Way::NotWaitedFor => {
-            thread::spawn(move || by_address(managed));
-            thread::sleep(Duration::from_millis(100));
+            let done = Arc::new(AtomicBool::new(false));
+            let finished = Arc::clone(&done);
+            thread::spawn(move || {
+                delete();
+                finished.store(true, SeqCst);
+            });
+            let begin = Instant::now();
+            while !done.load(SeqCst) && begin.elapsed() < GIL_HELD {
+                thread::sleep(Duration::from_millis(1));
+            }
+            FINISHED.store(done.load(SeqCst), SeqCst);
         }
     }
-}
-
-fn by_address(managed: Managed) {
-    // SAFETY: as in `by`.
-    unsafe { managed.delete() };
 }
 
 /// Whether an exception is what is pending now; nothing is afterwards.
@@ -103,9 +140,12 @@ fn raise(exception: &Bound<'_, PyAny>) {
 }
 
 /// Calls a deleter while an exception is pending.
-pub(crate) fn pending(managed: Managed, exception: &Bound<'_, PyAny>) -> bool {
+///
+/// # Safety
+/// The tensor is the caller's to delete.
+pub(crate) unsafe fn pending(managed: Managed, exception: &Bound<'_, PyAny>) -> bool {
     raise(exception);
-    // SAFETY: as in `by`.
+    // SAFETY: by contract.
     unsafe { managed.delete() };
     is_pending(exception)
 }

@@ -14,8 +14,18 @@
 //! | `table` | the C exchange API of a type, called |
 //! | `craft_table` | a C exchange API with every field settable |
 //!
-//! - **Kept.** What [`craft`](mod@craft) makes is never freed, but for its shape, strides and data, which its
-//!   deleter frees when it is called first: a second call is counted, and no use after free.
+//! - **Kept.** What [`craft`](mod@craft) makes is never freed, nor is its data, shape and strides: a deleter that
+//!   is called again counts that, and whoever uses memory that was given back uses no freed memory. The first call
+//!   fills the data with 0xDD, so that they read other elements, and no later one is read or written from here: both
+//!   happen under one lock.
+//! - **Held.** A struct in a `Held` that was not crafted lives until its deleter is called, and is of the ABI that
+//!   it came as, with as many numbers of shape and strides as it has dimensions: DLPack obliges the library to that.
+//!   Its deleter is called through the `Held`, which is empty then, or by whom it was given away to; all under the
+//!   GIL.
+//! - **Asked.** Tests ask for those fields and bytes only that a tensor has.
+//! - **Tables.** A table of the C exchange API lives as long as the process and does not change, and neither do the
+//!   older ones behind it: DLPack obliges the library to that. Beyond its header a table is of the layout here if its
+//!   major version is 1.
 //! - **Named.** A capsule under one of the names of DLPack holds what the name says, unless a test made it lie.
 
 mod capsule;
@@ -35,15 +45,15 @@ pub mod _crafter {
     #[pymodule_export]
     use crate::craft_table::{craft_table, stream_asked};
     #[pymodule_export]
-    use crate::delete::{clear_pending, report_at_exit};
+    use crate::delete::{clear_pending, finished_with_gil_held, report_at_exit};
     #[pymodule_export]
     use crate::table::Table;
     use pyo3::prelude::*;
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
-        crate::record::find_symbols();
-        crate::delete::register_at_exit();
+        crate::record::find_symbols(module.py());
+        crate::delete::register_report();
         module.add("__doc__", "Managed tensors with every field settable, for conformance tests.")
     }
 }

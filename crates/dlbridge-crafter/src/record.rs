@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 
 use libloading::Library;
 use pyo3::ffi;
+use pyo3::prelude::*;
 
 /// How often something was called, and what the last call saw.
 #[derive(Default)]
@@ -24,15 +25,25 @@ struct Symbols {
 
 static SYMBOLS: OnceLock<Symbols> = OnceLock::new();
 
+/// What the process exports.
+#[cfg(unix)]
+fn exports(_: Python<'_>) -> Option<Library> {
+    Some(libloading::os::unix::Library::this().into())
+}
+
+/// What the DLL of this version of Python exports.
+#[cfg(windows)]
+fn exports(py: Python<'_>) -> Option<Library> {
+    let version = py.version_info();
+    let name = format!("python{}{}.dll", version.major, version.minor);
+    libloading::os::windows::Library::open_already_loaded(name).ok().map(Library::from)
+}
+
 /// Finds the functions, before any deleter needs them.
-pub(crate) fn find_symbols() {
+pub(crate) fn find_symbols(py: Python<'_>) {
     SYMBOLS.get_or_init(|| {
-        #[cfg(unix)]
-        let library = Library::from(libloading::os::unix::Library::this());
-        #[cfg(windows)]
-        let library = match libloading::os::windows::Library::this() {
-            Ok(library) => Library::from(library),
-            Err(_) => return Symbols { gil_is_held: None, thread_ident: None },
+        let Some(library) = exports(py) else {
+            return Symbols { gil_is_held: None, thread_ident: None };
         };
         // SAFETY: the types are those of Python's headers; the interpreter is not unloaded.
         unsafe {
@@ -48,14 +59,12 @@ pub(crate) fn find_symbols() {
 }
 
 impl Record {
-    /// Notes a call. Returns how many there were before it.
-    pub(crate) fn note(&self) -> u32 {
+    /// Notes a call. Returns how many there were before it, and whether this one is attached to the interpreter.
+    pub(crate) fn note(&self) -> (u32, bool) {
         let symbols = SYMBOLS.get();
         // SAFETY: may be called at any time, by any thread.
         let initialized = unsafe { ffi::Py_IsInitialized() } != 0;
-        let gil_is_held = symbols.and_then(|symbols| symbols.gil_is_held);
-        // SAFETY: the interpreter is initialised.
-        let gil = initialized && gil_is_held.is_some_and(|check| unsafe { check() } != 0);
+        let gil = initialized && is_attached();
         // SAFETY: attached.
         let pending = gil && !unsafe { ffi::PyErr_Occurred() }.is_null();
         // SAFETY: may be called by any thread.
@@ -65,12 +74,7 @@ impl Record {
         self.gil.store(gil, SeqCst);
         self.initialized.store(initialized, SeqCst);
         self.pending.store(pending, SeqCst);
-        self.calls.fetch_add(1, SeqCst)
-    }
-
-    /// Whether the last call was under the GIL.
-    pub(crate) fn gil(&self) -> bool {
-        self.gil.load(SeqCst)
+        (self.calls.fetch_add(1, SeqCst), gil)
     }
 
     /// (calls, thread, gil, initialized, pending).
@@ -82,5 +86,16 @@ impl Record {
             self.initialized.load(SeqCst),
             self.pending.load(SeqCst),
         )
+    }
+}
+
+/// Whether this thread holds the GIL of an interpreter that is initialised.
+pub(crate) fn is_attached() -> bool {
+    let gil_is_held = SYMBOLS.get().and_then(|symbols| symbols.gil_is_held);
+    // SAFETY: the interpreter is initialised. Where its check is off, `PyGILState_Check` says yes to threads that
+    // have no thread state at all.
+    unsafe {
+        !ffi::PyGILState_GetThisThreadState().is_null()
+            && gil_is_held.is_some_and(|check| check() != 0)
     }
 }

@@ -4,74 +4,113 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::{Mutex, PoisonError};
+use std::thread;
 
 use dlbridge_sys::{
-    DLDataType, DLDataTypeCode, DLDevice, DLDeviceType, DLPackExchangeAPI, DLTensor,
+    DLDataType, DLDataTypeCode, DLDevice, DLDeviceType, DLManagedTensorVersioned,
+    DLPackExchangeAPI, DLPackExchangeAPIHeader, DLTensor,
 };
-use pyo3::exceptions::{PyNotImplementedError, PyValueError};
+use pyo3::exceptions::{PyNotImplementedError, PyRuntimeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::capsule::{Held, Managed, tensor_fields};
-use crate::craft::Crafted;
+use crate::craft::{Crafted, locked};
 
 pub(crate) const NAME: &CStr = c"dlpack_exchange_api";
 
-/// The table in a capsule `dlpack_exchange_api`. Its functions return (status, answer, exception): what the C
-/// function returned, what it made or None, and the exception that it has set or None.
+/// The tables in a capsule `dlpack_exchange_api`: the one that it points to and the older ones, by their headers.
+/// The functions are those of the first of major 1. They return (status, answer, exception): what the C function
+/// returned, what it made or None, and the exception that it has set or None.
 #[pyclass(frozen, module = "dlbridge._core._crafter")]
 pub(crate) struct Table {
-    table: &'static DLPackExchangeAPI,
+    /// The address of the first table.
+    #[pyo3(get)]
+    address: usize,
+    /// The version of the first table and of each older one.
+    #[pyo3(get)]
+    versions: Vec<(u32, u32)>,
+    table: Option<&'static DLPackExchangeAPI>,
 }
 
-// SAFETY: a table is a constant.
+// SAFETY: Tables: it does not change.
 unsafe impl Send for Table {}
 // SAFETY: as above.
 unsafe impl Sync for Table {}
 
+/// More tables than there are versions: the chain has no end.
+const TOO_MANY: usize = 100;
+
 /// What a function of a table did.
 type Answer<'py> = (c_int, Option<Bound<'py, PyAny>>, Option<Bound<'py, PyAny>>);
 
-fn answered<'py>(py: Python<'py>, status: c_int, answer: Option<Bound<'py, PyAny>>) -> Answer<'py> {
-    let error = PyErr::take(py).map(|error| error.into_value(py).into_bound(py).into_any());
-    (status, answer, error)
+/// The exception that is set, which is not afterwards.
+fn taken(py: Python<'_>) -> Option<Bound<'_, PyAny>> {
+    PyErr::take(py).map(|error| error.into_value(py).into_bound(py).into_any())
 }
 
-fn missing(function: &str) -> PyErr {
-    PyNotImplementedError::new_err(format!("{function} is NULL"))
+/// What a function gave, as a `Held`.
+///
+/// # Safety
+/// NULL, or a struct that a library has given away: Held.
+unsafe fn held(
+    py: Python<'_>,
+    managed: *mut DLManagedTensorVersioned,
+) -> PyResult<Option<Bound<'_, PyAny>>> {
+    if managed.is_null() {
+        return Ok(None);
+    }
+    let managed = Managed { address: managed.cast(), versioned: true };
+    // SAFETY: by contract.
+    Ok(Some(Bound::new(py, unsafe { Held::new(managed) })?.into_any()))
+}
+
+impl Table {
+    /// A function of the table, which has a name.
+    fn function<F>(
+        &self,
+        name: &str,
+        field: impl Fn(&DLPackExchangeAPI) -> Option<F>,
+    ) -> PyResult<F> {
+        let table = self.table.ok_or_else(|| PyNotImplementedError::new_err("no table of major 1"));
+        field(table?).ok_or_else(|| PyNotImplementedError::new_err(format!("{name} is NULL")))
+    }
 }
 
 #[pymethods]
 impl Table {
     #[new]
     fn new(capsule: &Bound<'_, PyAny>) -> PyResult<Self> {
-        // SAFETY: attached; an object and a name; Named.
+        // SAFETY: attached; an object and a name; Tables.
         unsafe {
             if ffi::PyCapsule_IsValid(capsule.as_ptr(), NAME.as_ptr()) == 0 {
                 return Err(PyValueError::new_err(format!("{} holds no table", capsule.repr()?)));
             }
-            let table = ffi::PyCapsule_GetPointer(capsule.as_ptr(), NAME.as_ptr());
-            Ok(Self { table: &*table.cast::<DLPackExchangeAPI>() })
+            let first = ffi::PyCapsule_GetPointer(capsule.as_ptr(), NAME.as_ptr());
+            let (mut chain, mut table) = (Vec::new(), None);
+            let mut next: *const DLPackExchangeAPIHeader = first.cast();
+            while !next.is_null() && chain.len() < TOO_MANY {
+                let version = (*next).version;
+                chain.push((version.major, version.minor));
+                if version.major == 1 && table.is_none() {
+                    table = Some(&*next.cast::<DLPackExchangeAPI>());
+                }
+                next = (*next).prev_api;
+            }
+            Ok(Self { address: first.addr(), versions: chain, table })
         }
     }
 
-    /// The address of the table.
-    #[getter]
-    fn address(&self) -> usize {
-        ptr::from_ref(self.table).addr()
-    }
-
-    /// The version of the table, and the address of the one before it.
-    fn header(&self) -> ((u32, u32), usize) {
-        let header = &self.table.header;
-        ((header.version.major, header.version.minor), header.prev_api.addr())
+    /// The version of the table whose functions these are; None if there is none of major 1.
+    fn version(&self) -> Option<(u32, u32)> {
+        self.table.map(|table| (table.header.version.major, table.header.version.minor))
     }
 
     /// Which functions there are.
     fn functions<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let functions = PyDict::new(py);
-        let table = self.table;
+        let Some(table) = self.table else { return Ok(functions) };
         for (name, is_there) in [
             ("managed_tensor_allocator", table.managed_tensor_allocator.is_some()),
             (
@@ -93,30 +132,27 @@ impl Table {
     /// `managed_tensor_from_py_object_no_sync`: the answer is a `Held`.
     fn exported<'py>(&self, object: &Bound<'py, PyAny>) -> PyResult<Answer<'py>> {
         let py = object.py();
-        let function = self.table.managed_tensor_from_py_object_no_sync;
-        let function = function.ok_or_else(|| missing("managed_tensor_from_py_object_no_sync"))?;
+        let function = self.function("managed_tensor_from_py_object_no_sync", |table| {
+            table.managed_tensor_from_py_object_no_sync
+        })?;
         let mut managed = ptr::null_mut();
         // SAFETY: attached; an object, and a place to write to.
         let status = unsafe { function(object.as_ptr().cast(), &mut managed) };
-        let held = match managed.is_null() {
-            true => None,
-            false => {
-                let managed = Managed { address: managed.cast(), versioned: true };
-                Some(Bound::new(py, Held::new(managed))?.into_any())
-            }
-        };
-        Ok(answered(py, status, held))
+        let error = taken(py);
+        // SAFETY: what the function gave.
+        Ok((status, unsafe { held(py, managed) }?, error))
     }
 
     /// `dltensor_from_py_object_no_sync`: the answer is the fields of the borrowed tensor.
     fn borrowed<'py>(&self, object: &Bound<'py, PyAny>) -> PyResult<Answer<'py>> {
         let py = object.py();
-        let function = self.table.dltensor_from_py_object_no_sync;
-        let function = function.ok_or_else(|| missing("dltensor_from_py_object_no_sync"))?;
+        let function = self.function("dltensor_from_py_object_no_sync", |table| {
+            table.dltensor_from_py_object_no_sync
+        })?;
         let mut tensor = MaybeUninit::<DLTensor>::zeroed();
         // SAFETY: attached; an object, and a place to write to.
         let status = unsafe { function(object.as_ptr().cast(), tensor.as_mut_ptr()) };
-        let (status, _, error) = answered(py, status, None);
+        let error = taken(py);
         let fields = match status {
             // SAFETY: zero is a value of every field; the object lives, and so do shape and strides.
             0 => Some(unsafe { tensor_fields(py, &tensor.assume_init()) }?.into_any()),
@@ -127,60 +163,74 @@ impl Table {
 
     /// `managed_tensor_to_py_object_no_sync` of a crafted tensor: the answer is the object.
     fn imported<'py>(&self, py: Python<'py>, crafted: &Crafted) -> PyResult<Answer<'py>> {
-        let function = self.table.managed_tensor_to_py_object_no_sync;
-        let function = function.ok_or_else(|| missing("managed_tensor_to_py_object_no_sync"))?;
+        let function = self.function("managed_tensor_to_py_object_no_sync", |table| {
+            table.managed_tensor_to_py_object_no_sync
+        })?;
+        let managed = crafted.as_versioned()?;
         let mut object = ptr::null_mut();
         // SAFETY: attached; a managed tensor that is given away, and a place to write to.
-        let status = unsafe { function(crafted.managed().address.cast(), &mut object) };
-        // SAFETY: NULL, or a new reference.
-        let object = unsafe { Bound::from_owned_ptr_or_opt(py, object.cast()) };
-        Ok(answered(py, status, object))
+        let status = unsafe { function(managed, &mut object) };
+        let error = taken(py);
+        let object = match status {
+            // SAFETY: NULL, or a new reference.
+            0 => unsafe { Bound::from_owned_ptr_or_opt(py, object.cast()) },
+            _ => None,
+        };
+        Ok((status, object, error))
     }
 
-    /// `managed_tensor_allocator`: the answer is a `Held`; and what the function reported, as (kind, message).
+    /// `managed_tensor_allocator`: the answer is a `Held`; and what the function reported, as (kind, message). It is
+    /// called under the GIL, or on a thread that Python does not know.
+    #[pyo3(signature = (shape, dtype, device, *, native_thread=false))]
     fn allocated<'py>(
         &self,
         py: Python<'py>,
         shape: Vec<i64>,
         dtype: (u8, u8, u16),
         device: (i32, i32),
+        native_thread: bool,
     ) -> PyResult<(Answer<'py>, Vec<(String, String)>)> {
-        let function = self.table.managed_tensor_allocator;
-        let function = function.ok_or_else(|| missing("managed_tensor_allocator"))?;
-        let mut shape = shape;
-        let mut prototype = DLTensor {
-            data: ptr::null_mut(),
-            device: DLDevice { device_type: DLDeviceType(device.0), device_id: device.1 },
-            ndim: shape.len() as i32,
-            dtype: DLDataType { code: DLDataTypeCode(dtype.0), bits: dtype.1, lanes: dtype.2 },
-            shape: shape.as_mut_ptr(),
-            strides: ptr::null_mut(),
-            byte_offset: 0,
+        let function =
+            self.function("managed_tensor_allocator", |table| table.managed_tensor_allocator)?;
+        let call = move || {
+            let mut shape = shape;
+            let mut prototype = DLTensor {
+                data: ptr::null_mut(),
+                device: DLDevice { device_type: DLDeviceType(device.0), device_id: device.1 },
+                ndim: shape.len() as i32,
+                dtype: DLDataType { code: DLDataTypeCode(dtype.0), bits: dtype.1, lanes: dtype.2 },
+                shape: shape.as_mut_ptr(),
+                strides: ptr::null_mut(),
+                byte_offset: 0,
+            };
+            let reported = Mutex::new(Vec::new());
+            let context = ptr::from_ref(&reported).cast_mut().cast();
+            let mut managed = ptr::null_mut();
+            // SAFETY: a description, a place to write to, and a function with its context.
+            let status = unsafe { function(&mut prototype, &mut managed, context, Some(report)) };
+            let reported = reported.into_inner().unwrap_or_else(PoisonError::into_inner);
+            (status, Managed { address: managed.cast(), versioned: true }, reported)
         };
-        let reported = Mutex::new(Vec::new());
-        let (mut managed, context) = (ptr::null_mut(), ptr::from_ref(&reported).cast_mut().cast());
-        // SAFETY: a description, a place to write to, and a function with its context.
-        let status = unsafe { function(&mut prototype, &mut managed, context, Some(report)) };
-        let held = match managed.is_null() || status != 0 {
-            true => None,
-            false => {
-                let managed = Managed { address: managed.cast(), versioned: true };
-                Some(Bound::new(py, Held::new(managed))?.into_any())
-            }
+        let (status, managed, reported) = match native_thread {
+            true => py
+                .detach(|| thread::spawn(call).join())
+                .map_err(|_| PyRuntimeError::new_err("the thread of the allocator panicked"))?,
+            false => call(),
         };
-        let reported = reported.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Ok((answered(py, status, held), reported))
+        let error = taken(py);
+        // SAFETY: what the function gave.
+        let held = unsafe { held(py, managed.address.cast()) }?;
+        Ok(((status, held, error), reported))
     }
 
     /// `current_work_stream`: the answer is the handle as a number.
     fn work_stream<'py>(&self, py: Python<'py>, device: (i32, i32)) -> PyResult<Answer<'py>> {
-        let function = self.table.current_work_stream;
-        let function = function.ok_or_else(|| missing("current_work_stream"))?;
+        let function = self.function("current_work_stream", |table| table.current_work_stream)?;
         let mut stream: *mut c_void = ptr::null_mut();
         // SAFETY: attached; a place to write to.
         let status = unsafe { function(DLDeviceType(device.0), device.1, &mut stream) };
-        let stream = stream.addr().into_pyobject(py)?.into_any();
-        Ok(answered(py, status, Some(stream)))
+        let error = taken(py);
+        Ok((status, Some(stream.addr().into_pyobject(py)?.into_any()), error))
     }
 }
 
@@ -191,8 +241,8 @@ unsafe extern "C" fn report(context: *mut c_void, kind: *const c_char, message: 
         // SAFETY: the specification: strings.
         false => unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned(),
     };
-    // SAFETY: the context that `allocate` gave, while it runs.
+    // SAFETY: the context that `allocated` gave, while it runs.
     let reported = unsafe { &*context.cast::<Mutex<Vec<(String, String)>>>() };
     let report = (text(kind), text(message));
-    reported.lock().unwrap_or_else(PoisonError::into_inner).push(report);
+    locked(reported).push(report);
 }

@@ -39,6 +39,8 @@ class Adapter:
     ndims: tuple[int, int] = (0, 64)
     #: whether its ``from_dlpack`` calls ``__dlpack__``; not for those that take capsules, which the adapter asks for
     asks: bool = True
+    #: whether its ``from_dlpack`` takes memory of the CPU, which is all that the kit crafts
+    takes_host_memory: bool = True
 
     def load(self) -> None:
         """Imports the library. The process is forked after that, so that nothing may be computed yet."""
@@ -46,8 +48,11 @@ class Adapter:
         importlib.import_module(self.module)
 
     def version(self) -> str:
-        """The version of the library."""
-        return importlib.metadata.version(self.distribution or type(self).name)
+        """The version of the library; "unknown" where no distribution of its name is installed."""
+        try:
+            return importlib.metadata.version(self.distribution or type(self).name)
+        except importlib.metadata.PackageNotFoundError:
+            return "unknown"
 
     def is_installed(self) -> bool:
         """Whether the library can be imported."""
@@ -60,6 +65,10 @@ class Adapter:
     def from_dlpack(self, producer: Any, **keywords: Any) -> Any:
         """The library's ``from_dlpack`` with the keywords as they are."""
         raise NotApplicable(f"{self.name} does not consume")
+
+    def from_exchange_api(self, producer: Any) -> Any:
+        """An array of an object whose type has a C exchange API, by the function that uses it, if one does."""
+        return self.from_dlpack(producer)
 
     def values(self, array: Any) -> Any:
         """The elements as nested lists, or as one number."""

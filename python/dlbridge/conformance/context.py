@@ -10,8 +10,11 @@ from typing import Any
 
 from dlbridge.conformance import crafter
 from dlbridge.conformance.adapter import Adapter
-from dlbridge.conformance.crafter import Crafted, Held, Producer
+from dlbridge.conformance.crafter import CPU, Crafted, Held, Producer
 from dlbridge.conformance.rule import Broken, NotApplicable
+
+#: the version that consumers ask for
+NEWEST = (1, 3)
 
 
 class Context:
@@ -23,6 +26,9 @@ class Context:
         self.evidence: list[tuple[str, str]] = [] if evidence is None else evidence
         self._held: list[Held] = []
         self._crafted: list[Crafted] = []
+        #: what :meth:`unknown` and :meth:`asking` have found
+        self._unknown: dict[str, str | None] = {}
+        self._asking: dict[str, Any] | None = None
 
     def fed(self, text: str) -> None:
         """Notes what the library is given."""
@@ -70,17 +76,56 @@ class Context:
         return held
 
     def versioned(self, array: Any, **keywords: Any) -> Held:
-        """The same, versioned; the rule does not apply to a library that answers legacy capsules alone."""
-        try:
-            held = self.export(array, max_version=(1, 3), **keywords)
-        except TypeError as error:
-            if "max_version" not in str(error):
-                raise
-            raise NotApplicable(f"{self.lib.name} has no versioned capsules: {error}") from None
+        """The same, versioned; the rule does not apply to a library without versioned capsules or without a keyword."""
+        self.needs_keywords("max_version", *keywords)
+        held = self.export(array, max_version=NEWEST, **keywords)
         if held.fields.version is None:
             held.delete()
             raise NotApplicable(f"{self.lib.name} answers legacy capsules alone")
         return held
+
+    def needs_keywords(self, *names: str) -> None:
+        """The rule does not apply if ``__dlpack__`` does not know one of the keywords."""
+        for name in names:
+            error = self.unknown(name)
+            self.needs(error is None, f"{self.lib.name} has no keyword {name}: {error}")
+
+    def unknown(self, keyword: str) -> str | None:
+        """What ``__dlpack__`` says to a keyword that it does not know; None if it knows it.
+
+        It knows one unless None for it is a TypeError, where leaving it out, which means the same, is none.
+        ``max_version`` is tried with a version too.
+        """
+        if keyword not in self._unknown:
+            values = (None, NEWEST) if keyword == "max_version" else (None,)
+            said = [self._type_error(**{keyword: value}) for value in values]
+            self._unknown[keyword] = said[0] if all(said) and not self._type_error() else None
+        return self._unknown[keyword]
+
+    def asking(self) -> dict[str, Any]:
+        """The keywords that a plain array is exported with: ``max_version``, unless only leaving it out is answered."""
+        if self._asking is None:
+            ways: tuple[dict[str, Any], ...] = ({"max_version": NEWEST}, {})
+            self._asking = next((keywords for keywords in ways if self._failure(**keywords) is None), ways[0])
+        return dict(self._asking)
+
+    def _failure(self, **keywords: Any) -> Exception | None:
+        """What ``__dlpack__`` of a plain array raises."""
+        self.needs(self.lib.produces, f"{self.lib.name} does not produce")
+        values: Any = [0, 1, 2]
+        for _ in range(1, self.lib.ndims[0]):
+            values = [values]
+        array = self.lib.array(values, "float32" if "float32" in self.lib.dtypes else self.lib.dtypes[0])
+        try:
+            array.__dlpack__(**keywords)
+        except Exception as error:
+            return error
+        return None
+
+    def _type_error(self, **keywords: Any) -> str:
+        """What the TypeError says that ``__dlpack__`` raises for keywords; nothing if it raises none."""
+        error = self._failure(**keywords)
+        return f"TypeError: {error}" if isinstance(error, TypeError) else ""
 
     # ------------------------------------------------------------------ the library as a consumer
 
@@ -96,9 +141,9 @@ class Context:
 
         A crafted tensor goes as the library can take it: versioned ones by a producer that knows ``max_version``.
         """
-        self.needs(self.lib.consumes, f"{self.lib.name} does not consume")
         if isinstance(producer, Crafted):
             producer = Producer(producer, producer.device)
+        self.needs_consumer(getattr(producer, "device", CPU))
         self.fed(f"from_dlpack({_shown(keywords)})" if keywords else "from_dlpack")
         array = self.lib.from_dlpack(producer, **keywords)
         self.got(f"{type(array).__module__}.{type(array).__qualname__}")
@@ -106,21 +151,45 @@ class Context:
 
     def abi(self) -> bool:
         """Whether the library takes versioned capsules: by what it asks a producer that knows both for."""
+        self.needs_consumer()
         if not hasattr(self, "_abi"):
-            asked = Producer(lambda keywords: _answer_for(keywords))
+            asked = Producer(self.as_asked)
             try:
                 self.lib.from_dlpack(asked)
+            except (Broken, NotApplicable):
+                raise
             except Exception:
                 self._abi = any("max_version" in keywords for keywords in asked.asked)
             else:
-                self._abi = "max_version" in asked.asked[-1]
+                self._abi = bool(asked.asked) and "max_version" in asked.asked[-1]
         return self._abi
 
+    def as_asked(self, keywords: dict[str, Any]) -> Crafted:
+        """The answer of a producer that keeps the standard: versioned if it is asked with max_version, legacy if not."""
+        return crafter.craft(self.padded((6,)), versioned="max_version" in keywords)
+
     def fitting(self, shape: tuple[int, ...] | None = (2, 3), **fields: Any) -> Crafted:
-        """A crafted tensor of the ABI that the library takes, and of no more dimensions."""
+        """A crafted tensor of the ABI and the number of dimensions that the library takes.
+
+        Where it takes no less, there are axes of extent 1 at the end; not for a tensor without dimensions.
+        """
         fewest, most = self.lib.ndims
-        self.needs(fewest <= len(shape or ()) <= most, f"{self.lib.name} has no arrays of {len(shape or ())} dimensions")
-        return self.craft(shape, **{"versioned": self.abi(), **fields})
+        ndim = len(shape or ())
+        self.needs(min(fewest, 1) <= ndim <= most, f"{self.lib.name} has no arrays of {ndim} dimensions")
+        fields = {"versioned": self.abi(), **fields}
+        if isinstance(fields.get("strides"), tuple):
+            fields["strides"] = self.padded(fields["strides"])
+        return self.craft(shape and self.padded(shape), **fields)
+
+    def padded(self, extents: tuple[int, ...]) -> tuple[int, ...]:
+        """Extents with as many of 1 at the end as the library needs."""
+        return extents + (1,) * (self.lib.ndims[0] - len(extents))
+
+    def needs_consumer(self, device: Any = CPU) -> None:
+        """Raises :class:`NotApplicable`, unless the library consumes, and takes what is crafted or is on its device."""
+        self.needs(self.lib.consumes, f"{self.lib.name} does not consume")
+        takes = self.lib.takes_host_memory or device == self.lib.device
+        self.needs(takes, f"{self.lib.name} takes no memory of the CPU, which is all that is crafted")
 
     def values(self, array: Any) -> Any:
         """The elements of one of the library's arrays as nested lists."""
@@ -168,10 +237,6 @@ class Context:
             if not held.deleted:
                 held.delete()
         self._held.clear()
-
-
-def _answer_for(keywords: dict[str, Any]) -> Crafted:
-    return crafter.craft((4,), versioned="max_version" in keywords)
 
 
 def _lists(values: Any) -> Any:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum, IntFlag
+from functools import partial
 from typing import Any
 
 import dlbridge._core
@@ -123,7 +124,10 @@ def c_strides(shape: Ints) -> Ints:
 
 @dataclass
 class Held:
-    """A managed tensor that was taken out of a capsule: its deleter is to be called once."""
+    """A managed tensor that was taken out of a capsule: its deleter is to be called once.
+
+    Whatever it is asked for after that raises ValueError.
+    """
 
     native: Any
     deleted: bool = False
@@ -162,8 +166,12 @@ class Crafted:
     #: what the elements are as Python numbers, for those who read the tensor in C order
     values: list[Any]
     has_deleter: bool
-    #: how many capsules over it were made
-    capsules: int = 0
+    #: makes another struct of the same fields
+    again: Callable[[], Any]
+    #: how often it was given away, in a capsule or by a table
+    given_away: int = 0
+    #: those that were given away after it
+    others: list[Crafted] = field(default_factory=list)
 
     @property
     def versioned(self) -> bool:
@@ -173,13 +181,30 @@ class Crafted:
 
     def capsule(self, name: str | None = "") -> Any:
         """A capsule over the tensor, which owns it; by default under the name of its ABI."""
-        self.capsules += 1
+        self.given_away += 1
         return self.native.capsule((VERSIONED if self.versioned else LEGACY) if name == "" else name)
 
     @property
     def fields(self) -> Fields:
-        """The fields of the struct."""
+        """The fields as they were made."""
         return Fields(**self.native.fields())
+
+    def next(self) -> Crafted:
+        """What a producer gives that is asked: this one, and another of the same fields each time after that."""
+        if not self.given_away:
+            return self
+        self.others.append(replace(self, native=self.again(), given_away=0, others=[]))
+        return self.others[-1]
+
+    @property
+    def all(self) -> list[Crafted]:
+        """This one, and those that were given away after it."""
+        return [self, *self.others]
+
+    @property
+    def lent(self) -> list[Crafted]:
+        """Those of all that were given away and not back."""
+        return [crafted for crafted in self.all if crafted.given_away and not crafted.record.calls]
 
     @property
     def record(self) -> Record:
@@ -187,7 +212,7 @@ class Crafted:
         return Record(*self.native.record())
 
     def read(self, count: int, offset: int = 0) -> bytes:
-        """Bytes of the data, for as long as the deleter was not called."""
+        """Bytes of the data; ValueError once the deleter was called."""
         return bytes(self.native.held().bytes(count, offset))
 
 
@@ -225,21 +250,22 @@ def craft(
     if payload is None:
         known = name in FORMATS or name in ("bfloat16", "complex64", "complex128")
         payload = packed(values + [0] * (64 - len(values)), name) if known else bytes(range(256))
-    made = native.Crafted(
-        versioned=versioned, version=version, manager_ctx=manager_ctx, deleter=deleter, flags=flags,
+    make = partial(
+        native.Crafted, versioned=versioned, version=version, manager_ctx=manager_ctx, deleter=deleter, flags=flags,
         device=device, dtype=DTYPES[dtype] if isinstance(dtype, str) else dtype,
         ndim=len(shape or ()) if ndim is None else ndim, shape=shape, strides=strides,
         byte_offset=byte_offset, payload=payload, origin=origin, data=data, skew=skew,
     )  # fmt: skip
-    return Crafted(made, device, values, deleter)
+    return Crafted(make(), device, values, deleter, make)
 
 
 @dataclass
 class Producer:
     """An object with ``__dlpack__`` and ``__dlpack_device__`` that notes how it was asked.
 
-    ``answer`` is a crafted tensor, an exception or its class to raise, what to return, or a function of the keywords
-    that gives one of these; ``device`` is what ``__dlpack_device__`` says.
+    ``answer`` is a crafted tensor, which is crafted anew whenever it is asked for again, an exception or its class to
+    raise, what to return, or a function of the keywords that gives one of these; ``device`` is what
+    ``__dlpack_device__`` says.
     """
 
     answer: Any
@@ -268,7 +294,7 @@ class Producer:
         ) else self.answer
         if isinstance(answer, BaseException | type):
             raise answer
-        return answer.capsule() if isinstance(answer, Crafted) else answer
+        return answer.next().capsule() if isinstance(answer, Crafted) else answer
 
     def __dlpack_device__(self) -> Any:
         """The device that was set."""
@@ -299,3 +325,9 @@ def clear_keeps(objects: list[Any], exception: BaseException) -> bool:
     """Empties a list while an exception is pending; whether the same one is afterwards."""
     kept: bool = native.clear_pending(objects, exception)
     return kept
+
+
+def finished_with_gil_held() -> bool:
+    """Whether the last deletion of ``Way.NOT_WAITED_FOR`` was finished before the GIL was let go."""
+    finished: bool = native.finished_with_gil_held()
+    return finished

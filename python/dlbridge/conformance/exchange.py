@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from dlbridge.conformance import crafter
 from dlbridge.conformance.context import Context
 from dlbridge.conformance.crafter import Crafted, Fields, Held
+from dlbridge.conformance.rule import NotApplicable
+
+#: what a function returned, what it made or None, and the exception that it has set or None
+Answer = tuple[int, Any, "BaseException | None"]
 
 ATTRIBUTE = "__dlpack_c_exchange_api__"
 ALLOCATOR = "managed_tensor_allocator"
@@ -24,9 +27,15 @@ def capsule_of(c: Context, array: Any) -> Any:
     return found
 
 
+def tables_of(c: Context, array: Any) -> Any:
+    """The tables on the type of an array: the first one and the older ones behind it, of any version."""
+    return crafter.native.Table(capsule_of(c, array))
+
+
 def table_of(c: Context, array: Any, *functions: str) -> Any:
-    """The table on the type of an array; the rule does not apply if one of the functions is NULL."""
-    table = crafter.native.Table(capsule_of(c, array))
+    """The table of major 1 on the type of an array; the rule does not apply if one of the functions is NULL."""
+    table = tables_of(c, array)
+    c.needs(table.version() is not None, f"the tables are of versions {table.versions}, and none of major 1")
     known = table.functions()
     for name in functions:
         c.needs(known[name], f"{name} is NULL")
@@ -38,12 +47,23 @@ def exported(c: Context, array: Any) -> Held:
     return c.hold(Held(_succeeded(c, EXPORT, table_of(c, array, EXPORT).exported(array))))
 
 
+def exported_unless_refused(c: Context, array: Any) -> Held:
+    """The same for an array that it may refuse, and then the rule does not apply."""
+    answer = table_of(c, array, EXPORT).exported(array)
+    _needs_success(c, EXPORT, answer)
+    return c.hold(Held(_succeeded(c, EXPORT, answer)))
+
+
 def borrowed(c: Context, array: Any) -> Fields:
     """What ``dltensor_from_py_object_no_sync`` writes about an array, which succeeds."""
-    fields = _succeeded(c, BORROW, table_of(c, array, BORROW).borrowed(array))
-    found = Fields(version=None, flags=0, manager_ctx=0, deleter=0, **fields)
-    c.got(str(found))
-    return found
+    return _lent(c, table_of(c, array, BORROW).borrowed(array))
+
+
+def borrowed_unless_refused(c: Context, array: Any) -> Fields:
+    """The same for an array that it may refuse, and then the rule does not apply."""
+    answer = table_of(c, array, BORROW).borrowed(array)
+    _needs_success(c, BORROW, answer)
+    return _lent(c, answer)
 
 
 def imported(c: Context, crafted: Crafted) -> Any:
@@ -63,34 +83,6 @@ def refused_object(c: Context, function: str, other: object) -> BaseException:
     return _failed(c, function, (table.exported if function == EXPORT else table.borrowed)(other))
 
 
-def allocated(c: Context, shape: Iterable[int], dtype: str = "float32") -> Held:
-    """What ``managed_tensor_allocator`` makes on the library's device, which succeeds."""
-    c.needs(dtype in c.lib.dtypes, f"{c.lib.name} has no {dtype}")
-    table = table_of(c, c.array(), ALLOCATOR)
-    shape = list(shape)
-    c.fed(f"{ALLOCATOR} for {shape}, {dtype}, {c.lib.device}")
-    answer, reported = table.allocated(shape, crafter.DTYPES[dtype], c.lib.device)
-    c.expect(not reported, f"SetError was called: {reported}")
-    return c.hold(Held(_succeeded(c, ALLOCATOR, answer)))
-
-
-def refused_allocation(
-    c: Context, shape: Iterable[int], dtype: tuple[int, int, int], device: tuple[int, int]
-) -> list[tuple[str, str]]:
-    """What SetError was called with when ``managed_tensor_allocator`` failed, as (kind, message)."""
-    table = table_of(c, c.array(), ALLOCATOR)
-    shape = list(shape)
-    c.fed(f"{ALLOCATOR} for {shape}, {dtype}, {device}")
-    (status, made, error), reported = table.allocated(shape, dtype, device)
-    c.got(f"status {status}, SetError {reported}, exception {error!r}")
-    if made is not None:
-        c.hold(Held(made))
-    c.expect(status != 0 and made is None, "it is not refused")
-    c.expect(status == -1, f"the status is {status}")
-    found: list[tuple[str, str]] = reported
-    return found
-
-
 def work_stream(c: Context, device: tuple[int, int]) -> tuple[int, int, BaseException | None]:
     """What ``current_work_stream`` returned and wrote, and the exception that it has set."""
     status, stream, error = table_of(c, c.array(), STREAM).work_stream(device)
@@ -99,7 +91,20 @@ def work_stream(c: Context, device: tuple[int, int]) -> tuple[int, int, BaseExce
     return status, stream, error
 
 
-def _succeeded(c: Context, function: str, answer: tuple[int, Any, BaseException | None]) -> Any:
+def _lent(c: Context, answer: Answer) -> Fields:
+    found = Fields(version=None, flags=0, manager_ctx=0, deleter=0, **_succeeded(c, BORROW, answer))
+    c.got(str(found))
+    return found
+
+
+def _needs_success(c: Context, function: str, answer: Answer) -> None:
+    """The rule does not apply if a function has failed as the header says."""
+    if answer[0]:
+        error = _failed(c, function, answer)
+        raise NotApplicable(f"{function} refuses it: {type(error).__name__}: {error}")
+
+
+def _succeeded(c: Context, function: str, answer: Answer) -> Any:
     status, made, error = answer
     c.got(f"{function}: status {status}, exception {error!r}")
     c.expect(status == 0, f"{function} returned {status}: {error!r}")
@@ -108,10 +113,12 @@ def _succeeded(c: Context, function: str, answer: tuple[int, Any, BaseException 
     return made
 
 
-def _failed(c: Context, function: str, answer: tuple[int, Any, BaseException | None]) -> BaseException:
+def _failed(c: Context, function: str, answer: Answer) -> BaseException:
+    """The exception. The header says -1 of all functions but the export, of which it says that it gives NULL."""
     status, made, error = answer
     c.got(f"{function}: status {status}, exception {error!r}")
-    c.expect(status == -1, f"{function} returned {status}, and not -1")
+    c.expect(status, f"{function} did not fail")
+    c.expect(status == -1 or function == EXPORT, f"{function} returned {status}, and not -1")
     c.expect(made is None, f"{function} failed and gave an answer")
     c.expect(error is not None, f"{function} failed without an exception")
     assert error is not None

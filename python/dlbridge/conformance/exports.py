@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from dlbridge.conformance import elements
-from dlbridge.conformance.context import Context
+from dlbridge.conformance.context import NEWEST, Context
 from dlbridge.conformance.crafter import Fields, Held, Ints, c_strides
 from dlbridge.conformance.rule import NotApplicable
 
@@ -14,44 +15,67 @@ from dlbridge.conformance.rule import NotApplicable
 HOST = (1, 3, 11, 13)
 
 
+@contextmanager
+def may_refuse(c: Context, what: str) -> Iterator[None]:
+    """The rule does not apply where BufferError says that this cannot be exported, as for strides or a dtype."""
+    try:
+        yield
+    except BufferError as error:
+        raise NotApplicable(f"{c.lib.name} does not export {what}: {error}") from None
+
+
 def legacy(c: Context, array: Any, **keywords: Any) -> Held:
     """The export without ``max_version``; the rule does not apply to a producer that has given up legacy capsules."""
+    c.needs_keywords(*keywords)
     try:
         return c.export(array, **keywords)
     except (BufferError, NotImplementedError) as error:
         raise NotApplicable(f"{c.lib.name} makes no legacy capsule of it: {error}") from None
 
 
-def each_abi(c: Context, array: Any) -> list[Held]:
-    """The exports of an array: versioned and legacy, or the one that the library has."""
+def each_abi(c: Context, array: Any, what: str = "") -> list[Held]:
+    """The exports of an array: versioned and legacy, or the one that the library has.
+
+    ``what`` says what the array is, if the library may refuse it.
+    """
     found = []
     exports: tuple[Callable[[], Held], ...] = (lambda: c.versioned(array), lambda: legacy(c, array))
     for export in exports:
         try:
-            found.append(export())
+            with may_refuse(c, what) if what else nullcontext():
+                found.append(export())
         except NotApplicable as reason:
             c.got(f"not exported: {reason}")
-    c.needs(found, f"{c.lib.name} has no export of it")
+    c.needs(found, f"{c.lib.name} has no export of {what or 'it'}")
+    return found
+
+
+def abis(c: Context) -> list[dict[str, Any]]:
+    """The keywords for a capsule of each ABI that the library has."""
+    found: list[dict[str, Any]] = []
+    for held in each_abi(c, c.array()):
+        found.append({"max_version": NEWEST} if held.fields.version else {})
+        held.delete()
     return found
 
 
 def best(c: Context, array: Any, **keywords: Any) -> Held:
-    """The versioned export, or the legacy one of a library that has no other."""
-    try:
-        return c.versioned(array, **keywords)
-    except NotApplicable:
-        return legacy(c, array, **keywords)
+    """The versioned export, or the legacy one of a library that has no other.
+
+    The rule does not apply if ``__dlpack__`` does not know one of the keywords.
+    """
+    c.needs_keywords(*keywords)
+    return c.export(array, **{**c.asking(), **keywords})
 
 
-def allows(c: Context, array: Any, **keywords: Any) -> Held:
-    """The export with keywords; the rule does not apply if ``__dlpack__`` does not know one of them."""
-    try:
-        return c.export(array, **keywords)
-    except TypeError as error:
-        unknown = [name for name in keywords if name in str(error)]
-        if not unknown:
-            raise
-        raise NotApplicable(f"{c.lib.name} has no keyword {unknown[0]}: {error}") from None
+def needs_no_copy(c: Context, array: Any) -> None:
+    """The rule does not apply where a copy is needed, which a producer says by refusing copy=False with BufferError.
+
+    One that has no such keyword exports every array as it is.
+    """
+    if c.unknown("copy") is None:
+        with may_refuse(c, "this without a copy"):
+            best(c, array, copy=False).delete()
 
 
 def strides_of(fields: Fields) -> Ints:
@@ -82,4 +106,3 @@ def expect_same_memory(c: Context, array: Any, held: Held) -> None:
     wanted = c.lib.address(array)
     found = address_of(held.fields)
     c.expect(found == wanted, f"data + byte_offset is {found:#x}, and the array is at {wanted:#x}")
-

@@ -34,6 +34,22 @@ class Made:
         return self.device() if self.device else self.inner.__dlpack_device__()
 
 
+class Bare:
+    """The same without weak references."""
+
+    __slots__ = ("inner", "give", "device")
+    __init__ = Made.__init__
+    __dlpack__ = Made.__dlpack__
+    __dlpack_device__ = Made.__dlpack_device__
+
+
+class Positional(Made):
+    """The same with a parameter that is not keyword-only."""
+
+    def __dlpack__(self, stream: Any = None, **keywords: Any) -> Any:  # type: ignore[override]
+        return super().__dlpack__(stream=stream, **keywords)
+
+
 @dataclass
 class Faulty(Adapter):
     """dlbridge with a fault."""
@@ -42,6 +58,7 @@ class Faulty(Adapter):
     device_answer: Device | None = None
     base: Any = field(default_factory=lambda: known_adapters()["dlbridge"])
     wrap: Callable[[Any, Give, Device | None], Any] = Made
+    device: tuple[int, int] = (1, 0)
 
     def __post_init__(self) -> None:
         self.name, self.module, self.dtypes = "faulty", "dlbridge", self.base.dtypes
@@ -157,12 +174,12 @@ def refusing(kind: type[Exception]) -> Give:
     return give
 
 
-_KEPT: list[Any] = []
+KEPT: list[Any] = []
 
 
 def keeping(array: Made, keywords: dict[str, Any]) -> Any:
     """Keeps every array that was exported."""
-    _KEPT.append((array, array.inner))
+    KEPT.append((array, array.inner))
     return sound(array, keywords)
 
 
@@ -211,7 +228,7 @@ _NEW = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, cty
 #: a function of C that loses the exception which is pending
 _CLEAR = ctypes.cast(ctypes.pythonapi.PyErr_Clear, ctypes.c_void_p).value
 #: where the deleter is in a versioned struct and in a legacy one
-_DELETER_AT = {True: 16, False: 56}
+DELETER_AT = {True: 16, False: 56}
 
 
 def destroyed(by: Callable[[Held], Any]) -> Give:
@@ -221,7 +238,7 @@ def destroyed(by: Callable[[Held], Any]) -> Give:
         held = crafter.take(sound(array, keywords))
         crafted = copied(held.fields, held)
         destructor = _DESTRUCTOR(lambda _: by(Held(crafted.native.held())))
-        _KEPT.append((destructor, crafted))
+        KEPT.append((destructor, crafted))
         return _NEW(crafted.native.address, _NAMES[crafted.versioned], ctypes.cast(destructor, ctypes.c_void_p))
 
     return give
@@ -238,7 +255,7 @@ def forgetful(array: Made, keywords: dict[str, Any]) -> Any:
     """A producer whose deleter clears the exception that is pending."""
     held = crafter.take(sound(array, keywords))
     crafted = copied(held.fields, held)
-    ctypes.c_void_p.from_address(crafted.native.address + _DELETER_AT[crafted.versioned]).value = _CLEAR
+    ctypes.c_void_p.from_address(crafted.native.address + DELETER_AT[crafted.versioned]).value = _CLEAR
     return crafted.capsule()
 
 
@@ -287,3 +304,50 @@ def unknown(array: Made, keywords: dict[str, Any], name: str) -> Any:
     if name in keywords:
         raise TypeError(f"__dlpack__() got an unexpected keyword argument {name!r}")
     return sound(array, keywords)
+
+
+def leaking(array: Made, keywords: dict[str, Any]) -> Any:
+    """Loses 16 bytes for every export."""
+    _MALLOC(16)
+    return sound(array, keywords)
+
+
+_MALLOC = ctypes.CDLL(None).malloc
+_MALLOC.argtypes, _MALLOC.restype = [ctypes.c_size_t], ctypes.c_void_p
+
+
+def freezing(array: Made, keywords: dict[str, Any]) -> Any:
+    """Has an array read-only from its export on."""
+    capsule = sound(array, keywords)
+    array.inner = known_adapters()["dlbridge"].from_dlpack(array.inner, writable=False)
+    return capsule
+
+
+def refusing_exports(of: Callable[[Fields], object]) -> Give:
+    """A producer that exports no tensor with such fields."""
+
+    def give(array: Made, keywords: dict[str, Any]) -> Any:
+        capsule = sound(array, keywords)
+        if of(_described(array)):
+            raise BufferError("this is not exported")
+        return capsule
+
+    return give
+
+
+def _described(array: Made) -> Fields:
+    """The fields of a versioned export."""
+    held = crafter.take(sound(array, {"max_version": (1, 3)}))
+    found = held.fields
+    held.delete()
+    return found
+
+
+def copying_to(array: Made, keywords: dict[str, Any], always: bool = False) -> Any:
+    """Copies to CUDA; with copy=False too, where it is to be wrong."""
+    device = keywords.get("dl_device")
+    if device != (2, 0):
+        return sound(array, keywords)
+    if keywords.get("copy") is False and not always:
+        raise BufferError("this takes a copy")
+    return changed(lambda _: {"device": device}, dl_device=None, copy=True)(array, keywords)

@@ -10,8 +10,12 @@ import pytest
 from dlbridge.conformance import Library, Status
 from dlbridge.conformance.result import read
 
-#: a device that nobody has, and devices that there may not be here
-DEVICES = {"C-DEVICE-UNKNOWN-CLASS", "C-STREAM-PASSED", "C-STREAM-CUDA-NOT-0", "C-STREAM-ROCM-NOT-1-2"}
+#: rules about a device that nobody has, and about devices that there may not be here
+DEVICES = {
+    "C-DEVICE-UNKNOWN-CLASS", "C-STREAM-PASSED", "C-STREAM-CUDA-NOT-0", "C-STREAM-ROCM-NOT-1-2",
+    "P-KEYWORDS-DL-DEVICE-NO-COPY", "P-STREAM-NONE", "P-STREAM-CUDA-TAKEN", "P-STREAM-ROCM-TAKEN",
+    "P-STREAM-CUDA-NOT-0", "P-STREAM-ROCM-NOT-1-2", "P-STREAM-NEGATIVE", "P-STREAM-ERROR",
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

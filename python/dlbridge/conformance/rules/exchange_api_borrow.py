@@ -7,7 +7,14 @@ from typing import Any
 
 from dlbridge.conformance import exchange
 from dlbridge.conformance.context import Context
-from dlbridge.conformance.exchange import borrowed, exported, table_of
+from dlbridge.conformance.crafter import Fields
+from dlbridge.conformance.exchange import (
+    borrowed,
+    borrowed_unless_refused,
+    exported,
+    exported_unless_refused,
+    table_of,
+)
 from dlbridge.conformance.exports import address_of, strides_of
 from dlbridge.conformance.memory import expect_bounded, watch
 from dlbridge.conformance.rule import Level, Role, rule
@@ -18,14 +25,18 @@ STRIDES = "dlpack.h 1.3, DLTensor::strides"
 TALL = [[0, 1], [2, 3], [4, 5], [6, 7]]
 
 
-def _agrees(c: Context, array: Any) -> None:
+def _agree(c: Context, lent: Fields, owned: Fields) -> None:
     """The borrowed description is that of the managed tensor."""
-    lent, owned = borrowed(c, array), exported(c, array).fields
     for name in ("device", "dtype", "ndim"):
         c.expect(getattr(lent, name) == getattr(owned, name), f"{name} is {getattr(lent, name)}")
     c.expect((lent.shape or ()) == (owned.shape or ()), f"the shape is {lent.shape}")
     c.expect(strides_of(lent) == strides_of(owned), f"the strides are {lent.strides}")
     c.expect(address_of(lent) == address_of(owned), "the memory is another")
+
+
+def _view_agrees(c: Context, view: Any) -> None:
+    """The same of a view, which may be refused."""
+    _agree(c, borrowed_unless_refused(c, view), exported_unless_refused(c, view).fields)
 
 
 @rule("X-BORROW-STATUS", Role.EXCHANGE_API, Level.MUST,
@@ -38,7 +49,8 @@ def status(c: Context) -> None:
       "It describes the array as the managed tensor does.", BORROW)  # fmt: skip
 def agrees(c: Context) -> None:
     for values in (TALL, [1, 2], 5):
-        _agrees(c, c.array(values))
+        array = c.array(values)
+        _agree(c, borrowed(c, array), exported(c, array).fields)
 
 
 @rule("X-BORROW-SHAPE", Role.EXCHANGE_API, Level.MUST,
@@ -60,13 +72,13 @@ def memory(c: Context) -> None:
 @rule("X-BORROW-VIEWS", Role.EXCHANGE_API, Level.MUST,
       "A transposed view has the strides and the offset of the managed tensor.", STRIDES)  # fmt: skip
 def views(c: Context) -> None:
-    _agrees(c, c.lib.transposed(c.array()))
+    _view_agrees(c, c.lib.transposed(c.array()))
 
 
 @rule("X-BORROW-SLICED", Role.EXCHANGE_API, Level.MUST,
       "A slice begins where the managed tensor begins.", "dlpack.h 1.3, DLTensor::byte_offset")  # fmt: skip
 def sliced(c: Context) -> None:
-    _agrees(c, c.lib.sliced(c.array(TALL)))
+    _view_agrees(c, c.lib.sliced(c.array(TALL)))
 
 
 @rule("X-BORROW-STRIDES-SET", Role.EXCHANGE_API, Level.MUST,
@@ -82,7 +94,7 @@ def strides_set(c: Context) -> None:
 def zero_size(c: Context) -> None:
     empty: dict[tuple[int, ...], list[Any]] = {(0,): [], (2, 0): [[], []]}
     for wanted, values in empty.items():
-        found = borrowed(c, c.array(values)).shape
+        found = borrowed_unless_refused(c, c.array(values)).shape
         c.expect(found == wanted, f"the shape of {wanted} is {found}")
 
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import ctypes
-
 from dlbridge.conformance import crafter, exchange
 from dlbridge.conformance.context import Context
-from dlbridge.conformance.exchange import ATTRIBUTE, capsule_of, table_of
+from dlbridge.conformance.exchange import ATTRIBUTE, capsule_of, table_of, tables_of
 from dlbridge.conformance.rule import Level, Role, rule
 
 TABLE = "dlpack.h 1.3, DLPackExchangeAPI"
 HEADER = "dlpack.h 1.3, DLPackExchangeAPIHeader"
+PYTHON = "Python specification of DLPack, DLPack C Exchange API"
 
 
 @rule("X-TABLE-NAME", Role.EXCHANGE_API, Level.MUST,
-      "The attribute is a capsule named 'dlpack_exchange_api'.", TABLE)  # fmt: skip
+      "The attribute is a capsule named 'dlpack_exchange_api'.", f"{TABLE}; {PYTHON}")  # fmt: skip
 def name(c: Context) -> None:
     capsule = capsule_of(c, c.array())
     c.expect(type(capsule).__name__ == "PyCapsule", f"it is a {type(capsule).__name__}")
@@ -23,7 +22,7 @@ def name(c: Context) -> None:
 
 
 @rule("X-TABLE-ON-TYPE", Role.EXCHANGE_API, Level.MUST,
-      "The attribute is on the type, and an instance has no other.", TABLE)  # fmt: skip
+      "The attribute is on the type, and an instance has no other.", f"{TABLE}; {PYTHON}")  # fmt: skip
 def on_type(c: Context) -> None:
     array = c.array()
     own = getattr(array, ATTRIBUTE, None)
@@ -38,38 +37,37 @@ def on_type(c: Context) -> None:
       "The table of a type is one and the same for ever: a consumer may keep its address.", TABLE)  # fmt: skip
 def static(c: Context) -> None:
     array = c.array()
-    before = table_of(c, array)
-    address, header, functions = before.address, before.header(), before.functions()
+    before = tables_of(c, array)
+    address, versions, functions = before.address, before.versions, before.functions()
     del array, before
     c.settle()
-    after = table_of(c, c.array([1, 2]))
+    after = tables_of(c, c.array([1, 2]))
     c.expect(after.address == address, "the address has changed")
-    c.expect((after.header(), after.functions()) == (header, functions), "the table has changed")
+    c.expect((after.versions, after.functions()) == (versions, functions), "the table has changed")
 
 
 @rule("X-TABLE-MAJOR", Role.EXCHANGE_API, Level.MUST,
-      "The major version of the table is 1, which its layout is of.", HEADER)  # fmt: skip
+      "The table, or an older one behind it, is of major version 1, which this layout is of.",
+      f"{HEADER}; {TABLE}")  # fmt: skip
 def major(c: Context) -> None:
-    version, _ = table_of(c, c.array()).header()
-    c.expect(version[0] == 1, f"the version is {version}")
+    table = tables_of(c, c.array())
+    c.expect(table.version() is not None, f"the versions are {table.versions}")
 
 
 @rule("X-TABLE-MINOR", Role.EXCHANGE_API, Level.SHOULD,
-      "The table is of version 1.3 or later, the first that has it.", TABLE)  # fmt: skip
+      "The table of major 1 is of version 1.3 or later, the first that has it.", PYTHON)  # fmt: skip
 def minor(c: Context) -> None:
-    version, _ = table_of(c, c.array()).header()
-    c.expect(tuple(version) >= (1, 3), f"the version is {version}")
+    version = table_of(c, c.array()).version()
+    c.expect(version >= (1, 3), f"the version is {version}")
 
 
 @rule("X-TABLE-PREVIOUS", Role.EXCHANGE_API, Level.MUST,
       "prev_api is NULL, or points to a table of an older version.", HEADER)  # fmt: skip
 def previous(c: Context) -> None:
-    version, address = table_of(c, c.array()).header()
-    c.got(f"version {version}, prev_api {address:#x}")
-    while address:
-        older = tuple((ctypes.c_uint32 * 2).from_address(address))
-        c.expect(older < tuple(version), f"prev_api of {version} is of {older}")
-        version, address = older, ctypes.c_size_t.from_address(address + 8).value
+    versions = tables_of(c, c.array()).versions
+    c.got(f"versions {versions}")
+    for version, older in zip(versions, versions[1:], strict=False):
+        c.expect(older < version, f"prev_api of {version} is of {older}")
 
 
 def _register(function: str) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from dlbridge.conformance import crafter
 from dlbridge.conformance.context import Context
-from dlbridge.conformance.exports import best, each_abi, expect_elements, legacy
-from dlbridge.conformance.memory import expect_arrays_freed, watch
-from dlbridge.conformance.rule import Level, NotApplicable, Role, rule
+from dlbridge.conformance.exports import abis, best, expect_elements, legacy, needs_no_copy
+from dlbridge.conformance.memory import expect_arrays_freed, expect_let_go
+from dlbridge.conformance.rule import Level, Role, rule
 
 PYTHON = "Python specification of DLPack, Implementation"
 SIGNATURE = "array API standard 2024.12, __dlpack__"
@@ -20,20 +21,19 @@ MATRIX = [[0, 1, 2], [3, 4, 5]]
 
 def _name(c: Context, array: Any, **keywords: Any) -> str | None:
     """The name of the capsule; the rule does not apply without the keyword."""
-    try:
-        return crafter.capsule_name(c.capsule(array, **keywords))
-    except TypeError as error:
-        if "max_version" not in str(error):
-            raise
-        raise NotApplicable(f"{c.lib.name} has no keyword max_version: {error}") from None
+    c.needs_keywords(*keywords)
+    return crafter.capsule_name(c.capsule(array, **keywords))
+
+
+def _capsules(array: Any, keywords: dict[str, Any]) -> list[Any]:
+    """A capsule over an array, in a list, which drops it when it is cleared."""
+    return [array.__dlpack__(**keywords)]
 
 
 @rule("P-CAPSULE-TYPE", Role.PRODUCER, Level.MUST,
       "__dlpack__ returns a PyCapsule.", SIGNATURE)  # fmt: skip
 def capsule_type(c: Context) -> None:
-    answer = c.array().__dlpack__()
-    kind = type(answer).__name__
-    c.got(f"a {kind}")
+    kind = type(c.capsule(c.array(), **c.asking())).__name__
     c.expect(kind == "PyCapsule", f"__dlpack__ returned a {kind}")
 
 
@@ -136,13 +136,14 @@ def max_newer_major(c: Context) -> None:
       "Every call of __dlpack__ returns a capsule and a managed tensor of its own.", PYTHON)  # fmt: skip
 def each_its_own(c: Context) -> None:
     array = c.array()
-    first, second = c.capsule(array), c.capsule(array)
-    c.expect(first is not second, "two calls returned the same capsule")
-    held = [crafter.take(first), crafter.take(second)]
-    c.expect(held[0].native.address != held[1].native.address, "two capsules hold the same managed tensor")
-    held[0].delete()
-    expect_elements(c, held[1], MATRIX)
-    held[1].delete()
+    for keywords in abis(c):
+        first, second = c.capsule(array, **keywords), c.capsule(array, **keywords)
+        c.expect(first is not second, "two calls returned the same capsule")
+        held = [crafter.take(first), crafter.take(second)]
+        c.expect(held[0].native.address != held[1].native.address, "two capsules hold the same managed tensor")
+        held[0].delete()
+        expect_elements(c, held[1], MATRIX)
+        held[1].delete()
 
 
 @rule("P-CAPSULE-AFTER-USE", Role.PRODUCER, Level.MUST,
@@ -160,28 +161,22 @@ def after_use(c: Context) -> None:
       "The destructor of a capsule that nobody consumed calls the deleter: the memory is given back.",
       PYTHON)  # fmt: skip
 def unused_frees(c: Context) -> None:
-    array = c.array()
-    is_gone = watch(array)
-    for keywords in _abis(c, array):
-        c.capsule(array, **keywords)
-        del array
-        c.settle()
-        c.expect(is_gone is None or is_gone(), "the array lives on after its capsule is gone")
+    exports = {f"by {keywords}": partial(_capsules, keywords=keywords) for keywords in abis(c)}
+    expect_let_go(c, exports, list.clear, "after the capsule was dropped")
 
-        def use(array: Any, keywords: dict[str, Any] = keywords) -> None:
-            array.__dlpack__(**keywords)
+    def use(array: Any) -> None:
+        for export in exports.values():
+            export(array).clear()
 
-        expect_arrays_freed(c, use, "unused capsules keep the memory")
-        array = c.array()
-        is_gone = watch(array)
+    expect_arrays_freed(c, use, "unused capsules keep the memory")
 
 
 @rule("P-CAPSULE-HOLDS", Role.PRODUCER, Level.MUST,
       "A capsule keeps the memory alive when the array is dropped before the capsule is consumed.",
       "Python specification of DLPack, Semantics")  # fmt: skip
 def holds(c: Context) -> None:
-    array = c.array()
-    for keywords in _abis(c, array):
+    for keywords in abis(c):
+        array = c.array()
         capsule = c.capsule(array, **keywords)
         del array
         c.settle()
@@ -190,37 +185,34 @@ def holds(c: Context) -> None:
         expect_elements(c, held, MATRIX)
         held.delete()
         del others
-        array = c.array()
 
 
 @rule("P-CAPSULE-USED-KEEPS", Role.PRODUCER, Level.MUST,
       "The destructor of a consumed capsule leaves the managed tensor alone.", PYTHON)  # fmt: skip
 def used_keeps(c: Context) -> None:
-    array = c.array()
-    for keywords in _abis(c, array):
+    for keywords in abis(c):
+        array = c.array()
         capsule = c.capsule(array, **keywords)
         held = crafter.take(capsule)
         before = held.fields
         del capsule, array
         c.settle()
-        others = [c.lib.array([[9.0] * 3] * 2, "float32").__dlpack__() for _ in range(50)]
+        others = [c.lib.array([[9.0] * 3] * 2, "float32").__dlpack__(**keywords) for _ in range(50)]
         c.expect(held.fields == before, f"the struct has changed to {held.fields}")
         expect_elements(c, held, MATRIX)
         held.delete()
         del others
-        array = c.array()
 
 
 @rule("P-CAPSULE-PENDING", Role.PRODUCER, Level.SHOULD,
       "The destructor of an unused capsule leaves an exception that is pending as it is.", DEALLOC)  # fmt: skip
 def pending(c: Context) -> None:
-    array = c.array()
-    for keywords in _abis(c, array):
+    for keywords in abis(c):
+        array = c.array()
         capsules = [c.capsule(array, **keywords)]
         del array
         kept = crafter.clear_keeps(capsules, KeyError("pending"))
         c.expect(kept, "the exception is lost")
-        array = c.array()
 
 
 @rule("P-CAPSULE-ABIS-AGREE", Role.PRODUCER, Level.MUST,
@@ -231,13 +223,5 @@ def abis_agree(c: Context) -> None:
     new, old = c.versioned(array).fields, legacy(c, array).fields
     for name in ("device", "dtype", "ndim", "shape"):
         c.expect(getattr(new, name) == getattr(old, name), f"{name}: {getattr(old, name)} and {getattr(new, name)}")
+    needs_no_copy(c, array)
     c.expect(new.data + new.byte_offset == old.data + old.byte_offset, "the two point to different memory")
-
-
-def _abis(c: Context, array: Any) -> list[dict[str, Any]]:
-    """The keywords for a capsule of each ABI that the library has, least first."""
-    found: list[dict[str, Any]] = []
-    for held in each_abi(c, array):
-        found.append({"max_version": (1, 3)} if held.fields.version else {})
-        held.delete()
-    return found

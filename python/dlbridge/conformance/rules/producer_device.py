@@ -95,7 +95,7 @@ def views(c: Context) -> None:
     view = c.lib.sliced(array)
     whole, part = tuple(_device(c, array)), tuple(_device(c, view))
     c.expect(whole == part, f"the array is on {whole}, and its view on {part}")
-    for held in each_abi(c, view):
+    for held in each_abi(c, view, "a slice"):
         c.expect(held.fields.device == whole, f"the tensor of the view is on {held.fields.device}")
 
 

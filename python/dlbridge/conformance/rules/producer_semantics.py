@@ -8,7 +8,7 @@ import threading
 from dlbridge.conformance import crafter
 from dlbridge.conformance.context import Context
 from dlbridge.conformance.crafter import Flags
-from dlbridge.conformance.exports import best, each_abi, expect_elements, needs_host_memory
+from dlbridge.conformance.exports import best, each_abi, expect_elements, needs_host_memory, needs_no_copy
 from dlbridge.conformance.rule import Level, Role, rule
 
 SEMANTICS = "Python specification of DLPack, Semantics"
@@ -52,6 +52,7 @@ def consumer_writes(c: Context) -> None:
       "What is written to the array is in the tensor.", SEMANTICS)  # fmt: skip
 def producer_writes(c: Context) -> None:
     array = c.array()
+    needs_no_copy(c, array)
     exports = each_abi(c, array)
     c.lib.write(array, 7)
     for held in exports:
@@ -62,7 +63,9 @@ def producer_writes(c: Context) -> None:
       "A thousand exports of one array may be held at once, and deleted in any order.", SEMANTICS)  # fmt: skip
 def many(c: Context) -> None:
     array = c.array()
-    held = [crafter.take(array.__dlpack__()) for _ in range(1000)]
+    keywords = c.asking()
+    c.fed(f"1000 times __dlpack__ with {keywords}")
+    held = [crafter.take(array.__dlpack__(**keywords)) for _ in range(1000)]
     del array
     for start in (1, 0):
         for one in held[start::2]:
@@ -77,12 +80,13 @@ def many(c: Context) -> None:
 def threads(c: Context) -> None:
     array = c.array()
     best(c, array).delete()
+    keywords = c.asking()
     failed: list[BaseException] = []
 
     def export() -> None:
         try:
             for _ in range(200):
-                held = crafter.take(array.__dlpack__())
+                held = crafter.take(array.__dlpack__(**keywords))
                 if held.fields.shape != (2, 3):
                     raise ValueError(f"the shape is {held.fields.shape}")
                 held.delete(crafter.Way.WITHOUT_GIL)
@@ -109,5 +113,6 @@ def round_trip(c: Context) -> None:
       "The library's own from_dlpack takes its own arrays without a copy.", SEMANTICS)  # fmt: skip
 def round_trip_memory(c: Context) -> None:
     array = c.array()
+    needs_no_copy(c, array)
     back = c.consume(array)
     c.expect(c.lib.address(back) == c.lib.address(array), "the memory is another")

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from dlbridge.conformance.context import Context
-from dlbridge.conformance.exports import address_of, each_abi, expect_elements, expect_same_memory, strides_of
-from dlbridge.conformance.rule import Level, Role, rule
+from dlbridge.conformance.exports import (
+    abis,
+    address_of,
+    best,
+    each_abi,
+    expect_elements,
+    expect_same_memory,
+    may_refuse,
+    needs_no_copy,
+    strides_of,
+)
+from dlbridge.conformance.rule import Level, NotApplicable, Role, rule
 
 STRIDES = "dlpack.h 1.3, DLTensor::strides"
 OFFSET = "dlpack.h 1.3, DLTensor::byte_offset"
@@ -23,14 +34,37 @@ def _checked(c: Context, view: Any, wanted: Any) -> None:
     while isinstance(level, list):
         shape.append(len(level))
         level = level[0]
-    for held in each_abi(c, view):
+    for held in each_abi(c, view, "this view"):
         c.expect(held.fields.shape == tuple(shape), f"the shape is {held.fields.shape}, and not {tuple(shape)}")
         expect_elements(c, held, wanted)
 
 
 def _same_memory(c: Context, view: Any) -> None:
-    for held in each_abi(c, view):
+    needs_no_copy(c, view)
+    for held in each_abi(c, view, "this view"):
         expect_same_memory(c, view, held)
+
+
+@rule("P-VIEWS-ACCEPTED", Role.PRODUCER, Level.SHOULD,
+      "Views that strides describe are exported: transposed, stepped, turned round, sliced and repeated ones.",
+      "array API standard 2024.12, Data interchange mechanisms: a copy if needed")  # fmt: skip
+def accepted(c: Context) -> None:
+    views: dict[str, Callable[[Any], Any]] = {
+        "transposed": c.lib.transposed,
+        "stepped": c.lib.stepped,
+        "reversed": c.lib.reversed,
+        "sliced": c.lib.sliced,
+        "broadcast": partial(c.lib.broadcast, extent=4),
+    }
+    exported = []
+    for name, view in views.items():
+        try:
+            best(c, view(c.array()))
+        except NotApplicable as reason:
+            c.got(str(reason))
+        else:
+            exported.append(name)
+    c.needs(exported, f"{c.lib.name} has no views")
 
 
 @rule("P-VIEWS-TRANSPOSED", Role.PRODUCER, Level.MUST,
@@ -85,7 +119,7 @@ def stepped_reversed(c: Context) -> None:
       "A view without elements is exported with its shape, wherever it begins.",
       "dlpack.h 1.3, DLTensor::shape")  # fmt: skip
 def sliced_to_nothing(c: Context) -> None:
-    for held in each_abi(c, c.lib.sliced(c.array([[1, 2]]))):
+    for held in each_abi(c, c.lib.sliced(c.array([[1, 2]])), "a view without elements"):
         c.expect(held.fields.shape == (0, 2), f"the shape is {held.fields.shape}")
 
 
@@ -108,7 +142,8 @@ _register("SLICED", lambda c: c.lib.sliced(c.array(TALL)), "a slice")
       "A repeated row is exported with stride 0 and no copy.", SEMANTICS)  # fmt: skip
 def broadcast_same_memory(c: Context) -> None:
     view = c.lib.broadcast(c.array([1, 2, 3]), 4)
-    for held in each_abi(c, view):
+    needs_no_copy(c, view)
+    for held in each_abi(c, view, "a repeated row"):
         strides = strides_of(held.fields)
         c.expect(strides[0] == 0, f"the strides are {strides}")
         expect_same_memory(c, view, held)
@@ -119,7 +154,11 @@ def broadcast_same_memory(c: Context) -> None:
 def offset_counts(c: Context) -> None:
     array = c.array(TALL)
     part = c.lib.sliced(array)
-    for whole, slice_ in zip(each_abi(c, array), each_abi(c, part), strict=True):
+    needs_no_copy(c, part)
+    for keywords in abis(c):
+        whole = c.export(array, **keywords)
+        with may_refuse(c, "a slice"):
+            slice_ = c.export(part, **keywords)
         distance = address_of(slice_.fields) - address_of(whole.fields)
         row = strides_of(whole.fields)[0] * whole.fields.dtype[1] // 8
         c.expect(distance == row, f"the second row is {distance} bytes behind the first, and not {row}")
@@ -130,7 +169,7 @@ def offset_counts(c: Context) -> None:
 def outlive(c: Context) -> None:
     array = c.array(TALL)
     view = c.lib.sliced(array)
-    exports = each_abi(c, view)
+    exports = each_abi(c, view, "a slice")
     del array, view
     c.settle()
     others = [c.lib.array([[9.0, 9.0]] * 4, "float32") for _ in range(50)]
