@@ -12,6 +12,10 @@ from dlbridge.matrix.crafted import CRAFTED
 from dlbridge.matrix.producer import AdapterProducer, NumPyProducer, Producer
 
 
+#: consumers that make no array: what arrives has neither shape nor dtype
+MESSAGES = {"mpi4py"}
+
+
 @cache
 def _adapters() -> list[Adapter]:
     """The adapters of the kit, each once, so that producer and consumer of a library share what it has imported."""
@@ -30,7 +34,7 @@ def producers() -> dict[str, Producer]:
 
 def consumers() -> dict[str, Consumer]:
     """The libraries that have adapters, and what takes objects by other doors."""
-    adapters = [adapter for adapter in _adapters() if adapter.consumes]
+    adapters = [adapter for adapter in _adapters() if adapter.consumes and adapter.name not in MESSAGES]
     found: list[Consumer] = [AdapterConsumer(adapter) for adapter in adapters]
     found += [NarrowJAX(adapter) for adapter in adapters if adapter.name == "jax"]
     found += [kind() for kind in OTHER_CONSUMERS]

@@ -244,13 +244,14 @@ class ToArrow(Library, Consumer):
 
 
 class ToPolars(Library, Consumer):
-    """polars.Series."""
+    """polars.Series, of dtypes that it has."""
 
     name = "polars.Series"
     module = distribution = "polars"
     library = "polars"
     call = "polars.Series(obj)"
     by_numpy = True
+    dtypes = (*NUMBERS, "bool")
 
     def take(self, obj: Any, expected: Any) -> Any:
         return self.lib.Series(obj)
@@ -280,7 +281,9 @@ class ToPandas(Library, Consumer):
         return (self.lib.DataFrame if two else self.lib.Series)(obj, copy=False)
 
     def values(self, array: Any, expected: Any) -> Any:
-        return array.to_numpy().tolist()
+        numbers = array.to_numpy().tolist()
+        # What has no axis becomes a column of one row.
+        return numbers if isinstance(expected, list) else numbers[0]
 
     def address(self, array: Any) -> int | None:
         return int(array.to_numpy().ctypes.data)

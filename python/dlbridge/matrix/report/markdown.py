@@ -32,6 +32,19 @@ TITLES = {
     Change.SAFE: "Where dlbridge refuses what goes wrong directly",
 }
 
+#: why that is so, for those that have a reason in common
+EXPLANATIONS = {
+    Change.WORSE: (
+        "A legacy producer cannot say whether its memory may be written. dlbridge lends it as read-only, and an argument\n"
+        "of nanobind that may be written refuses that; `asdlpack(obj, writable=True)` gives it a copy. JAX without 64 bits\n"
+        "and dpnp's own memory with negative strides are refused because other values of the same dtype, or other\n"
+        "operations, would go wrong. Arrow has neither strides nor the memory of truth values."
+    ),
+    Change.COPIES: (
+        "Memory that must not be written, or of which that is not known, is copied for libraries that would write it."
+    ),
+}
+
 
 def document(matrix: Matrix) -> str:
     """The page."""
@@ -112,7 +125,8 @@ def listed(matrix: Matrix, change: Change) -> str:
         f"through dlbridge {_text(cells[0].through)}"
         for (producer, consumer, *_), cells in groups.items()
     ]
-    return f"## {TITLES[change]}\n\n" + ("\n".join(lines) or "Nowhere.")
+    parts = [f"## {TITLES[change]}", EXPLANATIONS.get(change, "") if lines else "", "\n".join(lines) or "Nowhere."]
+    return "\n\n".join(part for part in parts if part)
 
 
 def still_bad(matrix: Matrix) -> str:
