@@ -165,7 +165,7 @@ class Context:
         return self._abi
 
     def as_asked(self, keywords: dict[str, Any]) -> Crafted:
-        """The answer of a producer that keeps the standard: versioned if it is asked with max_version, legacy if not."""
+        """The answer of a producer that keeps the standard: versioned if it is asked with max_version, or legacy."""
         return crafter.craft(self.padded((6,)), versioned="max_version" in keywords)
 
     def fitting(self, shape: tuple[int, ...] | None = (2, 3), **fields: Any) -> Crafted:

@@ -7,12 +7,13 @@ import ctypes
 import math
 import os
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dlbridge.conformance import crafter, elements
 from dlbridge.conformance.adapter import Adapter
-from dlbridge.conformance.crafter import CPU, DTYPES, Fields, Flags, Held
+from dlbridge.conformance.crafter import CPU, CUDA, DTYPES, ROCM, Fields, Flags, Held
+from python_tables import borrowed, exported, usable_table
 
 #: names for capsules, which do not copy them
 NAMES = {name: name.encode() for name in (crafter.LEGACY, crafter.VERSIONED)}
@@ -25,14 +26,30 @@ def rename(capsule: Any, name: str) -> None:
     set_name(capsule, NAMES[name])
 
 
+def delete_again(fields: Fields, address: int) -> None:
+    """Calls a deleter that may have been called already."""
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(fields.deleter)(address)
+
+
+class Later:
+    """Gives a refused tensor back when the garbage is collected."""
+
+    def __init__(self, held: Held) -> None:
+        self.held, self.itself = held, self
+
+    def __del__(self) -> None:
+        self.held.delete()
+
+
 class Owner:
     """What an array and its views share: when it goes, so does the managed tensor."""
 
     def __init__(self, held: Held, consumer: PythonConsumer) -> None:
         self.held, self.consumer, self.fields = held, consumer, held.fields
         self.thread = threading.get_ident()
+        self.address = held.native.address
         if consumer.has("deletes again at exit"):
-            atexit.register(held.delete)
+            atexit.register(delete_again, self.fields, self.address)
 
     def __del__(self) -> None:
         kept = self.consumer.has("never deletes")
@@ -43,7 +60,7 @@ class Owner:
         if not kept and not self.consumer.has("deletes early"):
             self.consumer.delete(self.held)
         if self.consumer.has("deletes twice"):
-            self.held.delete()
+            delete_again(self.fields, self.address)
 
 
 @dataclass
@@ -69,6 +86,8 @@ class Array:
 
     def __dlpack__(self, *, max_version: Any = None, **_: Any) -> Any:
         """A capsule over a copy."""
+        if self.consumer.has("fails to export"):
+            raise RuntimeError("no export")
         flags = Flags.IS_COPIED | Flags.READ_ONLY * self.read_only
         if self.consumer.has("exports without an owner"):
             made = crafter.craft(self.shape, dtype=self.dtype, strides=self.strides, data=self.address)
@@ -86,6 +105,8 @@ class PythonConsumer(Adapter):
 
     def __init__(self, *faults: str) -> None:
         self.faults = faults or tuple(filter(None, os.environ.get("PYTHON_CONSUMER_FAULTS", "").split(",")))
+        self.found: Any = None
+        self.failed = False
 
     def has(self, fault: str) -> bool:
         """Whether it has a fault."""
@@ -99,16 +120,47 @@ class PythonConsumer(Adapter):
         if self.has("asks for the device last"):
             self._check_device(producer)
         held = self._taken(capsule)
+        wanted = copy is True and not held.fields.flags & Flags.IS_COPIED and not self.has("ignores copy")
+        wanted |= self.has("copies always") or (self.has("copies unless told not to") and copy is not False)
+        array = self._made(held)
+        return self._copied(array) if wanted else array
+
+    def _made(self, held: Held) -> Array:
+        """The array over a managed tensor, which is given back if it cannot be one."""
         try:
-            array = self._array(held)
+            return self._array(held)
         except BaseException:
             if self.has("deletes the refused twice"):
-                held.delete()
-            if not self.has("leaks the refused"):
+                delete_again(held.fields, held.native.address)
+            if self.has("gives the refused back later"):
+                Later(held)
+            elif not self.has("leaks the refused"):
                 self.delete(held)
             raise
-        wanted = copy is True and not held.fields.flags & Flags.IS_COPIED and not self.has("ignores copy")
-        return self._copied(array) if wanted or self.has("copies always") else array
+
+    def from_exchange_api(self, producer: Any) -> Any:
+        """An array of an object by the table of its type; by its methods if there is none that can be used."""
+        table = None if self.has("ignores tables") else usable_table(self, producer)
+        if table is None:
+            return self.from_dlpack(producer)
+        if self.failed:
+            raise RuntimeError("the table has failed before")
+        copies = self.has("borrows and copies") and bool(table.borrow)
+        try:
+            lent = borrowed(table, producer) if copies or self.has("borrows") else exported(table, producer)
+        except Exception:
+            self.failed = self.has("gives up a table that failed")
+            if self.has("falls back to the methods") and hasattr(producer, "__dlpack__"):
+                return self.from_dlpack(producer)
+            if self.has("loses exceptions of tables"):
+                raise RuntimeError("the table failed") from None
+            raise
+        if isinstance(lent, Fields):
+            array = self._over(lent, None)
+            return self._copied(array) if copies else array
+        if self.has("asks for the stream of device 0"):
+            table.stream(2, 0, ctypes.c_void_p())
+        return self._made(lent)
 
     def delete(self, held: Held) -> None:
         """Calls the deleter."""
@@ -120,7 +172,8 @@ class PythonConsumer(Adapter):
         """Refuses what is not on the CPU."""
         try:
             kind, number = producer.__dlpack_device__()
-            if int(kind) != 1 or not isinstance(number, int):
+            elsewhere = int(kind) not in (1, self.device[0]) and not self.has("looks at no device")
+            if elsewhere or not isinstance(number, int):
                 raise BufferError(f"the device {kind}, {number} is not supported")
         except BaseException as error:
             if self.has("swallows errors of the device") or self.has("takes any device"):
@@ -134,12 +187,14 @@ class PythonConsumer(Adapter):
         keywords: dict[str, Any] = {"max_version": (1, 3)}
         if copy is not None and not self.has("ignores copy"):
             keywords["copy"] = copy
-        if device is not None:
+        if device is not None and not self.has("looks at no device"):
             keywords["dl_device"] = "cpu" if self.has("hands over the device as it is") else CPU
         if self.has("asks for no copy unasked"):
             keywords["copy"] = False
-        if self.has("gives a stream on the CPU"):
+        if self.has("gives a stream on the CPU") or self.has("gives stream 1"):
             keywords["stream"] = 1
+        elif self.device != CPU and not self.has("gives no stream"):
+            keywords["stream"] = 0 if self.has("gives stream 0") else {CUDA: 1, ROCM: 0}[self.device]
         if self.has("has a keyword of its own"):
             keywords["layout"] = None
         if self.has("gives the version as a list"):
@@ -187,6 +242,8 @@ class PythonConsumer(Adapter):
             rename(capsule, crafter.VERSIONED)
         elif name not in NAMES or (name == crafter.LEGACY and self.has("takes versioned capsules alone")):
             raise ValueError(f"a capsule named {name!r} is no tensor, or was consumed")
+        if self.has("refuses what it asked for") and name == crafter.VERSIONED:
+            raise BufferError("versioned tensors are not supported")
         held = crafter.take(capsule)
         if self.has("does not rename"):
             rename(capsule, name or crafter.VERSIONED)
@@ -197,16 +254,45 @@ class PythonConsumer(Adapter):
         fields = held.fields
         if self.has("reads before it looks at the version"):
             ctypes.string_at(fields.data, 1)
+        if self.has("looks at the dtype before the version"):
+            self._dtype(fields)
         major, minor = fields.version or (1, 0)
         if self.has("compares one byte of the version"):
             major &= 255
         known = (1, 2) if self.has("takes version 2") else (0, 1) if self.has("takes version 0.8") else (1,)
         if major not in known or (minor > 3 and self.has("refuses later minor versions")):
             raise BufferError(f"version {major}.{minor} is not supported")
-        if fields.device != CPU and not self.has("takes any device"):
+        if fields.device != CPU and not self._takes_any_device():
             raise BufferError(f"the device {fields.device} is not supported")
         if not fields.deleter and self.has("needs a deleter"):
             raise BufferError("there is no deleter")
+        array = self._over(fields, held)
+        if self.has("deletes early"):
+            held.delete()
+        return array
+
+    def _takes_any_device(self) -> bool:
+        """Whether a fault hides where memory is."""
+        faults = ("takes any device", "looks at no device", "takes what is wrong", "aborts on what is wrong")
+        return any(map(self.has, faults))
+
+    def _over(self, fields: Fields, held: Held | None) -> Array:
+        """The array over a tensor, which is borrowed if it is not held; raises if it cannot be one."""
+        try:
+            address, dtype, shape, strides, read_only = self._described(fields)
+        except Exception:
+            if self.has("aborts on what is wrong"):
+                os.abort()
+            if not self.has("takes what is wrong"):
+                raise
+            address, dtype, shape, strides, read_only = fields.data, "uint8", (0,), (1,), False
+        owner = None if held is None else Owner(held, self)
+        return Array(owner, address, dtype, shape, strides, read_only, self)
+
+    def _described(self, fields: Fields) -> tuple[int, str, tuple[int, ...], tuple[int, ...], bool]:
+        """Address, dtype, shape, strides, and whether it is read-only."""
+        if fields.ndim > 64 and self.has("forgets dimensions"):
+            fields = replace(fields, ndim=64, shape=(fields.shape or ())[:64], strides=(fields.strides or ())[:64])
         dtype = self._dtype(fields)
         shape, strides = self._layout(fields, DTYPES[dtype][1])
         address = fields.data + fields.byte_offset * (not self.has("ignores byte_offset"))
@@ -215,10 +301,7 @@ class PythonConsumer(Adapter):
             read_only = fields.flags == Flags.READ_ONLY
         if self.has("writes what it reads"):
             ctypes.memset(address, 0xFF, 1)
-        owner = Owner(held, self)
-        if self.has("deletes early"):
-            held.delete()
-        return Array(owner, address, dtype, shape, strides, read_only, self)
+        return address, dtype, shape, strides, read_only
 
     def _dtype(self, fields: Fields) -> str:
         """The dtype by name."""
@@ -250,6 +333,8 @@ class PythonConsumer(Adapter):
         if any(extent < 0 for extent in shape):
             raise BufferError(f"a negative extent: {shape}")
         if 0 in shape:
+            if self.has("aborts on what is wrong") and max(shape) > 2**60:
+                os.abort()
             return ((0,) if self.has("forgets shapes without elements") else shape), (1,) * len(shape)
         if not fields.data and not self.has("takes data of NULL"):
             raise BufferError("data is NULL")
@@ -269,6 +354,8 @@ class PythonConsumer(Adapter):
 
     def _copied(self, array: Array) -> Array:
         """An array over memory of its own."""
+        if math.prod(array.shape) > 2**24:
+            raise MemoryError(f"a copy of {array.shape}")
         data = elements.packed(elements.flat(array.tolist()), array.dtype)
         memory = ctypes.create_string_buffer(data, len(data) + 1)
         strides = crafter.c_strides(array.shape)

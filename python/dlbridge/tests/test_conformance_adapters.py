@@ -17,7 +17,7 @@ PROGRAM = Path(__file__).with_name("adapter_program.py")
 ROOT = Path(__file__).parents[3]
 
 #: Those that are only installed by hand: they need another Python, another NumPy or a GPU.
-ELSEWHERE = {"cudf", "cupy", "kornia-rs", "mxnet", "ndonnx"}
+ELSEWHERE = {"cudf", "cupy", "kornia-rs", "mxnet", "ndonnx", "torch-cuda"}
 
 
 @pytest.mark.parametrize("name", known_adapters())

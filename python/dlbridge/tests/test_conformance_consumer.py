@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 from dlbridge.conformance import Result, Role, Rule, Status, all_rules
-from dlbridge.conformance.process import in_fork
+from dlbridge.conformance.crafter import CUDA, ROCM
+from dlbridge.conformance.fork import in_fork
 from dlbridge.conformance.result import CAN_FORK
+from dlbridge.conformance.rules.consumer_hostile import WRONG
 from python_consumer import PythonConsumer
 
 pytestmark = pytest.mark.skipif(not CAN_FORK, reason="a fault may crash the process, and there is no fork")
@@ -68,11 +70,27 @@ FAULTS = {
     "has writable views": "C-FLAG-READ-ONLY-VIEW",
     "ignores copy": "C-COPY-TRUE-OTHER-MEMORY",
     "copies always": "C-COPY-NONE-SHARES",
+    "copies unless told not to": "C-COPY-NONE-AS-FALSE",
     "takes any device": "C-DEVICE-UNKNOWN-TYPE",
     "hands over the device as it is": "C-DEVICE-PASSED-ON",
     "needs a deleter": "C-HOSTILE-DELETER-NULL",
-    "takes negative extents": "C-HOSTILE-EXTENT-NEGATIVE",
-    "takes data of NULL": "C-HOSTILE-DATA-NULL",
+    "takes negative extents": "C-HOSTILE-EXTENT-NEGATIVE-REFUSED",
+    "takes data of NULL": "C-HOSTILE-DATA-NULL-REFUSED",
+    "forgets dimensions": "C-HOSTILE-NDIM-300",
+    "fails to export": "C-LIFETIME-CHAIN-OTHER",
+    "refuses what it asked for": "C-VERSION-1-0",
+    "looks at the dtype before the version": "C-VERSION-MAJOR-UNREAD",
+    "looks at no device": "C-DEVICE-COPY-FALSE",
+    "borrows": "C-EXCHANGE-BORROWED-NOT-KEPT",
+    "looks for the table on the object": "C-EXCHANGE-ON-TYPE",
+    "takes tables of any version": "C-EXCHANGE-MAJOR",
+    "refuses tables of later minor versions": "C-EXCHANGE-MINOR-LATER",
+    "knows the newest table alone": "C-EXCHANGE-PREVIOUS",
+    "takes tables of any name": "C-EXCHANGE-NAME",
+    "has one table for all types": "C-EXCHANGE-EACH-TYPE",
+    "loses exceptions of tables": "C-EXCHANGE-ERROR",
+    "gives up a table that failed": "C-EXCHANGE-RECOVERS",
+    "asks for the stream of device 0": "C-EXCHANGE-STREAM",
     "has views that own nothing": "C-LIFETIME-VIEW",
     "exports without an owner": "C-LIFETIME-CHAIN-OWN",
     "reads before it looks at the version": "C-VERSION-MAJOR-UNREAD",
@@ -110,7 +128,6 @@ ALSO = [
     ("takes any device", "C-DEVICE-OPENCL"),
     ("has one exception for all", "C-ERROR-BUFFER-ERROR"),
     ("trusts the deleter", "C-HOSTILE-DELETER-NULL-REFUSED"),
-    ("leaks the refused", "C-HOSTILE-EVERYTHING"),
     ("takes version 2", "C-VERSION-MAJOR-BUFFER-ERROR"),
     ("ignores byte_offset", "C-LAYOUT-BYTE-OFFSET-0-D"),
     ("ignores byte_offset", "C-LAYOUT-BYTE-OFFSET-STRIDED"),
@@ -136,11 +153,23 @@ ALSO = [
     ("refuses odd strides", "C-LAYOUT-NEGATIVE-ACCEPTED"),
     ("refuses odd strides", "C-LAYOUT-BROADCAST-ACCEPTED"),
     ("ignores the bits of small floats", "C-DTYPE-FLOAT4-BITS"),
-    ("ignores lanes", "C-DTYPE-LANES-0"),
+    ("ignores lanes", "C-DTYPE-LANES-0-REFUSED"),
     ("ignores lanes", "C-DTYPE-LANES-SUBBYTE"),
     ("drops READ_ONLY", "C-FLAG-READ-ONLY-PASSED-ON"),
     ("drops READ_ONLY", "C-FLAG-READ-ONLY-COPY"),
-    ("takes data of NULL", "C-HOSTILE-DATA-NULL-OFFSET"),
+    ("takes data of NULL", "C-HOSTILE-DATA-NULL-OFFSET-REFUSED"),
+    ("fails to export", "C-LIFETIME-CHAIN-UNUSED"),
+    ("fails to export", "C-FLAG-READ-ONLY-PASSED-ON"),
+    ("borrows", "C-EXCHANGE-BORROW-NULL"),
+    ("writes what it reads", "C-EXCHANGE-ELEMENTS"),
+    ("never deletes", "C-EXCHANGE-GIVEN-BACK"),
+    ("leaks the refused", "C-EXCHANGE-REFUSED"),
+    ("takes version 2", "C-EXCHANGE-TENSOR-MAJOR"),
+    ("drops READ_ONLY", "C-EXCHANGE-READ-ONLY"),
+    ("takes any device", "C-EXCHANGE-STREAM"),
+    ("aborts on what is wrong", "C-HOSTILE-SIZE-OVERFLOW-EMPTY"),
+    *(("aborts on what is wrong", f"C-{name}") for name in WRONG),
+    *(("takes what is wrong", f"C-{name}-REFUSED") for name in WRONG),
     ("copies always", "C-COPY-FALSE-NEEDED"),
     ("copies always", "C-COPY-FALSE-OLD-PRODUCER"),
     ("copies always", "C-COPY-FALSE-SHARES"),
@@ -175,6 +204,24 @@ def test_a_faultless_consumer_keeps_every_rule(rule: Rule, plugin: Path) -> None
 
 #: what the faultless consumer lacks: other devices, and data that it would have to copy
 NOT_APPLICABLE = {"C-STREAM-PASSED", "C-STREAM-CUDA-NOT-0", "C-STREAM-ROCM-NOT-1-2", "C-COPY-FALSE-CLASS"}
+
+
+#: faults in the stream that a consumer on a device gives, the device, and the rule
+STREAM_FAULTS = [
+    ("gives no stream", CUDA, "C-STREAM-PASSED"),
+    ("gives stream 0", CUDA, "C-STREAM-CUDA-NOT-0"),
+    ("gives stream 1", ROCM, "C-STREAM-ROCM-NOT-1-2"),
+]
+
+
+@pytest.mark.parametrize(("fault", "device", "id"), STREAM_FAULTS)
+def test_a_fault_in_the_stream_is_caught(fault: str, device: tuple[int, int], id: str) -> None:
+    for faults, is_broken in (((), False), ((fault,), True)):
+        consumer = PythonConsumer(*faults)
+        consumer.device = device
+        result = in_fork(consumer, RULES[id], 30)
+        assert result.status is not Status.NOT_APPLICABLE
+        assert result.status.is_broken == is_broken, result
 
 
 @pytest.mark.parametrize(("fault", "id"), [*FAULTS.items(), *ALSO])

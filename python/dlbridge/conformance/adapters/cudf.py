@@ -18,6 +18,7 @@ class CuDF(Adapter):
     dtypes = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64")
     produces = False
     asks = False
+    takes_host_memory = False
     ndims = (1, 2)
     cudf: Any
 

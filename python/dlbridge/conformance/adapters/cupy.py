@@ -8,7 +8,7 @@ from dlbridge.conformance.adapter import Adapter, first_version, has_cuda
 
 
 class CuPy(Adapter):
-    """CuPy. It refuses tensors on the CPU, which are all that the kit crafts: it is a producer here.
+    """CuPy. It refuses tensors on the CPU, which are all that the kit crafts: only how it asks is seen of its consumer.
 
     Written after its documentation, and not run yet on a machine with a GPU.
     """
@@ -19,7 +19,7 @@ class CuPy(Adapter):
         "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
         "float16", "float32", "float64", "complex64", "complex128", "bool",
     )  # fmt: skip
-    consumes = False
+    takes_host_memory = False
     cupy: Any
 
     def is_installed(self) -> bool:
@@ -30,6 +30,9 @@ class CuPy(Adapter):
 
     def array(self, values: Any, dtype: str = "float32") -> Any:
         return self.cupy.array(values, dtype=dtype)
+
+    def from_dlpack(self, producer: Any, **keywords: Any) -> Any:
+        return self.cupy.from_dlpack(producer, **keywords)
 
     def address(self, array: Any) -> int:
         return int(array.data.ptr)

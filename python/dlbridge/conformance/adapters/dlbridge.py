@@ -41,6 +41,9 @@ class DLBridge(Adapter):
     def from_dlpack(self, producer: Any, **keywords: Any) -> Any:
         return self.dlbridge.from_dlpack(producer, **keywords)
 
+    def from_exchange_api(self, producer: Any) -> Any:
+        return self.dlbridge.asdlpack(producer)
+
     def values(self, array: Any) -> Any:
         return elements.at(array.address, array.dtype, array.shape, array.strides)
 

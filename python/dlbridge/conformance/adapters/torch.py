@@ -1,16 +1,16 @@
-"""PyTorch."""
+"""PyTorch, on the CPU and where there is a GPU."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from dlbridge.conformance.adapter import Adapter
+from dlbridge.conformance.adapter import Adapter, has_cuda
 
 
 class Torch(Adapter):
     """PyTorch. It has no tensors that must not be written, and no negative strides."""
 
-    name = module = "torch"
+    name = module = distribution = "torch"
     dtypes = (
         "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
         "float16", "float32", "float64", "bfloat16", "complex64", "complex128", "bool",
@@ -41,3 +41,19 @@ class Torch(Adapter):
 
     def write(self, array: Any, value: float) -> None:
         array[(0,) * array.ndim] = value
+
+
+class TorchCUDA(Torch):
+    """PyTorch on CUDA. What it imports from the CPU stays there.
+
+    Written after its documentation, and not run yet on a machine with a GPU.
+    """
+
+    name = "torch-cuda"
+    device = (2, 0)
+
+    def is_installed(self) -> bool:
+        return super().is_installed() and has_cuda()
+
+    def array(self, values: Any, dtype: str = "float32") -> Any:
+        return self.torch.tensor(values, dtype=getattr(self.torch, dtype), device="cuda:0")

@@ -7,7 +7,7 @@ from typing import Any
 from dlbridge.conformance import crafter
 from dlbridge.conformance.context import Context
 from dlbridge.conformance.crafter import Crafted, Producer
-from dlbridge.conformance.rule import Level, Role, rule
+from dlbridge.conformance.rule import Broken, Level, Role, rule
 from dlbridge.conformance.rules.consumer_outcome import (
     PLAIN,
     PYTHON,
@@ -35,7 +35,15 @@ def renamed(c: Context, crafted: Crafted, expected: str) -> None:
     name = crafter.capsule_name(capsule)
     c.got(f"the capsule is named {name!r}")
     del array
+    if name != expected:
+        needs_ownership(c, crafted)
     c.expect(name == expected, f"the capsule is named {name!r} after it was consumed, and not {expected!r}")
+
+
+def needs_ownership(c: Context, crafted: Crafted) -> None:
+    """The rule does not apply to a library that leaves the tensor to a capsule which it keeps alive."""
+    c.settle()
+    c.needs(crafted.record.calls, f"{c.lib.name} does not take the tensor: it is still the capsule's")
 
 
 @rule("C-CAPSULE-RENAMED-VERSIONED", Role.CONSUMER, Level.MUST,
@@ -86,6 +94,7 @@ def refused_owner(c: Context) -> None:
     capsule = crafted.capsule()
     array, said = feed(c, Producer(capsule))
     del array
+    c.settle()
     c.needs(said, f"{c.lib.name} accepts what was to be refused")
     name, calls = crafter.capsule_name(capsule), crafted.record.calls
     c.got(f"the capsule is named {name!r}, the deleter ran {calls} times")
@@ -101,7 +110,11 @@ def refused_owner(c: Context) -> None:
 def second_use(c: Context) -> None:
     crafted = plain(c)
     array, capsule = consumed(c, crafted)
-    c.refused(lambda: c.consume(Producer(capsule)))
+    again, said = feed(c, Producer(capsule))
+    if said is None:
+        del array, again
+        needs_ownership(c, crafted)
+        raise Broken("the second import is not refused")
     right(c, array, PLAIN)
     del array, capsule
     given_back(c, crafted, "after everything was gone")

@@ -7,7 +7,7 @@ from typing import Any
 
 from dlbridge.conformance import crafter
 from dlbridge.conformance.context import Context
-from dlbridge.conformance.crafter import Producer
+from dlbridge.conformance.crafter import Crafted, Producer
 from dlbridge.conformance.rule import Level, Role, rule
 from dlbridge.conformance.rules.consumer_outcome import (
     PLAIN,
@@ -51,15 +51,16 @@ def once_legacy(c: Context) -> None:
       "The deleter does not run while an array is over the memory.", OWNER)  # fmt: skip
 def not_before(c: Context) -> None:
     crafted = plain(c)
-    begin = crafted.fields.data
     array = c.consume(crafted)
     c.settle()
-    calls = crafted.record.calls
-    c.got(f"the deleter ran {calls} times while the array lives")
     right(c, array, PLAIN)
-    if calls:
-        c.expect(calls == 1, f"the deleter ran {calls} times while the array lives")
-        c.expect(c.lib.address(array) != begin, "the deleter ran while the array is over the memory")
+    for given in crafted.all:
+        calls = given.record.calls
+        c.got(f"the deleter ran {calls} times while the array lives")
+        if calls:
+            c.expect(calls == 1, f"the deleter ran {calls} times while the array lives")
+            begin = given.fields.data
+            c.expect(c.lib.address(array) != begin, "the deleter ran while the array is over the memory")
 
 
 @rule("C-DELETER-REFUSED", Role.CONSUMER, Level.MUST,
@@ -85,8 +86,7 @@ def refused_legacy(c: Context) -> None:
       "A tensor that is refused is not kept: it is given back as soon as its capsule and the exception are gone.",
       OWNER)  # fmt: skip
 def refused_at_once(c: Context) -> None:
-    calls = first_refused(c, lambda **fields: plain(c, **fields)).record.calls
-    c.expect(calls == 1, f"the deleter ran {calls} times before the garbage was collected")
+    before_collection(c, first_refused(c, lambda **fields: plain(c, **fields)))
 
 
 @rule("C-DELETER-AT-ONCE", Role.CONSUMER, Level.SHOULD,
@@ -97,8 +97,14 @@ def at_once(c: Context) -> None:
     array = c.consume(crafted)
     right(c, array, PLAIN)
     del array
-    calls = crafted.record.calls
-    c.expect(calls == 1, f"the deleter ran {calls} times before the garbage was collected")
+    before_collection(c, crafted)
+
+
+def before_collection(c: Context, crafted: Crafted) -> None:
+    """Expects that all that a producer gave is back already."""
+    for given in crafted.all:
+        calls = given.record.calls
+        c.expect(calls == 1, f"the deleter ran {calls} times before the garbage was collected")
 
 
 @rule("C-DELETER-0-D", Role.CONSUMER, Level.MUST,
@@ -193,20 +199,20 @@ def pending_kept(c: Context) -> None:
       "Of many tensors that are taken and dropped, each is given back exactly once.", HEADER)  # fmt: skip
 def many(c: Context) -> None:
     is_versioned = c.abi()
-    tensors = [crafter.craft((6,), versioned=is_versioned) for _ in range(100)]
+    tensors = [crafter.craft(c.padded((6,)), versioned=is_versioned) for _ in range(100)]
     c.fed("100 tensors, dropped out of order")
     arrays = [c.lib.from_dlpack(Producer(crafted)) for crafted in tensors]
     while arrays:
         del arrays[len(arrays) // 2]
     c.settle()
-    wrong = sorted({crafted.record.calls for crafted in tensors} - {1})
+    wrong = sorted({given.record.calls for crafted in tensors for given in crafted.all} - {1})
     c.expect(not wrong, f"of 100 deleters, some ran {wrong} times")
 
 
 def at_exit(c: Context) -> tuple[int, str]:
     """How a process ends that has a live array: its exit status, and what the crafter counted."""
     done = c.script(
-        f"array = lib.from_dlpack(crafter.Producer(crafter.craft((6,), versioned={c.abi()})))\n"
+        f"array = lib.from_dlpack(crafter.Producer(crafter.craft({c.padded((6,))}, versioned={c.abi()})))\n"
         "crafter.native.report_at_exit()\n"
     )
     lines = [line for line in done.stdout.splitlines() if line.startswith("owed ")]

@@ -7,12 +7,12 @@ from typing import Any
 from dlbridge.conformance.context import Context
 from dlbridge.conformance.crafter import CPU, CUDA, CUDA_HOST, OPENCL, ROCM, Crafted, Producer
 from dlbridge.conformance.rule import Broken, Level, NotApplicable, Role, rule
+from dlbridge.conformance.rules.consumer_copy import knows_copy
 from dlbridge.conformance.rules.consumer_outcome import (
     HEADER,
     PLAIN,
     PYTHON,
     STANDARD,
-    as_asked,
     asking,
     feed,
     given_back,
@@ -165,7 +165,7 @@ def same(c: Context) -> None:
 
 @rule("C-DEVICE-KEYWORD", Role.CONSUMER, Level.SHOULD,
       "from_dlpack has the keyword device, which takes None and the device of the library's own arrays.",
-      DEVICE)  # fmt: skip
+      "array API standard 2023.12, from_dlpack, device")  # fmt: skip
 def keyword(c: Context) -> None:
     asking(c, None)
     right(c, c.consume(plain(c), device=None), PLAIN)
@@ -180,7 +180,7 @@ def keyword(c: Context) -> None:
 def passed_on(c: Context) -> None:
     own = getattr(c.consume(plain(c)), "device", None)
     c.needs(own is not None, f"the arrays of {c.lib.name} have no device")
-    producer = asking(c, Producer(as_asked))
+    producer = asking(c, Producer(c.as_asked))
     array, said = feed(c, producer, device=own)
     c.got(f"asked with {producer.asked}")
     c.needs(producer.asked, f"from_dlpack of {c.lib.name} has no device: {said}")
@@ -189,3 +189,25 @@ def passed_on(c: Context) -> None:
         whole = isinstance(device, tuple) and len(device) == 2 and all(isinstance(number, int) for number in device)
         c.expect(whole, f"asked with dl_device={device!r}")
     del array
+
+
+@rule("C-DEVICE-COPY-FALSE", Role.CONSUMER, Level.MUST,
+      "With copy=False, a tensor on another device than the one that is asked for is a BufferError or a ValueError.",
+      f"{DEVICE} and copy")  # fmt: skip
+def copy_false(c: Context) -> None:
+    c.needs(c.lib.device == CPU, f"{c.lib.name} is not on the CPU")
+    knows_copy(c)
+    own = getattr(c.consume(plain(c)), "device", None)
+    c.needs(own is not None, f"the arrays of {c.lib.name} have no device")
+    try:
+        c.consume(plain(c), device=own)
+    except TypeError as error:
+        raise NotApplicable(f"from_dlpack of {c.lib.name} has no device: {error}") from None
+    crafted = plain(c, device=CUDA)
+
+    def answer(keywords: dict[str, Any]) -> Any:
+        return BufferError("a copy would be needed") if "dl_device" in keywords else crafted
+
+    producer = asking(c, Producer(answer, CUDA))
+    c.refused(lambda: c.consume(producer, device=own, copy=False), BufferError, ValueError)
+    given_back(c, crafted, "after the refusal")

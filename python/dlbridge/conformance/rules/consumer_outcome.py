@@ -40,11 +40,12 @@ def feed(c: Context, producer: Any, **keywords: Any) -> tuple[Any, str | None]:
 
 
 def given_back(c: Context, crafted: Crafted, when: str) -> None:
-    """Expects that the deleter has run exactly once; not at all if there is none, or if nobody asked for a capsule."""
+    """Expects that the deleter of all that a producer gave has run exactly once; not at all of what it did not give."""
     c.settle()
-    calls, owed = crafted.record.calls, int(crafted.has_deleter and crafted.capsules > 0)
-    c.got(f"the deleter ran {calls} times {when}")
-    c.expect(calls == owed, f"the deleter ran {calls} times {when}")
+    for given in crafted.all:
+        calls, owed = given.record.calls, int(given.has_deleter and given.given_away > 0)
+        c.got(f"the deleter ran {calls} times {when}")
+        c.expect(calls == owed, f"the deleter ran {calls} times {when}")
 
 
 def refused(c: Context, crafted: Crafted, says: tuple[int, int] | None = None) -> None:
@@ -66,10 +67,24 @@ def first_refused(c: Context, make: Callable[..., Crafted]) -> Crafted:
     raise NotApplicable(f"{c.lib.name} refuses nothing of what was tried")
 
 
+def same(c: Context, found: Any, expected: Any) -> bool:
+    """Whether elements are the expected ones, with or without the axes that the library needs at the end."""
+    return bool(found == expected or found == _padded(expected, c.lib.ndims[0]))
+
+
+def _padded(elements: Any, ndim: int) -> Any:
+    """Nested lists with as many levels, by lists of one around each element."""
+    if isinstance(elements, list):
+        return [_padded(element, ndim - 1) for element in elements]
+    for _ in range(ndim):
+        elements = [elements]
+    return elements
+
+
 def right(c: Context, array: Any, expected: Any) -> None:
     """Expects the elements of an array."""
     found = c.values(array)
-    c.expect(found == expected, f"the elements are {found} and not {expected}")
+    c.expect(same(c, found, expected), f"the elements are {found} and not {expected}")
 
 
 def accepted(c: Context, crafted: Crafted, expected: Any) -> None:
@@ -91,21 +106,32 @@ def right_or_refused(c: Context, crafted: Crafted, expected: Any) -> None:
         given_back(c, crafted, "after the refusal")
 
 
-def harmless(c: Context, crafted: Crafted) -> None:
-    """Expects that a library refuses a crafted tensor, or makes an array that can be dropped; nothing reads it."""
-    array, said = feed(c, crafted)
+def harmless(c: Context, crafted: Crafted, says: tuple[int, int] | None = None) -> None:
+    """Expects that a library refuses a crafted tensor, whose producer may say another device, or makes an array.
+
+    Nothing reads that; it can be dropped.
+    """
+    array, said = feed(c, Producer(crafted, says or crafted.device))
     when = "after the array was gone" if said is None else "after the refusal"
     del array
     given_back(c, crafted, when)
 
 
 def takes(c: Context, versioned: bool) -> bool:
-    """Whether a library takes a plain tensor of an ABI from a producer that gives nothing else."""
+    """Whether a library takes a plain tensor of an ABI from a producer that gives nothing else.
+
+    One that asks with max_version has said that it takes versioned ones: if it does not, it is broken.
+    """
+    c.needs_consumer()
+    producer = Producer(crafter.craft(c.padded((6,)), versioned=versioned))
     try:
-        c.lib.from_dlpack(Producer(crafter.craft((4,), versioned=versioned)))
-    except NotApplicable:
+        c.lib.from_dlpack(producer)
+    except (Broken, NotApplicable):
         raise
-    except Exception:
+    except Exception as error:
+        if versioned and any("max_version" in keywords for keywords in producer.asked):
+            asked = f"it asks with {producer.asked}, and refuses a versioned capsule"
+            raise Broken(f"{asked}: {type(error).__name__}: {error}") from None
         return False
     return True
 
@@ -118,18 +144,13 @@ def plain(c: Context, **fields: Any) -> Crafted:
 def versioned(c: Context, shape: tuple[int, ...] | None = (6,), **fields: Any) -> Crafted:
     """A crafted versioned tensor; the rule does not apply to a library that takes none."""
     c.needs(takes(c, True), f"{c.lib.name} takes no versioned capsules")
-    return c.craft(shape, versioned=True, **fields)
+    return c.fitting(shape, versioned=True, **fields)
 
 
 def legacy(c: Context, shape: tuple[int, ...] | None = (6,), **fields: Any) -> Crafted:
     """A crafted legacy tensor; the rule does not apply to a library that takes none."""
     c.needs(takes(c, False), f"{c.lib.name} takes no legacy capsules")
-    return c.craft(shape, versioned=False, **fields)
-
-
-def as_asked(keywords: dict[str, Any]) -> Crafted:
-    """The answer of a producer that keeps the standard: versioned if it is asked with max_version, legacy if not."""
-    return crafter.craft((6,), versioned="max_version" in keywords)
+    return c.fitting(shape, versioned=False, **fields)
 
 
 def asking(c: Context, producer: AnyProducer) -> AnyProducer:
@@ -138,9 +159,15 @@ def asking(c: Context, producer: AnyProducer) -> AnyProducer:
     return producer
 
 
-def source_of(crafted: Crafted) -> Held:
-    """The memory of a crafted tensor as its producer sees it, for as long as the deleter was not called."""
-    return Held(crafted.native.held())
+def unwritten(c: Context, crafted: Crafted, expected: bytes) -> None:
+    """Expects the first bytes of all that the library still has of a producer's memory."""
+    for lent in crafted.lent:
+        try:
+            found = lent.read(len(expected))
+        except ValueError as error:
+            c.got(f"the memory is not read: {error}")
+        else:
+            c.expect(found == expected, "the producer's memory was written")
 
 
 def shares(c: Context, array: Any, crafted: Crafted) -> bool:
@@ -149,19 +176,21 @@ def shares(c: Context, array: Any, crafted: Crafted) -> bool:
     By its address, and where that tells nothing by what the producer writes to the first element. Some libraries copy
     after ``from_dlpack`` has returned; they finish that before they tell an address.
     """
-    if crafted.record.calls:
-        c.got("the memory was given back: the array is a copy")
-        return False
-    fields = crafted.fields
     try:
-        if c.lib.address(array) == fields.data + fields.byte_offset:
+        address = c.lib.address(array)
+        if any(address == lent.fields.data + lent.fields.byte_offset for lent in crafted.lent):
             c.got("the array begins at the producer's first element")
             return True
     except NotApplicable as reason:
         c.got(str(reason))
-    if crafted.record.calls:
+    for lent in crafted.lent:
+        try:
+            Held(lent.native.held()).write(crafter.packed([77], "float32"))
+        except ValueError as error:
+            c.got(f"the memory is not written: {error}")
+    if not crafted.lent:
+        c.got("the memory was given back: the array is a copy")
         return False
-    source_of(crafted).write(crafter.packed([77], "float32"))
     first = c.values(array)
     while isinstance(first, list):
         first = first[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dlbridge.conformance.context import Context
 from dlbridge.conformance.crafter import Producer
 from dlbridge.conformance.rule import Level, Role, rule
-from dlbridge.conformance.rules.consumer_outcome import STANDARD, as_asked, asking, feed
+from dlbridge.conformance.rules.consumer_outcome import STANDARD, asking, feed
 
 STREAM = f"{STANDARD}, __dlpack__, stream"
 
@@ -26,7 +26,7 @@ def stream_for(c: Context, *kinds: int) -> tuple[bool, object]:
 @rule("C-STREAM-NONE-ON-CPU", Role.CONSUMER, Level.MUST,
       "A producer on the CPU is asked with no stream, or with None.", STREAM)  # fmt: skip
 def none_on_cpu(c: Context) -> None:
-    producer = asking(c, Producer(as_asked))
+    producer = asking(c, Producer(c.as_asked))
     c.consume(producer)
     c.got(f"asked with {producer.asked}")
     for keywords in producer.asked:
