@@ -14,7 +14,7 @@
 //! | `table` | the C exchange API of a type, called |
 //! | `craft_table` | a C exchange API with every field settable |
 //!
-//! - **Kept.** What [`craft`](mod@craft) makes is never freed, nor is its data, shape and strides: a deleter that
+//! - **Kept.** What `craft` makes is never freed, nor is its data, shape and strides: a deleter that
 //!   is called again counts that, and whoever uses memory that was given back uses no freed memory. The first call
 //!   fills the data with 0xDD, so that they read other elements, and no later one is read or written from here: both
 //!   happen under one lock.
