@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+import dlbridge
 from dlbridge.conformance import crafter
 from dlbridge.conformance.crafter import DTYPES, FORMATS, Held, Ints
 
@@ -158,7 +159,9 @@ def of(held: Held) -> Any:
     return at(fields.data + fields.byte_offset, name_of(fields.dtype), shape, strides)
 
 
-def tensor(values: Any, dtype: str, **fields: Any) -> crafter.Crafted:
-    """A crafted tensor in C order of nested lists, for libraries that make no arrays themselves."""
-    payload = packed(flat(values), dtype)
-    return crafter.craft(shape_of(values), dtype=dtype, values=flat(values), payload=payload or b"\0", **fields)
+def tensor(values: Any, dtype: str) -> dlbridge.Tensor:
+    """A tensor of dlbridge in C order of nested lists, for libraries that make no arrays themselves."""
+    made = dlbridge.empty(shape_of(values), dtype)
+    data = packed(flat(values), dtype)
+    ctypes.memmove(made.address, data, len(data))
+    return made

@@ -10,7 +10,7 @@ from dlbridge.conformance.crafter import DTYPES
 
 
 class TVMFFI(Adapter):
-    """TVM FFI. It allocates nothing and shows no elements: arrays are crafted, elements are read where they are."""
+    """TVM FFI. It allocates nothing and shows no elements: arrays are dlbridge's, elements are read where they are."""
 
     name = "tvm-ffi"
     module = "tvm_ffi"
@@ -20,7 +20,7 @@ class TVMFFI(Adapter):
     tvm_ffi: Any
 
     def array(self, values: Any, dtype: str = "float32") -> Any:
-        return self.tvm_ffi.from_dlpack(elements.tensor(values, dtype, versioned=False).capsule())
+        return self.tvm_ffi.from_dlpack(elements.tensor(values, dtype))
 
     def from_dlpack(self, producer: Any, **keywords: Any) -> Any:
         return self.tvm_ffi.from_dlpack(producer, **keywords)
