@@ -45,11 +45,11 @@ def rows(text: str) -> list[list[str]]:
     return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)] for line in lines]
 
 
-def broken_musts(text: str) -> set[tuple[str, str]]:
-    """The rules of level MUST in a page of results, each with a library that breaks it, in the findings' version."""
+def broken(text: str, *levels: str) -> set[tuple[str, str]]:
+    """The rules of some levels in a page of results, each with a library that breaks it, in the findings' version."""
     versions = {finding["library"]: finding["version"] for finding in FINDINGS}
     found = set()
-    for rule, level, _, _, breaking in (cells for cells in rows(text) if len(cells) == 5 and cells[1] == "MUST"):
+    for rule, level, _, _, breaking in (cells for cells in rows(text) if len(cells) == 5 and cells[1] in levels):
         for name in filter(None, breaking.split(", ")):
             library, _, version = re.sub(r" \(.*\)$", "", name).partition(" ")
             if version in ("", versions.get(library)):
@@ -97,14 +97,14 @@ def test_every_rule_that_is_named_exists() -> None:
     assert [rule for finding in FINDINGS for rule in rules_of(finding) if rule not in known] == []
 
 
-def test_broken_musts_are_read_from_a_page_of_results() -> None:
+def test_broken_rules_are_read_from_a_page_of_results() -> None:
     page = (
         "| rule | level | what it says | source | broken by |\n|---|---|---|---|---|\n"
         "| `C-A` | MUST | Says \\| this. | dlpack.h | one (SIGSEGV), two, three (hangs) |\n"
         "| `C-B` | SHOULD | Says this. | dlpack.h | one |\n| `C-C` | MUST | Says this. | dlpack.h |  |\n"
         "| `C-D` | MUST | Says this. | dlpack.h | one 0.0.1 (exit) |\n"
     )
-    assert broken_musts(page) == {("C-A", "one"), ("C-A", "two"), ("C-A", "three")}
+    assert broken(page, "MUST") == {("C-A", "one"), ("C-A", "two"), ("C-A", "three")}
 
 
 @with_the_page
@@ -112,9 +112,19 @@ def test_every_must_that_a_library_breaks_is_in_a_finding() -> None:
     if not RESULTS.exists():
         pytest.skip("docs/conformance-results.md does not exist")
     named = {(rule, finding["library"]) for finding in FINDINGS for rule in rules_of(finding)}
-    broken = broken_musts(RESULTS.read_text(encoding="utf-8"))
-    assert broken
-    assert sorted((rule, library) for rule, library in broken - named if library != "dlbridge") == []
+    musts = broken(RESULTS.read_text(encoding="utf-8"), "MUST")
+    assert musts
+    assert sorted((rule, library) for rule, library in musts - named if library != "dlbridge") == []
+
+
+@with_the_page
+def test_every_rule_in_a_finding_is_broken_by_its_library() -> None:
+    if not RESULTS.exists():
+        pytest.skip("docs/conformance-results.md does not exist")
+    text = RESULTS.read_text(encoding="utf-8")
+    measured = {cells[0] for cells in rows(text) if len(cells) > 5}
+    named = {(rule, f["library"]) for f in FINDINGS for rule in rules_of(f) if f["library"] in measured}
+    assert sorted(named - broken(text, "MUST", "SHOULD", "MAY")) == []
 
 
 @pytest.mark.skipif(not CAN_FORK, reason="a reproduction may crash the process, and there is no fork")
