@@ -224,8 +224,12 @@ impl Descriptor {
         }
         let base = if self.is_addressable() { self.data as i128 } else { 0 };
         let first = base + i128::from(self.byte_offset);
-        let limit = u64::MAX as i128;
-        first <= limit && first + extent.start >= 0 && first + extent.end <= limit
+        let limit = if self.is_addressable() { u64::MAX.into() } else { i128::from(i64::MAX) };
+        // No memory is so large that an offset into it would take the last bit.
+        i64::try_from(self.byte_offset).is_ok()
+            && first <= limit
+            && first + extent.start >= 0
+            && first + extent.end <= limit
     }
 
     /// The positions of all elements in the order of their indices, the last axis fastest.

@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from types import ModuleType
 from typing import Any, Literal, SupportsIndex, final
 
 from typing_extensions import Buffer, CapsuleType
@@ -9,6 +10,7 @@ __all__ = [
     "Tensor",
     "__version__",
     "_canonical",
+    "_crafter",
     "_origin",
     "_rebuild",
     "asdlpack",
@@ -22,6 +24,9 @@ __all__ = [
 ]
 
 __version__: str
+
+#: what ``dlbridge.conformance.crafter`` is made of
+_crafter: ModuleType
 
 @final
 class Tensor:

@@ -12,7 +12,7 @@ from typing import Any
 
 import dlbridge._core
 
-native: Any = dlbridge._core._crafter  # type: ignore[attr-defined]
+native: Any = dlbridge._core._crafter
 
 Ints = tuple[int, ...]
 
