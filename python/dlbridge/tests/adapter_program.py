@@ -97,7 +97,7 @@ def consumes(library: Adapter) -> Iterator[str]:
     """What comes of a crafted tensor has its elements, by one of the ABIs at least."""
     shape, reasons = shape_for(library), []
     for versioned in (True, False):
-        crafted = elements.tensor(elements.nested(NUMBERS, shape), "float32", versioned=versioned)
+        crafted = crafter.craft(shape, versioned=versioned, payload=elements.packed(NUMBERS, "float32"))
         try:
             array = library.from_dlpack(crafter.Producer(crafted))
         except Exception as error:

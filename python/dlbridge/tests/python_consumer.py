@@ -92,7 +92,9 @@ class Array:
         if self.consumer.has("exports without an owner"):
             made = crafter.craft(self.shape, dtype=self.dtype, strides=self.strides, data=self.address)
         else:
-            made = elements.tensor(self.tolist(), self.dtype, versioned=max_version is not None, flags=flags)
+            payload = elements.packed(elements.flat(self.tolist()), self.dtype) or b"\0"
+            fields = {"versioned": max_version is not None, "flags": flags, "payload": payload}
+            made = crafter.craft(self.shape, dtype=self.dtype, **fields)
         return made.capsule()
 
 
