@@ -155,7 +155,7 @@ const FAULTS: &[Fault] = &[
         "if moved || inexpressible {",
     ),
     fault(
-        "copy=False does copy",
+        "copy=False is always refused",
         DLPACK,
         "if copy == Some(true) || moved || inexpressible {",
         "if copy.is_some() || moved || inexpressible {",

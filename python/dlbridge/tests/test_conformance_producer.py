@@ -148,6 +148,7 @@ FAULTS: dict[str, tuple[str, Faulty]] = {
     "two lanes": ("P-DTYPES-FLOAT32", Faulty(dtype_as("float32", (2, 32, 2)))),
     "complex of half the bits": ("P-DTYPES-COMPLEX64", Faulty(dtype_as("complex64", (5, 32, 1)))),
     "copy=True refused": ("P-COPY-TRUE-TAKEN", Faulty(raising(BufferError("no copies"), "copy"))),
+    "copy=False refused": ("P-COPY-FALSE-ACCEPTED", Faulty(raising(BufferError("no promises"), "copy"))),
     "copy without a flag": ("P-COPY-TRUE-FLAG", Faulty(changed(lambda f: {"flags": f.flags & ~2}))),
     "copy ignored": ("P-COPY-TRUE-MEMORY", Faulty(without("copy"))),
     "copy ignored for legacy consumers": ("P-COPY-TRUE-LEGACY", Faulty(without("copy"))),

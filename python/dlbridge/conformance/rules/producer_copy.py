@@ -188,6 +188,15 @@ def false_memory(c: Context) -> None:
     expect_same_memory(c, array, held)
 
 
+@rule("P-COPY-FALSE-ACCEPTED", Role.PRODUCER, Level.SHOULD,
+      "An array that is lent when nothing is said about copies is lent with copy=False too: none is necessary.",
+      COPY)  # fmt: skip
+def false_accepted(c: Context) -> None:
+    array = c.array()
+    c.needs(address_of(best(c, array).fields) == c.lib.address(array), f"{c.lib.name} copies what it exports")
+    _export(c, array, False)
+
+
 @rule("P-COPY-FALSE-VIEW", Role.PRODUCER, Level.MUST,
       "A view with copy=False is the array's own memory, or a BufferError.", COPY)  # fmt: skip
 def false_view(c: Context) -> None:
