@@ -306,7 +306,7 @@ def test_a_capsule_is_taken_once(native: Native) -> None:
     assert native.name(capsule) == "used_dltensor_versioned"
     with pytest.raises(ValueError, match="consumed before"):
         dlbridge.asdlpack(capsule)
-    with pytest.raises(TypeError, match="PyCapsule"):
+    with pytest.raises(AttributeError, match="PyCapsule"):
         dlbridge.from_dlpack(native.craft().capsule())
     with pytest.raises(TypeError, match="looked for the buffer protocol; leave out protocol"):
         dlbridge.asdlpack(native.craft().capsule(), protocol="buffer")
@@ -319,7 +319,7 @@ def test_a_capsule_is_taken_once(native: Native) -> None:
 
 
 def test_buffers_are_not_for_from_dlpack() -> None:
-    with pytest.raises(TypeError, match="'bytes' object"):
+    with pytest.raises(AttributeError, match="'bytes' object"):
         dlbridge.from_dlpack(b"abc")  # type: ignore[arg-type]
 
 

@@ -267,7 +267,7 @@ def all_paths(native: Native) -> Callable[[], None]:
         """Calls what fails."""
         try:
             call(*arguments, **keywords)
-        except (BufferError, TypeError, ValueError):
+        except (AttributeError, BufferError, TypeError, ValueError):
             return
         raise AssertionError("not refused")
 
