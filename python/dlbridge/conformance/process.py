@@ -71,8 +71,10 @@ class Server:
     def stop(self) -> None:
         """Ends the process, from another thread too. Whatever is asked from now on was interrupted."""
         self._failure = (Status.NOT_APPLICABLE, "interrupted", None)
-        if self._process is not None:
-            self._process.send_signal(signal.SIGTERM)
+        # The thread that checks may end it at the same time.
+        process = self._process
+        if process is not None:
+            process.send_signal(signal.SIGTERM)
 
     def close(self) -> None:
         """Ends the process."""
