@@ -12,12 +12,12 @@ import sys
 import sysconfig
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from enum import IntEnum, IntFlag
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import dlbridge
+from dlbridge.conformance.crafter import Flags, Record, Way
 
 SOURCE = Path(__file__).with_name("native.c")
 
@@ -31,35 +31,6 @@ CPU, CUDA, CUDA_HOST, OPENCL, ROCM = (1, 0), (2, 0), (3, 0), (4, 0), (10, 0)
 LEGACY, VERSIONED = "dltensor", "dltensor_versioned"
 
 LITTLE_ENDIAN = sys.byteorder == "little"
-
-
-class Flags(IntFlag):
-    """The flags of a versioned managed tensor."""
-
-    READ_ONLY = 1
-    IS_COPIED = 2
-    SUBBYTE_PADDED = 4
-
-
-class Way(IntEnum):
-    """How a consumer calls a deleter."""
-
-    WITH_GIL = 0
-    WITHOUT_GIL = 1
-    NATIVE_THREAD = 2
-    AT_EXIT = 3
-    NOT_WAITED_FOR = 4
-
-
-@dataclass(frozen=True)
-class Record:
-    """How often something was called, and what the last call saw."""
-
-    calls: int
-    thread: int
-    gil: bool
-    initialized: bool
-    pending: bool
 
 
 @dataclass(frozen=True)
