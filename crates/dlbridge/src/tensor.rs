@@ -44,7 +44,7 @@ impl Tensor {
     /// # Ok::<(), dlbridge::Error>(())
     /// ```
     pub fn from_parts<O: Owner>(owner: O, shape: impl AsRef<[usize]>) -> Result<Self> {
-        raw::from_owner(owner, shape.as_ref(), None, 0).map(Self)
+        raw::from_adjacent(owner, shape.as_ref()).map(Self)
     }
 
     /// A tensor of some elements of an owner: a shape, strides in elements, and the position of the
@@ -72,7 +72,7 @@ impl Tensor {
         strides: impl AsRef<[isize]>,
         offset: usize,
     ) -> Result<Self> {
-        raw::from_owner(owner, shape.as_ref(), Some(strides.as_ref()), offset).map(Self)
+        raw::from_owner(owner, shape.as_ref(), strides.as_ref(), offset).map(Self)
     }
 
     /// A tensor of bytes that mean elements of a dtype, in native byte order, adjacent in C order
@@ -208,6 +208,7 @@ impl Tensor {
     /// assert_eq!(tensor.view::<f64>()?.iter().sum::<f64>(), 10.0);
     /// # Ok::<(), dlbridge::Error>(())
     /// ```
+    #[inline]
     pub fn view<T: Element>(&self) -> Result<TensorView<'_, T>> {
         TensorRef::from(self).into_view(T::DTYPE)
     }

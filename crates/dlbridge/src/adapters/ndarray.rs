@@ -1,11 +1,11 @@
 //! ndarray 0.17: owned and shared arrays out as owners, with any strides; views in.
 
 use ndarray::{
-    ArcArray, Array, ArrayBase, ArrayView, ArrayViewMut, Data, DataMut, Dimension, ShapeBuilder,
-    StrideShape,
+    ArcArray, Array, ArrayBase, ArrayView, ArrayViewMut, Data, DataMut, Dimension, RawData,
+    ShapeBuilder, StrideShape,
 };
 
-use crate::raw::from_strided;
+use crate::raw::{DimsOut, from_strided};
 use crate::{
     Access, Element, Error, RawParts, Tensor, TensorRef, TensorRefMut, TensorView, TensorViewMut,
 };
@@ -20,9 +20,9 @@ impl<A: Element, D: Dimension + 'static> From<Array<A, D>> for Tensor {
         // SAFETY: the array owns its elements, which stay where they are when it moves; nobody else
         // has them.
         let managed = unsafe {
-            from_strided(array, ndim, A::CHECK, |array| {
-                let parts = RawParts::of_elements(array.as_mut_ptr(), Access::Exclusive);
-                (parts, array.shape(), array.strides())
+            from_strided(array, ndim, A::CHECK, |array, dims| {
+                write_dims(array, dims);
+                (RawParts::of_elements(array.as_mut_ptr(), Access::Exclusive), array.len())
             })
         };
         Self::from_managed(managed.expect("ndarray keeps sizes within isize"))
@@ -38,10 +38,10 @@ impl<A: Element, D: Dimension + 'static> From<ArcArray<A, D>> for Tensor {
         // SAFETY: the handle keeps the elements alive and in place; whoever wants to write them
         // through another handle copies them first, because this one shares them.
         let managed = unsafe {
-            from_strided(array, ndim, A::CHECK, |array| {
+            from_strided(array, ndim, A::CHECK, |array, dims| {
+                write_dims(array, dims);
                 let first = array.as_ptr().cast_mut();
-                let parts = RawParts::of_elements(first, Access::ReadOnly);
-                (parts, array.shape(), array.strides())
+                (RawParts::of_elements(first, Access::ReadOnly), array.len())
             })
         };
         Self::from_managed(managed.expect("ndarray keeps sizes within isize"))
@@ -53,13 +53,14 @@ impl<'a, A: Element, D: Dimension> TryFrom<TensorView<'a, A>> for ArrayView<'a, 
     type Error = Error;
 
     fn try_from(view: TensorView<'a, A>) -> Result<Self, Error> {
-        let layout = Layout::of(&view)?;
+        let Layout { shape, to_lowest, is_reversed } = Layout::of(&view)?;
         // SAFETY: the view vouches for every element of the layout for `'a` (View), and the layout
         // is the view's, seen from its lowest address, with strides that are not negative.
-        let mut array = unsafe {
-            ArrayView::from_shape_ptr(layout.shape, view.as_ptr().wrapping_sub(layout.to_lowest))
-        };
-        layout.reversed.for_each(|axis| array.invert_axis(ndarray::Axis(axis)));
+        let mut array =
+            unsafe { ArrayView::from_shape_ptr(shape, view.as_ptr().wrapping_sub(to_lowest)) };
+        if is_reversed {
+            reverse(&mut array, &view);
+        }
         Ok(array)
     }
 }
@@ -71,12 +72,13 @@ impl<'a, A: Element, D: Dimension> TryFrom<TensorViewMut<'a, A>> for ArrayViewMu
     fn try_from(mut view: TensorViewMut<'a, A>) -> Result<Self, Error> {
         let first = view.as_mut_ptr();
         let view = view.into_view();
-        let layout = Layout::of(&view)?;
+        let Layout { shape, to_lowest, is_reversed } = Layout::of(&view)?;
         // SAFETY: as above, for `'a`; the mutable view was consumed, and its elements do not overlap.
-        let mut array = unsafe {
-            ArrayViewMut::from_shape_ptr(layout.shape, first.wrapping_sub(layout.to_lowest))
-        };
-        layout.reversed.for_each(|axis| array.invert_axis(ndarray::Axis(axis)));
+        let mut array =
+            unsafe { ArrayViewMut::from_shape_ptr(shape, first.wrapping_sub(to_lowest)) };
+        if is_reversed {
+            reverse(&mut array, &view);
+        }
         Ok(array)
     }
 }
@@ -118,37 +120,56 @@ where
     }
 }
 
-/// A view's layout as ndarray wants it: without negative strides.
-struct Layout<D, R> {
-    shape: StrideShape<D>,
-    /// The axes to invert afterwards.
-    reversed: R,
-    /// How many elements the lowest address lies below the element at index zero.
-    to_lowest: usize,
+/// Writes the extents and strides of an array, whose sizes ndarray keeps within isize.
+#[inline]
+fn write_dims<S: RawData, D: Dimension>(array: &ArrayBase<S, D>, dims: &mut DimsOut<'_>) {
+    for (&extent, &stride) in array.shape().iter().zip(array.strides()) {
+        dims.push(extent as i64, stride as i64);
+    }
 }
 
-impl Layout<(), ()> {
-    fn of<'v, 'a, A, D: Dimension>(
-        view: &'v TensorView<'a, A>,
-    ) -> Result<Layout<D, impl Iterator<Item = usize> + use<'v, 'a, A, D>>, Error> {
+/// A view's layout as ndarray wants it: without negative strides.
+struct Layout<D> {
+    shape: StrideShape<D>,
+    /// How many elements the lowest address lies below the element at index zero.
+    to_lowest: usize,
+    /// Whether there are axes to invert afterwards.
+    is_reversed: bool,
+}
+
+impl<D: Dimension> Layout<D> {
+    #[inline]
+    fn of<A>(view: &TensorView<'_, A>) -> Result<Self, Error> {
         let ndim = view.ndim();
         if let Some(expected) = D::NDIM.filter(|&expected| expected != ndim) {
             return Err(Error::Ndim { expected, found: ndim });
         }
         let (mut dim, mut strides) = (D::zeros(ndim), D::zeros(ndim));
-        let mut to_lowest = 0;
-        for axis in 0..ndim {
-            dim[axis] = view.shape()[axis] as usize;
+        let (mut to_lowest, mut is_reversed) = (0, false);
+        let places = dim.slice_mut().iter_mut().zip(strides.slice_mut());
+        for ((&extent, &step), (dim, stride)) in view.shape().iter().zip(view.strides()).zip(places)
+        {
+            *dim = extent as usize;
             // Where no step is ever taken the stride may be anything; without elements it must
             // still not overflow when ndarray multiplies it.
-            if !view.is_empty() && dim[axis] > 1 {
-                let step = view.strides()[axis];
-                strides[axis] = step.unsigned_abs() as usize;
-                to_lowest += if step < 0 { (dim[axis] - 1) * strides[axis] } else { 0 };
+            if extent > 1 && !view.is_empty() {
+                *stride = step.unsigned_abs() as usize;
+                if step < 0 {
+                    is_reversed = true;
+                    to_lowest += (*dim - 1) * *stride;
+                }
             }
         }
-        let reversed = (0..ndim)
-            .filter(move |&a| !view.is_empty() && view.shape()[a] > 1 && view.strides()[a] < 0);
-        Ok(Layout { shape: dim.strides(strides), reversed, to_lowest })
+        Ok(Self { shape: dim.strides(strides), to_lowest, is_reversed })
+    }
+}
+
+/// Turns round the axes along which a view, which is not empty, leads backwards.
+#[cold]
+fn reverse<S: RawData, A, D: Dimension>(array: &mut ArrayBase<S, D>, view: &TensorView<'_, A>) {
+    for (axis, (&extent, &step)) in view.shape().iter().zip(view.strides()).enumerate() {
+        if extent > 1 && step < 0 {
+            array.invert_axis(ndarray::Axis(axis));
+        }
     }
 }

@@ -14,6 +14,7 @@ pub(crate) enum Dims<'a> {
 }
 
 impl<'a> Dims<'a> {
+    #[inline]
     pub(crate) fn borrowed(shape: &'a [i64], strides: &'a [i64]) -> Self {
         Self::Borrowed { shape, strides }
     }
@@ -55,6 +56,7 @@ impl<'a> Dims<'a> {
         Ok(Self::Own { shape, strides })
     }
 
+    #[inline]
     pub(crate) fn shape(&self) -> &[i64] {
         match self {
             Self::Borrowed { shape, .. } => shape,
@@ -62,6 +64,7 @@ impl<'a> Dims<'a> {
         }
     }
 
+    #[inline]
     pub(crate) fn strides(&self) -> &[i64] {
         match self {
             Self::Borrowed { strides, .. } => strides,

@@ -62,6 +62,12 @@ pub(crate) fn element_count(shape: &[i64]) -> Result<usize> {
     Ok(if empty { 0 } else { product.unsigned_abs() })
 }
 
+/// The number of elements of a shape that has passed [`element_count`]: nothing is checked again.
+#[inline]
+pub(crate) fn trusted_count(shape: &[i64]) -> usize {
+    shape.iter().fold(1, |count: usize, &extent| count.wrapping_mul(extent as usize))
+}
+
 /// The elements that a non-empty layout touches.
 pub(crate) fn element_extent(shape: &[i64], strides: &[i64]) -> Result<ElementExtent> {
     let (mut lowest, mut highest) = (0_i64, 0_i64);

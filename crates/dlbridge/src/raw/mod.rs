@@ -49,6 +49,8 @@ mod view;
 mod whole_bytes;
 mod zeros;
 
+#[cfg(feature = "ndarray")]
+pub(crate) use block::DimsOut;
 pub(crate) use block::Managed;
 pub(crate) use copy::to_vec;
 pub use dl_tensor::DLTensorRef;
@@ -58,7 +60,7 @@ pub use iter::{Iter, IterMut};
 #[cfg(feature = "ndarray")]
 pub(crate) use owner::from_strided;
 pub use owner::{Items, Owner};
-pub(crate) use owner::{from_bytes, from_owner, from_whole};
+pub(crate) use owner::{from_adjacent, from_bytes, from_owner, from_whole};
 pub use parts::{Access, RawParts};
 pub use slice::{TensorSlice, TensorSliceMut};
 pub(crate) use subbyte::to_copy as to_subbyte_copy;

@@ -5,9 +5,13 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ptr;
 
+use dlbridge_sys::DLTensor;
+
 #[cfg(feature = "ndarray")]
 use super::block::Check;
-use super::block::Managed;
+#[cfg(feature = "ndarray")]
+use super::block::DimsOut;
+use super::block::{Draft, Managed};
 use super::element::{Element, assert_layout};
 use super::parts::{Access, RawParts};
 use crate::layout::{self, MAX_NDIM};
@@ -197,8 +201,37 @@ const MAX_NESTING: usize = 31;
 /// Makes a tensor of all items of an owner, in their own shape: the number of items, then the
 /// extents of one.
 pub(crate) fn from_whole<O: Owner>(mut owner: O) -> Result<Managed> {
-    let shape = whole_shape::<O::Item>(owner.items().len());
-    from_owner(owner, &shape[..=O::Item::NDIM], None, 0)
+    let len = owner.items().len();
+    if O::Item::NDIM == 0 {
+        return from_adjacent(owner, &[len]);
+    }
+    from_adjacent(owner, &whole_shape::<O::Item>(len)[..=O::Item::NDIM])
+}
+
+/// Makes a tensor of all elements of an owner, in C order.
+///
+/// Nothing is to be found out about where they lie: they are as many as the owner has, one behind the
+/// other, and the owner promises the memory.
+#[inline(always)]
+pub(crate) fn from_adjacent<O: Owner>(owner: O, shape: &[usize]) -> Result<Managed> {
+    if shape.len() > MAX_NDIM {
+        return Err(Error::InvalidNdim { ndim: shape.len() as i64 });
+    }
+    const { assert_layout::<<O::Item as Items>::Element>() };
+    let mut draft = Draft::new(owner, shape.len());
+    let elements = draft.set_c_order(shape)?;
+    // After the owner has moved to its place: moving a box would invalidate the pointer.
+    let items = draft.owner_mut().items();
+    let owned = items.len() * (size_of::<O::Item>() / size_of::<<O::Item as Items>::Element>());
+    if elements != owned {
+        return Err(Error::ElementCount { shape: elements, owner: owned });
+    }
+    let first = items.cast::<<O::Item as Items>::Element>();
+    let parts = RawParts::of_elements(first, O::ACCESS);
+    let description = description(&parts, shape.len(), elements);
+    // SAFETY: the dims were just written. `Owner` promises Data, Calm, Exclusive and Send for its
+    // items, which are as many as the shape has.
+    Ok(unsafe { draft.finish(description, parts.flags(), <O::Item as Items>::Element::CHECK) })
 }
 
 /// The shape of some items, in the first `1 + I::NDIM` places.
@@ -210,11 +243,11 @@ pub(super) fn whole_shape<I: Items>(len: usize) -> [usize; 1 + MAX_NESTING] {
     shape
 }
 
-/// Makes a tensor of an owner and a layout within its elements.
+/// Makes a tensor of an owner and a strided layout within its elements.
 pub(crate) fn from_owner<O: Owner>(
     owner: O,
     shape: &[usize],
-    strides: Option<&[isize]>,
+    strides: &[isize],
     offset: usize,
 ) -> Result<Managed> {
     if shape.len() > MAX_NDIM {
@@ -222,16 +255,12 @@ pub(crate) fn from_owner<O: Owner>(
     }
     const { assert_layout::<<O::Item as Items>::Element>() };
     let mut managed = Managed::new(owner, shape.len());
-    let elements = managed.set_dims(shape, strides)?;
-    // SAFETY: the block was just made for this owner. The pointer is taken here, after the owner
-    // has moved to its place: moving a box would invalidate it.
+    let elements = managed.set_dims(shape, Some(strides))?;
+    // SAFETY: as in `from_adjacent`.
     let items = unsafe { managed.owner_mut::<O>() }.items();
     let owned = items.len() * (size_of::<O::Item>() / size_of::<<O::Item as Items>::Element>());
     let data = items.cast::<<O::Item as Items>::Element>();
-    if strides.is_none() && elements != owned {
-        return Err(Error::ElementCount { shape: elements, owner: owned });
-    }
-    if strides.is_some() && elements != 0 {
+    if elements != 0 {
         let extent = layout::element_extent(managed.shape(), managed.strides())?;
         let bound = |end: i64| end.checked_add(i64::try_from(offset).ok()?);
         let (Some(lowest), Some(highest)) = (bound(extent.lowest), bound(extent.highest)) else {
@@ -261,7 +290,7 @@ pub(crate) fn from_bytes<O: Owner<Item = u8>>(
     }
     let mut managed = Managed::new(owner, shape.len());
     let elements = managed.set_dims(shape, None::<&[i64]>)?;
-    // SAFETY: as in `from_owner`.
+    // SAFETY: as in `from_adjacent`.
     let bytes = unsafe { managed.owner_mut::<O>() }.items();
     let data = within(bytes, (dtype, padded), elements, byte_offset)?;
     let subbyte_padded = padded && dtype.is_subbyte();
@@ -310,35 +339,46 @@ where
     Ok(managed)
 }
 
-/// Makes a tensor of an owner that knows its own shape and strides, which `parts` reads off it in
-/// its final place. `check` is that of its elements.
+/// Makes a tensor of an owner that knows its own shape and strides, which `describe` reads off it in its
+/// final place: it writes the dims, and tells the parts, and how many elements there are. `check` is that
+/// of the elements.
 ///
 /// # Safety
-/// The contract of [`Tensor::from_raw_parts`](crate::Tensor::from_raw_parts), for what `parts`
-/// returns.
+/// The contract of [`Tensor::from_raw_parts`](crate::Tensor::from_raw_parts), for what `describe`
+/// tells, on the CPU; and Layout holds for it.
 #[cfg(feature = "ndarray")]
+#[inline]
 pub(crate) unsafe fn from_strided<O, F>(
     owner: O,
     ndim: usize,
     check: Option<Check>,
-    parts: F,
+    describe: F,
 ) -> Result<Managed>
 where
     O: Send + 'static,
-    F: for<'o> FnOnce(&'o mut O) -> (RawParts, &'o [usize], &'o [isize]),
+    F: FnOnce(&mut O, &mut DimsOut<'_>) -> (RawParts, usize),
 {
     if ndim > MAX_NDIM {
         return Err(Error::InvalidNdim { ndim: ndim as i64 });
     }
-    let mut managed = Managed::new(owner, ndim);
-    // SAFETY: the block was just made for this owner.
-    let owner: *mut O = unsafe { managed.owner_mut() };
-    // SAFETY: the borrow is of the owner's place alone, which the writes to dims and description
-    // below do not touch, and it ends before `managed` does.
-    let (parts, shape, strides) = parts(unsafe { &mut *owner });
-    let elements = managed.set_dims(shape, Some(strides))?;
-    // SAFETY: as above.
-    unsafe { managed.describe(&parts, elements) }?;
-    managed.set_check(check);
-    Ok(managed)
+    let mut draft = Draft::new(owner, ndim);
+    let (owner, mut dims) = draft.owner_and_dims();
+    let (parts, elements) = describe(owner, &mut dims);
+    assert!(dims.is_full(), "an axis was not described");
+    // SAFETY: the dims were just written; the rest by contract.
+    Ok(unsafe { draft.finish(description(&parts, ndim, elements), parts.flags(), check) })
+}
+
+/// The description of elements in main memory, without dims; without elements there is no address.
+#[inline]
+fn description(parts: &RawParts, ndim: usize, elements: usize) -> DLTensor {
+    DLTensor {
+        data: if elements == 0 { ptr::null_mut() } else { parts.data },
+        device: parts.device.into(),
+        ndim: ndim as i32,
+        dtype: parts.dtype.into(),
+        shape: ptr::null_mut(),
+        strides: ptr::null_mut(),
+        byte_offset: 0,
+    }
 }

@@ -82,6 +82,7 @@ impl<'a, T: Element> TensorView<'a, T> {
     ///
     /// # Safety
     /// View holds, but for the validity of the bits.
+    #[inline]
     pub(super) unsafe fn new(
         first: NonNull<T>,
         dims: Dims<'a>,
@@ -119,6 +120,7 @@ impl<'a, T> TensorView<'a, T> {
     /// assert_eq!(tensor.view::<u8>()?.shape(), [2, 3]);
     /// # Ok::<(), dlbridge::Error>(())
     /// ```
+    #[inline]
     pub fn shape(&self) -> &[i64] {
         self.dims.shape()
     }
@@ -130,6 +132,7 @@ impl<'a, T> TensorView<'a, T> {
     /// assert_eq!(tensor.view::<u8>()?.strides(), [3, 1]);
     /// # Ok::<(), dlbridge::Error>(())
     /// ```
+    #[inline]
     pub fn strides(&self) -> &[i64] {
         self.dims.strides()
     }

@@ -8,10 +8,11 @@
 //! ^ what C sees                                         ^ t.shape        ^ t.strides
 //! ```
 
+mod draft;
 mod part;
 mod take;
 
-use alloc::alloc::{alloc, dealloc, handle_alloc_error};
+use alloc::alloc::dealloc;
 use core::alloc::Layout;
 use core::any::TypeId;
 use core::ffi::c_void;
@@ -22,9 +23,12 @@ use core::sync::atomic::AtomicU8;
 
 use dlbridge_sys::{
     DLManagedTensorVersioned, DLManagedTensorVersionedDeleter, DLPACK_FLAG_BITMASK_IS_COPIED,
-    DLPACK_FLAG_BITMASK_READ_ONLY, DLPackVersion, DLTensor,
+    DLPACK_FLAG_BITMASK_READ_ONLY, DLTensor,
 };
 
+#[cfg(feature = "ndarray")]
+pub(crate) use self::draft::DimsOut;
+pub(super) use self::draft::Draft;
 use super::parts::RawParts;
 use crate::layout::{self, MAX_NDIM};
 use crate::{DataType, Device, Error, Result};
@@ -37,8 +41,8 @@ pub(crate) type Check = fn(&[u8]) -> bool;
 struct VTable {
     /// The type of the owner. A function, because `TypeId::of` is no constant yet.
     type_id: fn() -> TypeId,
-    /// Drops the owner in place.
-    drop_owner: unsafe fn(NonNull<Header>),
+    /// Drops the owner in place and frees the block.
+    destroy: unsafe extern "C" fn(NonNull<Header>),
     /// The layout of the block without the dims.
     layout: Layout,
 }
@@ -60,17 +64,23 @@ struct Block<O> {
 }
 
 impl<O: 'static> Block<O> {
-    const VTABLE: VTable = VTable {
-        type_id: TypeId::of::<O>,
-        drop_owner: Self::drop_owner,
-        layout: Layout::new::<Self>(),
-    };
+    const VTABLE: VTable =
+        VTable { type_id: TypeId::of::<O>, destroy: Self::destroy, layout: Layout::new::<Self>() };
 
+    /// Drops the owner and frees the block. Here the owner's type is known: where its drop cannot
+    /// panic, the compiler leaves out what catches a panic.
+    ///
     /// # Safety
-    /// `header` begins a `Block<O>` whose owner is initialised and is not used afterwards.
-    unsafe fn drop_owner(header: NonNull<Header>) {
-        // SAFETY: by this function's contract.
-        unsafe { (*header.cast::<Self>().as_ptr()).owner.assume_init_drop() }
+    /// `header` begins a `Block<O>` whose owner is initialised; it is not used afterwards.
+    unsafe extern "C" fn destroy(header: NonNull<Header>) {
+        let block = header.cast::<Self>().as_ptr();
+        // SAFETY: Block: the header is initialised and the block is ours alone.
+        let layout = Self::VTABLE.layout(unsafe { (*block).header.dims });
+        let free = Free { header, layout };
+        // SAFETY: by contract initialised, and the block is freed right behind. Send: any thread may
+        // do this.
+        no_unwind(|| unsafe { (*block).owner.assume_init_drop() });
+        drop(free);
     }
 }
 
@@ -79,7 +89,10 @@ impl VTable {
     /// alignment, which is at least that of an `i64`.
     fn layout(&self, dims: usize) -> Layout {
         let size = self.layout.size() + dims * size_of::<i64>();
-        Layout::from_size_align(size, self.layout.align()).expect("room for 2 * MAX_NDIM dims")
+        debug_assert!(Layout::from_size_align(size, self.layout.align()).is_ok());
+        // SAFETY: the alignment is that of a layout. At most 2 * MAX_NDIM dims (Dims) behind the size of
+        // a type, which is at most half of the address space but for them.
+        unsafe { Layout::from_size_align_unchecked(size, self.layout.align()) }
     }
 }
 
@@ -103,13 +116,9 @@ fn brand() -> *mut c_void {
 #[inline(never)]
 unsafe extern "C" fn delete(managed: *mut DLManagedTensorVersioned) {
     let Some(header) = NonNull::new(managed.cast::<Header>()) else { return };
-    // SAFETY: Block: the header is initialised and the block is ours alone.
-    let (vtable, dims) = unsafe { ((*header.as_ptr()).vtable, (*header.as_ptr()).dims) };
-    let free = Free { header, layout: vtable.layout(dims) };
-    // SAFETY: Block: the vtable belongs to the owner's type, the owner is initialised, and the
-    // block is freed right behind. Send: any thread may do this.
-    no_unwind(|| unsafe { (vtable.drop_owner)(header) });
-    drop(free);
+    // SAFETY: Block: the header is initialised, its vtable belongs to the owner's type, the owner is
+    // initialised, and the block is not used again.
+    unsafe { ((*header.as_ptr()).vtable.destroy)(header) }
 }
 
 /// Runs the drop of an owner, whose panic must not cross the C boundary: it is reported by the
@@ -163,36 +172,17 @@ impl Managed {
     /// Moves an owner into a new block with room for the dims of `ndim` dimensions, and describes
     /// an empty CPU tensor of no dimensions.
     pub(super) fn new<O: Send + 'static>(owner: O, ndim: usize) -> Self {
-        let vtable: &'static VTable = &Block::<O>::VTABLE;
-        let dims = 2 * ndim;
-        let layout = vtable.layout(dims);
-        // SAFETY: a header is in it, so the layout has a size.
-        let memory = unsafe { alloc(layout) };
-        let Some(block) = NonNull::new(memory.cast::<Block<O>>()) else {
-            handle_alloc_error(layout)
+        let nothing = DLTensor {
+            data: ptr::null_mut(),
+            device: Device::CPU.into(),
+            ndim: 0,
+            dtype: DataType::UINT8.into(),
+            shape: ptr::null_mut(),
+            strides: ptr::null_mut(),
+            byte_offset: 0,
         };
-        // SAFETY: the dims are in the allocation behind the fixed part (`VTable::layout`).
-        let shape = unsafe { memory.add(vtable.layout.size()) }.cast::<i64>();
-        let managed = DLManagedTensorVersioned {
-            version: DLPackVersion::CURRENT,
-            manager_ctx: brand(),
-            deleter: Some(DELETER),
-            flags: 0,
-            dl_tensor: DLTensor {
-                data: ptr::null_mut(),
-                device: Device::CPU.into(),
-                ndim: 0,
-                dtype: DataType::UINT8.into(),
-                shape,
-                // SAFETY: the dims are within the allocation, or none.
-                strides: unsafe { shape.add(ndim) },
-                byte_offset: 0,
-            },
-        };
-        let header = Header { managed, vtable, dims, check: None };
-        // SAFETY: allocated above with the layout of a `Block<O>`, and nobody else has it.
-        unsafe { block.write(Block { header, owner: MaybeUninit::new(owner) }) };
-        Self(block.cast())
+        // SAFETY: no dimensions, and no data.
+        unsafe { Draft::new(owner, ndim).finish(nothing, 0, None) }
     }
 
     /// Takes over a pointer that [`Managed::into_raw`] gave out, if it is one.

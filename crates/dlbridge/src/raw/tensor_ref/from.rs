@@ -14,6 +14,7 @@ use crate::raw::view::TensorView;
 use crate::{Device, Tensor};
 
 impl<'a> From<&'a Tensor> for TensorRef<'a> {
+    #[inline]
     fn from(tensor: &'a Tensor) -> Self {
         Self::new(tensor.managed())
     }
@@ -50,13 +51,14 @@ impl<'a, T: Element> From<TensorView<'a, T>> for TensorRef<'a> {
 }
 
 impl<'a> TensorRef<'a> {
+    #[inline]
     pub(in crate::raw) fn new(tensor: &'a Managed) -> Self {
         let (shape, description) = (tensor.shape(), tensor.tensor());
         Self {
             data: description.data,
             byte_offset: description.byte_offset,
             dims: Dims::borrowed(shape, tensor.strides()),
-            len: layout::element_count(shape).expect("checked when the tensor was made"),
+            len: layout::trusted_count(shape),
             dtype: description.dtype.into(),
             device: description.device.into(),
             subbyte_padded: Access::subbyte_padded(tensor.flags()),

@@ -115,6 +115,7 @@ impl<'a> TensorRef<'a> {
     }
 
     /// Views the elements, whose dtype is `dtype`, one with the layout of `T`.
+    #[inline]
     pub(crate) fn into_view<T: Element>(self, dtype: DataType) -> Result<TensorView<'a, T>> {
         if self.dtype != dtype {
             return Err(Error::DataType { expected: dtype, found: self.dtype });
@@ -268,6 +269,7 @@ impl<'a> TensorRef<'a> {
         Ok(copy)
     }
 
+    #[inline]
     pub(in crate::raw) fn check_host_accessible(&self) -> Result<()> {
         match self.device.device_type().is_host_accessible() {
             true => Ok(()),

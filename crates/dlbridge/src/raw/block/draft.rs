@@ -1,0 +1,155 @@
+//! A block whose owner is in its place already, and which is not yet described.
+
+use alloc::alloc::{alloc, handle_alloc_error};
+#[cfg(feature = "ndarray")]
+use core::marker::PhantomData;
+use core::mem;
+use core::mem::MaybeUninit;
+use core::ptr::{self, NonNull};
+
+use dlbridge_sys::{DLManagedTensorVersioned, DLPackVersion, DLTensor};
+
+use super::{Block, Check, DELETER, Free, Header, Managed, brand};
+use crate::{Error, Result};
+
+/// An allocated block with an initialised owner, and nothing else in it. Dropping it drops the owner
+/// and frees the block.
+///
+/// Made first, since the owner's memory can only be asked for when the owner has moved to its place;
+/// the header is then written once.
+pub(in crate::raw) struct Draft<O: Send + 'static> {
+    block: NonNull<Block<O>>,
+    ndim: usize,
+}
+
+impl<O: Send + 'static> Draft<O> {
+    /// Moves an owner into a new block with room for the dims of `ndim` dimensions.
+    #[inline]
+    pub(in crate::raw) fn new(owner: O, ndim: usize) -> Self {
+        let layout = Block::<O>::VTABLE.layout(2 * ndim);
+        // SAFETY: a header is in it, so the layout has a size.
+        let memory = unsafe { alloc(layout) };
+        let Some(block) = NonNull::new(memory.cast::<Block<O>>()) else {
+            handle_alloc_error(layout)
+        };
+        // SAFETY: allocated above with the layout of a `Block<O>`, and nobody else has it.
+        unsafe { (&raw mut (*block.as_ptr()).owner).write(MaybeUninit::new(owner)) };
+        Self { block, ndim }
+    }
+
+    /// The owner, in its place in the block.
+    #[inline]
+    pub(in crate::raw) fn owner_mut(&mut self) -> &mut O {
+        // SAFETY: initialised, and `&mut self` is the only access.
+        unsafe { (*self.block.as_ptr()).owner.assume_init_mut() }
+    }
+
+    /// Where the extents are.
+    #[inline]
+    fn extents(&self) -> *mut i64 {
+        // SAFETY: the dims are in the allocation behind the fixed part (`VTable::layout`).
+        unsafe { self.block.add(1).as_ptr().cast() }
+    }
+
+    /// Writes a shape and the strides of C order into the block. Returns the number of elements.
+    ///
+    /// The block must have been made for as many dimensions.
+    #[inline]
+    pub(in crate::raw) fn set_c_order(&mut self, shape: &[usize]) -> Result<usize> {
+        assert!(shape.len() == self.ndim, "the block was made for other dimensions");
+        let (extents, ndim) = (self.extents(), self.ndim);
+        // The product of the extents but for zeros: the stride of the next axis.
+        let (mut product, mut elements) = (1_usize, 1_usize);
+        for (axis, &extent) in shape.iter().enumerate().rev() {
+            // SAFETY: `axis < ndim`, and the block has room for as many extents and strides.
+            unsafe {
+                extents.add(axis).write(extent as i64);
+                extents.add(ndim + axis).write(product as i64);
+            }
+            // At most the product, which is checked, or zero.
+            elements = elements.wrapping_mul(extent);
+            product = product.checked_mul(extent.max(1)).ok_or(Error::TooLarge)?;
+        }
+        // So no factor of it was cut either.
+        isize::try_from(product).map_err(|_| Error::TooLarge)?;
+        Ok(elements)
+    }
+
+    /// The owner, and a place for the extents and strides that it knows.
+    #[cfg(feature = "ndarray")]
+    #[inline]
+    pub(in crate::raw) fn owner_and_dims(&mut self) -> (&mut O, DimsOut<'_>) {
+        let dims =
+            DimsOut { extents: self.extents(), ndim: self.ndim, written: 0, block: PhantomData };
+        // The dims are in the block, but no part of the owner.
+        (self.owner_mut(), dims)
+    }
+
+    /// Writes the header: a description, to which shape and strides are added, and what the deleter and
+    /// those who take the owner out need.
+    ///
+    /// # Safety
+    /// The dims are written, or the description has no dimensions. Data, Calm, Exclusive and Send hold
+    /// for the description, the dims and the owner.
+    #[inline]
+    pub(in crate::raw) unsafe fn finish(
+        self,
+        description: DLTensor,
+        flags: u64,
+        check: Option<Check>,
+    ) -> Managed {
+        let shape = self.extents();
+        // SAFETY: the dims are within the allocation, or none.
+        let strides = unsafe { shape.add(self.ndim) };
+        let managed = DLManagedTensorVersioned {
+            version: DLPackVersion::CURRENT,
+            manager_ctx: brand(),
+            deleter: Some(DELETER),
+            flags,
+            dl_tensor: DLTensor { shape, strides, ..description },
+        };
+        let header = Header { managed, vtable: &Block::<O>::VTABLE, dims: 2 * self.ndim, check };
+        // SAFETY: within the block, which is ours alone.
+        unsafe { ptr::write(&raw mut (*self.block.as_ptr()).header, header) };
+        Managed(mem::ManuallyDrop::new(self).block.cast())
+    }
+}
+
+/// The dims of a block, axis by axis.
+#[cfg(feature = "ndarray")]
+pub(crate) struct DimsOut<'a> {
+    extents: *mut i64,
+    ndim: usize,
+    written: usize,
+    block: PhantomData<&'a mut [i64]>,
+}
+
+#[cfg(feature = "ndarray")]
+impl DimsOut<'_> {
+    /// Writes the next axis.
+    #[inline]
+    pub(crate) fn push(&mut self, extent: i64, stride: i64) {
+        assert!(self.written < self.ndim, "the block was made for fewer dimensions");
+        // SAFETY: the block has room for `ndim` extents and as many strides, and is borrowed for `'a`.
+        unsafe {
+            self.extents.add(self.written).write(extent);
+            self.extents.add(self.ndim + self.written).write(stride);
+        }
+        self.written += 1;
+    }
+
+    /// Whether every axis was written.
+    #[inline]
+    pub(in crate::raw) fn is_full(&self) -> bool {
+        self.written == self.ndim
+    }
+}
+
+impl<O: Send + 'static> Drop for Draft<O> {
+    fn drop(&mut self) {
+        let layout = Block::<O>::VTABLE.layout(2 * self.ndim);
+        let _free = Free { header: self.block.cast(), layout };
+        // SAFETY: initialised, and not used again.
+        unsafe { (*self.block.as_ptr()).owner.assume_init_drop() };
+    }
+}
