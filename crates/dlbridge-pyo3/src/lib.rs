@@ -27,6 +27,7 @@
 //! | [`Accepts`], [`Constraint`] | what an argument can demand; [`dispatch!`] for several dtypes |
 //! | [`PyTensor`] | the Python class `Tensor`: owns memory, exports it any number of times |
 //! | [`import`], [`PyTensor::import`] | any object that speaks a protocol, in |
+//! | [`into_capsule`] | a bare capsule, for a `__dlpack__` of one's own |
 //! | [`Protocol`] | which door it came through |
 //! | [`is_main_interpreter`] | for extensions that must refuse a subinterpreter |
 //! | `protocol/` | one file per door, import and export together |
@@ -125,6 +126,7 @@ pub use pickle::rebuild;
 pub use protocol::exchange_table::exchange_table;
 pub use protocol::{Protocol, import};
 pub use receipt::CopyReason;
+pub use returned::into_capsule;
 pub use tensor::PyTensor;
 pub use wanted::{Order, Wanted};
 

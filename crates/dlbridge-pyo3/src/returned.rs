@@ -2,9 +2,35 @@
 
 use dlbridge::Tensor;
 use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
 
-use crate::PyTensor;
-use crate::home;
+use crate::protocol::Protocol;
+use crate::{PyTensor, capsule, home};
+
+/// A versioned capsule that owns a tensor, for a `__dlpack__` of one's own and for consumers that take bare
+/// capsules. NumPy and JAX do not: they want the object, a [`PyTensor`].
+///
+/// # Errors
+/// `BufferError` for read-only memory that is borrowed to be written.
+///
+/// ```no_run
+/// use pyo3::prelude::*;
+/// use pyo3::types::PyCapsule;
+///
+/// #[pyfunction]
+/// fn ramp(py: Python<'_>, n: usize) -> PyResult<Bound<'_, PyCapsule>> {
+///     let elements: Vec<f32> = (0..n).map(|i| i as f32).collect();
+///     dlbridge_pyo3::into_capsule(py, dlbridge::Tensor::from(elements))
+/// }
+/// ```
+pub fn into_capsule(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyCapsule>> {
+    let managed = match tensor.is_read_only() {
+        true => PyTensor::from(tensor).lend(Protocol::Dlpack)?,
+        false => tensor.into_raw(),
+    };
+    // SAFETY: a tensor of ours, given to the capsule alone.
+    unsafe { capsule::versioned(py, managed) }
+}
 
 impl PyTensor {
     /// The tensor as an object of the library that another object belongs to, most often an argument:
