@@ -115,9 +115,12 @@ impl Expected {
         if !fits {
             return None;
         }
-        let guard = match tensor.is_c_contiguous() && !(self.checks)(dtype) {
-            true => Guard::of_array(kind, object, &Bytes::run(&tensor, dtype), self.mode)?,
-            false => self.borrow_and_check(kind, object, tensor.clone())?,
+        let guard = if tensor.is_empty() {
+            Guard::NONE
+        } else if tensor.is_c_contiguous() && !(self.checks)(dtype) {
+            Guard::of_array(kind, object, &Bytes::run(&tensor, dtype), self.mode)?
+        } else {
+            self.borrow_and_check(kind, object, tensor.clone())?
         };
         // SAFETY: the object keeps the array, and the dims are the tensor's own.
         let tensor = unsafe { outliving(tensor) };

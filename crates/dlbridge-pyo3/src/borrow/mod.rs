@@ -35,22 +35,30 @@ impl Guard {
         Self { ticket: NonZeroUsize::new(ticket + 1), _numpy: numpy.map(Box::new) }
     }
 
-    /// Borrows the bytes of an array of NumPy; `None` if that cannot be, or not at once.
-    #[inline(never)]
+    /// Borrows the bytes of an array of NumPy, which has some; `None` if that cannot be, or not at once.
+    #[inline(always)]
     pub(crate) fn of_array(
         kind: &'static Kind,
         object: &Bound<'_, PyAny>,
         bytes: &Bytes<'_>,
         mode: Mode,
     ) -> Option<Self> {
-        if bytes.is_empty() {
-            return Some(Self::NONE);
-        }
+        let ticket = Some(Self::ticket(kind, object, bytes, mode)?);
+        Some(Self { ticket, _numpy: None })
+    }
+
+    #[inline(never)]
+    fn ticket(
+        kind: &'static Kind,
+        object: &Bound<'_, PyAny>,
+        bytes: &Bytes<'_>,
+        mode: Mode,
+    ) -> Option<NonZeroUsize> {
         let shared = Shared::known()?;
         if !NumpyBorrow::is_ours(object.py(), shared) {
             return None;
         }
-        shared.acquire(bytes, mode, &kind.name).ok().map(|ticket| Self::of(ticket, None))
+        shared.acquire(bytes, mode, &kind.name).ok().and_then(|ticket| NonZeroUsize::new(ticket + 1))
     }
 
     /// Borrows the bytes of a tensor to be read, under a name for the messages of others.
@@ -174,10 +182,6 @@ impl<'a> Bytes<'a> {
             None => Numbers::Many(strides.iter().map(in_bytes).collect()),
         };
         Self { address, item, shape, strides }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.item == 0 || self.shape.contains(&0)
     }
 
     /// One for each extent.

@@ -165,6 +165,7 @@ pub(crate) fn c_strides(shape: &[i64], mut write: impl FnMut(usize, i64)) {
 
 /// Whether the elements are adjacent and in C order. Axes of extent 1 never matter, and an empty
 /// tensor is contiguous.
+#[inline(always)]
 pub(crate) fn is_c_contiguous(shape: &[i64], strides: &[i64]) -> bool {
     contiguous(shape.iter().zip(strides).rev()) || shape.contains(&0)
 }
@@ -175,6 +176,7 @@ pub(crate) fn is_f_contiguous(shape: &[i64], strides: &[i64]) -> bool {
 }
 
 /// Whether axes, fastest first, step through adjacent elements.
+#[inline(always)]
 fn contiguous<'a>(axes: impl Iterator<Item = (&'a i64, &'a i64)>) -> bool {
     let mut expected = 1_i64;
     for (&extent, &stride) in axes {

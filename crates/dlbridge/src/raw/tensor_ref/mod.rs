@@ -329,6 +329,7 @@ impl<'a> TensorRef<'a> {
     /// ```
     /// assert_eq!(dlbridge::TensorRef::from(&[[0_u8; 3]; 2]).shape(), [2, 3]);
     /// ```
+    #[inline]
     pub fn shape(&self) -> &[i64] {
         self.dims.shape()
     }
@@ -338,6 +339,7 @@ impl<'a> TensorRef<'a> {
     /// ```
     /// assert_eq!(dlbridge::TensorRef::from(&[[0_u8; 3]; 2]).strides(), [3, 1]);
     /// ```
+    #[inline]
     pub fn strides(&self) -> &[i64] {
         self.dims.strides()
     }
@@ -347,6 +349,7 @@ impl<'a> TensorRef<'a> {
     /// ```
     /// assert_eq!(dlbridge::TensorRef::from(&[[0_u8; 3]; 2]).len(), 6);
     /// ```
+    #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
@@ -358,6 +361,7 @@ impl<'a> TensorRef<'a> {
     ///
     /// assert_eq!(TensorRef::from(&[0_u16]).dtype(), DataType::UINT16);
     /// ```
+    #[inline]
     pub fn dtype(&self) -> DataType {
         self.dtype
     }
@@ -369,6 +373,7 @@ impl<'a> TensorRef<'a> {
     ///
     /// assert_eq!(TensorRef::from(&[0_u16]).device(), Device::CPU);
     /// ```
+    #[inline]
     pub fn device(&self) -> Device {
         self.device
     }
@@ -380,6 +385,7 @@ impl<'a> TensorRef<'a> {
     /// let values = [1_u8, 2];
     /// assert_eq!(dlbridge::TensorRef::from(&values).data().addr(), values.as_ptr().addr());
     /// ```
+    #[inline]
     pub fn data(&self) -> *mut c_void {
         self.data
     }
