@@ -82,6 +82,30 @@ pub(crate) fn to<'py>(
     }
 }
 
+/// A new tensor of our own as an object of a library. Where the library has a table it takes the tensor
+/// itself, so that there is no object of ours on the way.
+pub(crate) fn give<'py>(
+    py: Python<'py>,
+    tensor: PyTensor,
+    consumer: &'static Consumer,
+) -> PyResult<Bound<'py, PyAny>> {
+    let new = tensor.tensor();
+    let (dtype, device) = (new.dtype(), new.device());
+    let as_it_is = is_common(dtype)
+        && dtype != DataType::BOOL
+        && device == Device::CPU
+        && consumer.table_of.is_some()
+        && consumer.needs_copy(new, tensor.is_read_only()).is_none()
+        && refusal(py, consumer, new)?.is_none();
+    if as_it_is && let Some(table) = Entrance::of(py, consumer)?.table {
+        return match tensor.into_tensor() {
+            Ok(tensor) => table.give(py, tensor),
+            Err(tensor) => to(&Bound::new(py, tensor)?, consumer, None),
+        };
+    }
+    to(&Bound::new(py, tensor)?, consumer, None)
+}
+
 /// A copy for a library that computes with the bytes of truth values, if some are neither 0 nor 1.
 fn with_truth_values<'py>(
     tensor: &Bound<'py, PyTensor>,

@@ -64,6 +64,7 @@ mod protocol;
 mod receipt;
 mod returned;
 mod tensor;
+mod vectorcall;
 mod wanted;
 
 pub use argument::{

@@ -78,7 +78,7 @@ impl PyTensor {
     /// }
     /// ```
     pub fn into_library<'py>(self, py: Python<'py>, library: &str) -> PyResult<Bound<'py, PyAny>> {
-        home::to(&Bound::new(py, self)?, home::consumer(library)?, None)
+        home::give(py, self, home::consumer(library)?)
     }
 }
 

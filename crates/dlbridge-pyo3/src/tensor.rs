@@ -120,6 +120,21 @@ impl PyTensor {
         !told || self.tensor.is_read_only()
     }
 
+    /// The tensor itself, unless it is lent or is not Rust's own; then this comes back.
+    pub(crate) fn into_tensor(self) -> Result<Tensor, Self> {
+        if self.protocol.is_some() || self.reading.get().is_some() || live::is_recording() {
+            return Err(self);
+        }
+        let Self { tensor, protocol, reason, version, reading } = self;
+        Arc::try_unwrap(tensor).map_err(|tensor| Self {
+            tensor,
+            protocol,
+            reason,
+            version,
+            reading,
+        })
+    }
+
     /// The version of DLPack that the producer's managed tensor said it was of.
     pub(crate) fn version(&self) -> Option<DLPackVersion> {
         self.version

@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use std::fmt::Write;
 use std::{mem, ptr};
 
-use dlbridge::{Access, DataType, DeviceType, Error, Tensor, TensorRef, TensorRefMut};
+use dlbridge::{Access, DataType, DeviceType, Error, TensorRef, TensorRefMut};
 use dlbridge_borrow::Mode;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -15,7 +15,7 @@ use super::convert;
 use crate::PyTensor;
 use crate::borrow::{Bytes, Guard};
 use crate::error::{ArgumentError, to_py_err, type_name};
-use crate::protocol::{self, Imported, Kind, StreamOf};
+use crate::protocol::{self, Imported, Kind, Lender, StreamOf};
 use crate::receipt::CopyReason;
 use crate::wanted::Wanted;
 
@@ -59,7 +59,7 @@ impl Place {
 /// - **Taken.** The tensor is of one of the dtypes. If its place is the host it is readable by the CPU, and
 ///   valid as such elements; while the guard is alive no other borrow overlaps it, unless both read; and if it is
 ///   to be written, nobody else may write it and no two indices lead to one element. Its memory, and what it
-///   says of itself, is there as long as the owner and the object are.
+///   says of itself, is there as long as the lender and the object are.
 pub(super) struct Taken<'py> {
     // Dropped in this order: the borrow ends before the memory may.
     _guard: Guard,
@@ -67,8 +67,8 @@ pub(super) struct Taken<'py> {
     own: bool,
     /// Never handed out but for as long as this is borrowed.
     tensor: TensorRef<'static>,
-    /// What owns the memory, if it is not the object itself.
-    _owner: Option<Tensor>,
+    /// What keeps the memory, if it is not the object itself.
+    _lender: Option<Lender>,
     pub(super) object: Bound<'py, PyAny>,
     /// The stream that the data is in order with; NULL on the CPU.
     pub(super) stream: *mut c_void,
@@ -126,7 +126,7 @@ impl Expected {
         // SAFETY: the object keeps the array, and the dims are the tensor's own.
         let tensor = unsafe { outliving(tensor) };
         let (object, stream) = (object.clone(), ptr::null_mut());
-        Some(Taken { _guard: guard, own: false, tensor, _owner: None, object, stream })
+        Some(Taken { _guard: guard, own: false, tensor, _lender: None, object, stream })
     }
 
     /// Borrows an array whose elements are to be checked or are not adjacent, which takes a reference to the
@@ -156,28 +156,34 @@ impl Expected {
 
     /// Takes an argument that fits, of our own class or of one that tells what it is by a function of C;
     /// `None` for all else.
+    #[inline(always)]
     fn take_at_once<'py>(&self, object: &Bound<'py, PyAny>) -> PyResult<Option<Taken<'py>>> {
-        let (tensor, owner, read_only) = match object.cast::<PyTensor>() {
-            Ok(ours) => (TensorRef::from(&**ours.get().tensor()), None, ours.get().is_read_only()),
+        // Nothing is derived from our class.
+        let (lender, ours, read_only) = match object.cast_exact::<PyTensor>() {
+            Ok(ours) => (None, Some(ours.get().tensor()), ours.get().is_read_only()),
             Err(_) => {
-                let Some(imported) = protocol::at_once(object)? else { return Ok(None) };
-                let read_only = imported.is_read_only();
-                // SAFETY: the owner keeps the memory and the dims.
-                let tensor = unsafe { outliving(TensorRef::from(&imported.tensor)) };
-                (tensor, Some(imported.tensor), read_only)
+                let Some(lender) = protocol::at_once(object)? else { return Ok(None) };
+                let read_only = lender.is_read_only();
+                (Some(lender), None, read_only)
             }
         };
+        let tensor = match (&lender, ours) {
+            (Some(lender), _) => lender.describe(),
+            (None, ours) => ours.map(|ours| TensorRef::from(&**ours)),
+        };
+        let Some(tensor) = tensor else { return Ok(None) };
         if !self.fits(&tensor, read_only) {
             return Ok(None);
         }
-        // SAFETY: the owner keeps the memory and the dims, or else the object its tensor, which nobody can
+        // SAFETY: the lender keeps the memory and the dims, or else the object its tensor, which nobody can
         // exchange for another.
         let tensor = unsafe { outliving(tensor) };
         let guard = Guard::acquire(object, &tensor, self.mode)?;
-        self.taken(guard, tensor, owner, object).map(Some)
+        self.taken(guard, tensor, lender, object).map(Some)
     }
 
     /// Whether there is nothing to say against a tensor that is no copy.
+    #[inline(always)]
     fn fits(&self, tensor: &TensorRef<'_>, read_only: bool) -> bool {
         let (dtype, device_type) = (tensor.dtype(), tensor.device().device_type());
         self.fits_dtype(dtype)
@@ -189,11 +195,12 @@ impl Expected {
     }
 
     /// What is borrowed, if its elements are such as were asked for.
+    #[inline(always)]
     fn taken<'py>(
         &self,
         guard: Guard,
         tensor: TensorRef<'static>,
-        owner: Option<Tensor>,
+        lender: Option<Lender>,
         object: &Bound<'py, PyAny>,
     ) -> PyResult<Taken<'py>> {
         if (self.checks)(tensor.dtype()) {
@@ -204,10 +211,11 @@ impl Expected {
             unsafe { tensor.clone().assume_exclusive() }.map_err(to_py_err)?;
         }
         let (object, stream) = (object.clone(), ptr::null_mut());
-        Ok(Taken { _guard: guard, own: false, tensor, _owner: owner, object, stream })
+        Ok(Taken { _guard: guard, own: false, tensor, _lender: lender, object, stream })
     }
 
     /// Takes an argument through its first door.
+    #[inline(never)]
     fn take_imported<'py>(&self, object: &Bound<'py, PyAny>) -> PyResult<Taken<'py>> {
         let py = object.py();
         let mut imported = protocol::imported(object, &self.wanted())
@@ -235,7 +243,7 @@ impl Expected {
             true => Guard::NONE,
             false => Guard::acquire(object, &tensor, self.mode)?,
         };
-        let taken = self.taken(guard, tensor, Some(owner), object)?;
+        let taken = self.taken(guard, tensor, Some(Lender::Tensor(owner)), object)?;
         Ok(Taken { own, ..taken })
     }
 
@@ -260,8 +268,8 @@ impl Expected {
             true => Guard::acquire(object, &tensor, self.mode)?,
             false => Guard::NONE,
         };
-        let (owner, object) = (Some(owner), object.clone());
-        Ok(Taken { _guard: guard, own: false, tensor, _owner: owner, object, stream })
+        let (lender, object) = (Some(Lender::Tensor(owner)), object.clone());
+        Ok(Taken { _guard: guard, own: false, tensor, _lender: lender, object, stream })
     }
 
     fn wanted(&self) -> Wanted {

@@ -9,7 +9,7 @@ use std::ptr::{self, NonNull};
 use std::slice;
 use std::sync::Arc;
 
-use dlbridge::{DataType, Device, Tensor};
+use dlbridge::{DataType, Device, RawParts, Tensor, TensorRef};
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -25,7 +25,7 @@ use crate::wanted::Wanted;
 
 /// A buffer that is locked by us: a struct out of a `Box`, which stays where it is because its
 /// fields may point into it.
-pub(super) struct Buffer(NonNull<ffi::Py_buffer>);
+pub(crate) struct Buffer(NonNull<ffi::Py_buffer>);
 
 // SAFETY: released attached only (`drop`), and read before it becomes an owner.
 unsafe impl Send for Buffer {}
@@ -79,6 +79,29 @@ impl Buffer {
         }
         // SAFETY: the protocol: a string that lives as long as the buffer.
         unsafe { CStr::from_ptr(self.fields().format) }.to_string_lossy()
+    }
+
+    /// The elements as they lie there; `None` where a tensor cannot express them so, or where that is
+    /// unusual.
+    pub(super) fn describe(&self) -> Option<TensorRef<'_>> {
+        let fields = self.fields();
+        let ndim = usize::try_from(fields.ndim).ok().filter(|&ndim| ndim <= MAX_NDIM)?;
+        let (dtype, byte_swapped) = self.dtype().ok()?;
+        // Truth values may be neither 0 nor 1.
+        let plain = !byte_swapped && dtype != DataType::BOOL && fields.suboffsets.is_null();
+        let shape = self.numbers(fields.shape, ndim).filter(|_| plain)?;
+        let strides = self.numbers(fields.strides, ndim)?;
+        let (itemsize, mut whole) = (dtype.itemsize() as isize, true);
+        let axes = shape.iter().zip(strides).map(|(&extent, &stride)| {
+            whole &= stride % itemsize == 0;
+            (extent as i64, (stride / itemsize) as i64)
+        });
+        let parts = RawParts::new(fields.buf, dtype);
+        // SAFETY: the protocol: the memory of the described elements stays valid, and in place, until the
+        // buffer is released. That nobody writes while a view is alive is promised by the program (see the
+        // crate documentation).
+        let tensor = unsafe { TensorRef::from_raw_axes(&parts, axes) }.ok()?;
+        (whole && tensor.len() * itemsize.unsigned_abs() == self.len()).then_some(tensor)
     }
 
     /// The number of bytes.

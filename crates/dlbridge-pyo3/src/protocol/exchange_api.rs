@@ -7,8 +7,8 @@ use std::ptr::{self, NonNull};
 
 use dlbridge::Tensor;
 use dlbridge::sys::{
-    DLDeviceType, DLPACK_MAJOR_VERSION, DLPackCurrentWorkStream, DLPackExchangeAPI,
-    DLPackExchangeAPIHeader, DLPackManagedTensorFromPyObjectNoSync,
+    DLDeviceType, DLManagedTensorVersioned, DLPACK_MAJOR_VERSION, DLPackCurrentWorkStream,
+    DLPackExchangeAPI, DLPackExchangeAPIHeader, DLPackManagedTensorFromPyObjectNoSync,
     DLPackManagedTensorToPyObjectNoSync, DLPackVersion,
 };
 use pyo3::exceptions::PyBufferError;
@@ -139,7 +139,20 @@ impl Table {
         py: Python<'py>,
         tensor: &PyTensor,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let (managed, mut object) = (tensor.lend(Protocol::ExchangeApi)?, ptr::null_mut());
+        self.object_of(py, tensor.lend(Protocol::ExchangeApi)?)
+    }
+
+    /// A tensor of Rust's own as an object of the type, which owns it from here on.
+    pub(crate) fn give<'py>(self, py: Python<'py>, tensor: Tensor) -> PyResult<Bound<'py, PyAny>> {
+        self.object_of(py, tensor.into_raw())
+    }
+
+    fn object_of<'py>(
+        self,
+        py: Python<'py>,
+        managed: *mut DLManagedTensorVersioned,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let mut object = ptr::null_mut();
         // SAFETY: attached; a managed tensor that is given away, and a place to write to.
         if unsafe { (self.to_py_object)(managed, &mut object) } != 0 {
             return Err(failed(py, "managed_tensor_to_py_object_no_sync"));

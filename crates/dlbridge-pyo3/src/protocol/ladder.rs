@@ -32,25 +32,6 @@ pub(crate) fn by_ladder(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<
     by_ladder_on(object, wanted, &Streams::default())
 }
 
-/// Imports an object on the CPU that tells by a function of C what its first door would tell; `None` if there
-/// is no such function, or if it says what needs more than that: then the ladder is asked.
-pub(crate) fn at_once(object: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
-    let kind = kind::of(object)?;
-    let imported = match kind.table {
-        Some(table) => table.unsynchronized(object).ok(),
-        None if kind.same_buffer => buffer::import(object, &Wanted::default()).ok().flatten(),
-        None => None,
-    };
-    let plain = |imported: &Imported| {
-        let tensor = &imported.tensor;
-        let copied = tensor.flags() & DLPACK_FLAG_BITMASK_IS_COPIED != 0;
-        tensor.device() == Device::CPU && !copied && imported.reason.is_none()
-    };
-    let Some(imported) = imported.filter(plain) else { return Ok(None) };
-    caveats::check(object, &kind.caveats, imported.tensor.dtype())?;
-    Ok(Some(imported))
-}
-
 /// As [`by_ladder`], in order with a stream.
 pub(super) fn by_ladder_on(
     object: &Bound<'_, PyAny>,

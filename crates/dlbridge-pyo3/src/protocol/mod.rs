@@ -3,6 +3,7 @@
 pub(crate) mod array_interface;
 pub(crate) mod array_struct;
 pub(crate) mod arrow;
+mod at_once;
 pub(crate) mod buffer;
 mod buffer_format;
 mod caveats;
@@ -26,8 +27,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyString, PyType};
 use pyo3::{ffi, intern};
 
+pub(crate) use at_once::{Lender, at_once};
 pub(crate) use dlpack::{Request, expect_named_device, export};
-pub(crate) use ladder::{at_once, by_dlpack, by_ladder, has_a_door};
+pub(crate) use ladder::{by_dlpack, by_ladder, has_a_door};
 pub(crate) use memory::normalized;
 pub(crate) use on_device::on_device;
 pub(crate) use stream::StreamOf;

@@ -5,6 +5,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyString, PyType};
 use pyo3::{ffi, intern};
 
+use crate::vectorcall;
+
 /// How objects of a type tell whether something is so.
 ///
 /// An attribute that a type in C computes is a descriptor of the type, and so is a method. To call what it
@@ -64,7 +66,7 @@ impl Question {
         let answer = match &self.way {
             Way::Attribute => object.getattr(&self.name)?,
             Way::Method => object.call_method0(&self.name)?,
-            Way::Unbound(method) => method.bind(py).call1((object,))?,
+            Way::Unbound(method) => vectorcall::with_one(method.bind(py), object)?,
             // SAFETY: attached; the descriptor that the function is of, an object of its type, and that.
             Way::Getter(get, descriptor) => unsafe {
                 let object_type = object.get_type_ptr().cast();
