@@ -4,6 +4,7 @@ use alloc::alloc::{alloc, alloc_zeroed, dealloc};
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
+use super::pages;
 use crate::{Error, Result};
 
 /// The alignment that DLPack asks of `data`, in bytes.
@@ -27,6 +28,7 @@ impl AlignedBytes {
             Layout::from_size_align(bytes.max(1), ALIGNMENT).map_err(|_| Error::TooLarge)?;
         // SAFETY: the size is not zero.
         let block = NonNull::new(unsafe { alloc(layout) }).ok_or(Error::OutOfMemory { bytes })?;
+        pages::prefer_huge(block, bytes);
         Ok(Self { block, layout, first: 0 })
     }
 

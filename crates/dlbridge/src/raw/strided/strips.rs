@@ -1,0 +1,131 @@
+//! Pieces one by one, in loops with steps that the compiler knows where they are common, so that it
+//! moves several at once.
+
+use super::axis::{Axis, Ends};
+use super::piece::Piece;
+
+/// Pieces on one side of a block: what both sides touch of it stays in the first cache.
+const BLOCK: usize = 1024;
+
+/// Copies the pieces along one axis.
+///
+/// # Safety
+/// Places, for pieces of the size of `P`.
+#[inline]
+pub(super) unsafe fn strip<P: Piece>(axis: &Axis, ends: Ends) {
+    let size = size_of::<P>() as isize;
+    // SAFETY: by contract.
+    unsafe {
+        if axis.to != size {
+            return steps::<P>(axis.from, axis.to, axis.extent, ends);
+        }
+        match axis.from / size {
+            _ if axis.from % size != 0 => steps::<P>(axis.from, size, axis.extent, ends),
+            1 => steps::<P>(size, size, axis.extent, ends),
+            -1 => steps::<P>(-size, size, axis.extent, ends),
+            0 => steps::<P>(0, size, axis.extent, ends),
+            2 => steps::<P>(2 * size, size, axis.extent, ends),
+            3 => steps::<P>(3 * size, size, axis.extent, ends),
+            4 => steps::<P>(4 * size, size, axis.extent, ends),
+            _ => steps::<P>(axis.from, size, axis.extent, ends),
+        }
+    }
+}
+
+/// The loop itself, once for each pair of steps that are constants.
+///
+/// # Safety
+/// Places, for one axis.
+#[inline(always)]
+unsafe fn steps<P: Piece>(from: isize, to: isize, extent: usize, ends: Ends) {
+    for i in 0..extent as isize {
+        // SAFETY: by contract.
+        unsafe {
+            let piece = ends.from.offset(i * from).cast::<P>().read_unaligned().moved();
+            ends.to.offset(i * to).cast::<P>().write_unaligned(piece);
+        }
+    }
+}
+
+/// Copies a plane that is not one of tiles.
+///
+/// # Safety
+/// Places, for two axes and pieces of the size of `P`.
+pub(super) unsafe fn plane<P: Piece>(column: &Axis, row: &Axis, ends: Ends) {
+    let size = size_of::<P>() as isize;
+    // SAFETY: by contract.
+    unsafe {
+        match (column.extent, row.extent) {
+            // Channels of a picture, apart or side by side.
+            (2, _) if (column.from, row.to) == (size, size) => apart::<P, 2>(column, row, ends),
+            (3, _) if (column.from, row.to) == (size, size) => apart::<P, 3>(column, row, ends),
+            (4, _) if (column.from, row.to) == (size, size) => apart::<P, 4>(column, row, ends),
+            (_, 2) if (column.from, row.to) == (size, size) => together::<P, 2>(column, row, ends),
+            (_, 3) if (column.from, row.to) == (size, size) => together::<P, 3>(column, row, ends),
+            (_, 4) if (column.from, row.to) == (size, size) => together::<P, 4>(column, row, ends),
+            (height, width) if width < 8 && width < height => blocks::<P>(row, column, ends),
+            _ => blocks::<P>(column, row, ends),
+        }
+    }
+}
+
+/// Copies adjacent pieces, the first of each `K` to one place, the second to another, and so on.
+///
+/// # Safety
+/// Places; the column has `K` indices and is adjacent in the source, the row in the target.
+unsafe fn apart<P: Piece, const K: usize>(column: &Axis, row: &Axis, ends: Ends) {
+    let size = size_of::<P>() as isize;
+    if row.from != K as isize * size {
+        // SAFETY: by contract.
+        return unsafe { blocks::<P>(column, row, ends) };
+    }
+    for left in (0..row.extent).step_by(BLOCK) {
+        let count = BLOCK.min(row.extent - left);
+        for k in 0..K {
+            // SAFETY: by contract.
+            unsafe { steps::<P>(K as isize * size, size, count, ends.at(row, left).at(column, k)) }
+        }
+    }
+}
+
+/// Copies pieces from `K` places in turn, one behind the other.
+///
+/// # Safety
+/// Places; the row has `K` indices and is adjacent in the target, the column in the source.
+unsafe fn together<P: Piece, const K: usize>(column: &Axis, row: &Axis, ends: Ends) {
+    let size = size_of::<P>() as isize;
+    if column.to != K as isize * size {
+        // SAFETY: by contract.
+        return unsafe { blocks::<P>(row, column, ends) };
+    }
+    let places: [*const u8; K] = core::array::from_fn(|k| ends.at(row, k).from);
+    let to = ends.to.cast::<[P; K]>();
+    for i in 0..column.extent {
+        // SAFETY: by contract.
+        unsafe {
+            let pieces = places.map(|from| from.cast::<P>().add(i).read_unaligned().moved());
+            to.add(i).write_unaligned(pieces);
+        }
+    }
+}
+
+/// Copies strips along the inner axis, in blocks if another axis than that is nearer on either side.
+///
+/// # Safety
+/// Places, for two axes and pieces of the size of `P`.
+unsafe fn blocks<P: Piece>(outer: &Axis, inner: &Axis, ends: Ends) {
+    let nearer = |outer: isize, inner: isize| outer.unsigned_abs() < inner.unsigned_abs();
+    let (height, width) = match nearer(outer.from, inner.from) || nearer(outer.to, inner.to) {
+        true => (outer.extent.min(32), BLOCK / outer.extent.min(32)),
+        false => (1, inner.extent),
+    };
+    for top in (0..outer.extent).step_by(height) {
+        for left in (0..inner.extent).step_by(width) {
+            let part = Axis { extent: width.min(inner.extent - left), ..*inner };
+            for i in top..outer.extent.min(top + height) {
+                // SAFETY: by contract, for some indices of the inner axis.
+                unsafe { strip::<P>(&part, ends.at(outer, i).at(inner, left)) }
+            }
+        }
+    }
+}
