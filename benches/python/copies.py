@@ -165,7 +165,7 @@ def measured(case: Case, rounds: int) -> dict:
     """GB/s of each contender: the best of some turns, in each of which all take part."""
     best = {name: float("inf") for name in case.contenders}
     present = {name: copy for name, copy in case.contenders.items() if copy is not None}
-    loops = {name: max(1, int(4e-4 / seconds(copy, 2))) for name, copy in present.items()}
+    loops = {name: max(1 if case.nbytes > 1 << 26 else 4, int(4e-4 / seconds(copy, 2))) for name, copy in present.items()}
     for _ in range(rounds):
         for name, copy in present.items():
             best[name] = min(best[name], seconds(copy, loops[name]))

@@ -4,17 +4,24 @@
 //! are gone after it: what that costs is little beside what is gained for large ones, and there is nothing
 //! to be configured, nothing left over in a child process after `fork`, and nothing to end.
 
-/// Bytes for which another thread is worth it.
-const GRAIN: usize = if cfg!(any(test, miri)) { 256 } else { 1 << 20 };
+/// Adjacent bytes for which another thread is worth it: to make one takes as long as to copy a few
+/// megabytes that are in a cache.
+const BYTES: usize = if SMALL { 256 } else { 1 << 22 };
+
+/// The same in pieces that are moved one by one.
+const PIECES: usize = if SMALL { 64 } else { 1 << 18 };
+
+/// Tests, and Miri in all of them, see threads where copies are small, and on any machine.
+const SMALL: bool = cfg!(any(test, miri));
 
 /// More threads than this do not make memory faster.
 #[cfg(feature = "std")]
 const MOST: usize = 8;
 
-/// How many threads should share work on so many bytes.
+/// How many threads should share a copy of so many bytes in so many pieces.
 #[inline]
-pub(super) fn parts(bytes: usize) -> usize {
-    match bytes / GRAIN {
+pub(super) fn parts(bytes: usize, pieces: usize) -> usize {
+    match (bytes / BYTES).max(pieces / PIECES) {
         0 | 1 => 1,
         parts => parts.min(processors()),
     }
@@ -26,8 +33,7 @@ fn processors() -> usize {
     use core::sync::atomic::{AtomicUsize, Ordering};
     // Asking takes as long as a copy of a megabyte.
     static KNOWN: AtomicUsize = AtomicUsize::new(0);
-    // Miri and the tests see threads on any machine.
-    if cfg!(any(test, miri)) {
+    if SMALL {
         return 3;
     }
     match KNOWN.load(Ordering::Relaxed) {

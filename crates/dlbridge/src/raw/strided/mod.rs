@@ -40,11 +40,11 @@ type Loops = unsafe fn(&[Axis], Ends, usize);
 pub(super) unsafe fn copy_strided(from: *const u8, to: *mut u8, layouts: &Layouts<'_>) {
     with_axes(layouts, None, |axes, size| {
         let loops = match size {
-            1 => planes::<u8>,
-            2 => planes::<u16>,
-            4 => planes::<u32>,
-            8 => planes::<u64>,
-            16 => planes::<u128>,
+            1 => pieces::<u8>,
+            2 => pieces::<u16>,
+            4 => pieces::<u32>,
+            8 => pieces::<u64>,
+            16 => pieces::<u128>,
             _ => runs::copy,
         };
         // SAFETY: Places, of the elements of both layouts, or of runs of them.
@@ -70,10 +70,10 @@ pub(super) unsafe fn copy_swapped(
     debug_assert!(can_swap(number));
     with_axes(layouts, Some(number), |axes, size| {
         let loops = match size {
-            2 => planes::<Swapped<u16>>,
-            4 => planes::<Swapped<u32>>,
-            8 => planes::<Swapped<u64>>,
-            _ => planes::<Swapped<u128>>,
+            2 => pieces::<Swapped<u16>>,
+            4 => pieces::<Swapped<u32>>,
+            8 => pieces::<Swapped<u64>>,
+            _ => pieces::<Swapped<u128>>,
         };
         // SAFETY: Places, of the numbers of both layouts: `size` is `number`.
         unsafe { on_threads(axes, Ends { from, to }, size, loops) }
@@ -85,8 +85,8 @@ pub(super) unsafe fn copy_swapped(
 /// # Safety
 /// Places.
 unsafe fn on_threads(axes: &[Axis], ends: Ends, size: usize, loops: Loops) {
-    let bytes = axes.iter().fold(size, |bytes, axis| bytes * axis.extent);
-    let parts = threads::parts(bytes);
+    let pieces = axes.iter().fold(1, |pieces, axis| pieces * axis.extent);
+    let parts = threads::parts(size * pieces, pieces);
     if parts == 1 {
         // SAFETY: by contract.
         return unsafe { loops(axes, ends, size) };
@@ -95,7 +95,7 @@ unsafe fn on_threads(axes: &[Axis], ends: Ends, size: usize, loops: Loops) {
     // the longest.
     let even = axes.iter().position(|axis| axis.extent >= 8 * parts);
     let longest = (0..axes.len()).max_by_key(|&axis| axes[axis].extent);
-    match even.or(longest.filter(|_| threads::parts(size) == 1)) {
+    match even.or(longest.filter(|_| threads::parts(size, 1) == 1)) {
         Some(cut) => threads::split(axes[cut].extent, parts, tiles::SIDE, &|begin, end| {
             let (mut axes, ends) = (Vec::from(axes), ends.at(&axes[cut], begin));
             axes[cut].extent = end - begin;
@@ -130,22 +130,40 @@ unsafe fn long_runs(axes: &[Axis], ends: Ends, size: usize) {
 pub(super) unsafe fn copy_bytes(from: *const u8, to: *mut u8, bytes: usize) {
     let (axis, ends) = (Axis { extent: bytes, from: 1, to: 1 }, Ends { from, to });
     // Whole pages, so that no two threads meet in a new one.
-    threads::split(bytes, threads::parts(bytes), 4096, &|begin, end| {
+    threads::split(bytes, threads::parts(bytes, 1), 4096, &|begin, end| {
         let ends = ends.at(&axis, begin);
         // SAFETY: by contract, for bytes that no other thread has.
         unsafe { ends.from.copy_to_nonoverlapping(ends.to, end - begin) }
     });
 }
 
-/// Copies pieces plane by plane: the two innermost axes.
+/// Pieces that are copied sooner than it is found out how best to copy them.
+const FEW: usize = 64;
+
+/// Copies pieces of the size of `P` one by one, or plane by plane if they are many.
 ///
 /// # Safety
 /// Places, for pieces of the size of `P`.
-unsafe fn planes<P: Piece>(axes: &[Axis], ends: Ends, size: usize) {
+unsafe fn pieces<P: Piece>(axes: &[Axis], ends: Ends, _: usize) {
+    let pieces = axes.iter().fold(1, |pieces, axis| pieces * axis.extent);
+    // SAFETY: by contract.
+    unsafe {
+        match pieces <= FEW {
+            true => strips::one_by_one::<P>(axes, ends),
+            false => planes::<P>(axes, ends),
+        }
+    }
+}
+
+/// Copies the planes of the two innermost axes.
+///
+/// # Safety
+/// Places, for pieces of the size of `P`.
+unsafe fn planes<P: Piece>(axes: &[Axis], ends: Ends) {
     // SAFETY: by contract; for one index of the outer axis in the last case.
     unsafe {
         match axes {
-            [] => strips::strip::<P>(&Axis { extent: 1, from: 0, to: 0 }, ends),
+            [] => strips::one_by_one::<P>(axes, ends),
             [row] => strips::strip::<P>(row, ends),
             [column, row] if tiles::fits::<P>(column, row) => {
                 tiles::transpose::<P>(column, row, ends);
@@ -153,7 +171,7 @@ unsafe fn planes<P: Piece>(axes: &[Axis], ends: Ends, size: usize) {
             [column, row] => strips::plane::<P>(column, row, ends),
             // Each axis has two indices at least, so the depth is below the bits of an address.
             [outer, inner @ ..] => {
-                (0..outer.extent).for_each(|i| planes::<P>(inner, ends.at(outer, i), size));
+                (0..outer.extent).for_each(|i| planes::<P>(inner, ends.at(outer, i)));
             }
         }
     }

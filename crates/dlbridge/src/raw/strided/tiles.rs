@@ -13,11 +13,14 @@ use super::strips;
 /// The longest side of a tile, in pieces.
 pub(super) const SIDE: usize = 64;
 
-/// Whether a plane is the transpose of one: adjacent along the column in the source, along the row in
-/// the target, and no narrower than a tile.
+/// Whether a plane is the transpose of one: adjacent along the column in the source and along the row in
+/// the target, and on no side narrower than a tile.
 pub(super) fn fits<P: Piece>(column: &Axis, row: &Axis) -> bool {
     let (size, side) = (size_of::<P>() as isize, side::<P>());
-    (column.from, row.to) == (size, size) && column.extent >= side && row.extent >= side
+    (column.from, row.to) == (size, size)
+        && row.from.abs() > size
+        && column.extent >= side
+        && row.extent >= side
 }
 
 /// Pieces on a side of a tile: a line of a cache has 64 bytes.
