@@ -11,6 +11,7 @@
 mod axis;
 mod piece;
 mod runs;
+mod squares;
 mod strips;
 mod tiles;
 
@@ -86,7 +87,8 @@ pub(super) unsafe fn copy_swapped(
 /// Places.
 unsafe fn on_threads(axes: &[Axis], ends: Ends, size: usize, loops: Loops) {
     let pieces = axes.iter().fold(1, |pieces, axis| pieces * axis.extent);
-    let parts = threads::parts(size * pieces, pieces);
+    let bytes = size * pieces;
+    let parts = threads::parts(bytes, if moves_several(axes, size) { pieces / 8 } else { pieces });
     if parts == 1 {
         // SAFETY: by contract.
         return unsafe { loops(axes, ends, size) };
@@ -105,6 +107,14 @@ unsafe fn on_threads(axes: &[Axis], ends: Ends, size: usize, loops: Loops) {
         // SAFETY: by contract.
         None => unsafe { long_runs(axes, ends, size) },
     }
+}
+
+/// Whether the loops are ones that move several pieces at once.
+fn moves_several(axes: &[Axis], size: usize) -> bool {
+    axes.last().is_none_or(|row| {
+        let near = row.from.unsigned_abs() <= 4 * size;
+        row.extent <= 4 || (near && row.to == size as isize)
+    })
 }
 
 /// Copies pieces one after the other, all threads at the same one.

@@ -2,6 +2,8 @@
 
 /// A number of a size that processors move at once. It may be at any address.
 pub(super) trait Piece: Copy {
+    const ZERO: Self;
+
     /// What is written of what was read.
     fn moved(self) -> Self;
 }
@@ -14,6 +16,8 @@ pub(super) struct Swapped<N>(N);
 macro_rules! pieces {
     ($($number:ty)*) => {$(
         impl Piece for $number {
+            const ZERO: Self = 0;
+
             #[inline(always)]
             fn moved(self) -> Self {
                 self
@@ -21,6 +25,8 @@ macro_rules! pieces {
         }
 
         impl Piece for Swapped<$number> {
+            const ZERO: Self = Self(0);
+
             #[inline(always)]
             fn moved(self) -> Self {
                 Self(self.0.swap_bytes())

@@ -37,7 +37,7 @@ pub(super) unsafe fn copy(axes: &[Axis], ends: Ends, size: usize) {
 /// # Safety
 /// Places, for one piece.
 #[inline(always)]
-unsafe fn run(Ends { from, to }: Ends, size: usize) {
+pub(super) unsafe fn run(Ends { from, to }: Ends, size: usize) {
     /// # Safety
     /// There are as many bytes as two words have at most, and as one has at least.
     #[inline(always)]

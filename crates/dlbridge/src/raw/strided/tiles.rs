@@ -8,29 +8,22 @@ use core::mem::MaybeUninit;
 
 use super::axis::{Axis, Ends};
 use super::piece::Piece;
-use super::strips;
+use super::{runs, squares};
 
 /// The longest side of a tile, in pieces.
 pub(super) const SIDE: usize = 64;
 
+/// Sides that are no longer than this have loops of their own.
+const NARROW: usize = 4;
+
 /// Whether a plane is the transpose of one: adjacent along the column in the source and along the row in
-/// the target, and on no side narrower than a tile.
+/// the target.
 pub(super) fn fits<P: Piece>(column: &Axis, row: &Axis) -> bool {
-    let (size, side) = (size_of::<P>() as isize, side::<P>());
+    let size = size_of::<P>() as isize;
     (column.from, row.to) == (size, size)
         && row.from.abs() > size
-        && column.extent >= side
-        && row.extent >= side
-}
-
-/// Pieces on a side of a tile: a line of a cache has 64 bytes.
-const fn side<P>() -> usize {
-    match size_of::<P>() {
-        1 => 64,
-        2 => 32,
-        4 => 16,
-        _ => 8,
-    }
+        && column.extent > NARROW
+        && row.extent > NARROW
 }
 
 /// Copies a plane that fits.
@@ -40,10 +33,11 @@ const fn side<P>() -> usize {
 pub(super) unsafe fn transpose<P: Piece>(column: &Axis, row: &Axis, ends: Ends) {
     // SAFETY: by contract.
     unsafe {
-        match side::<P>() {
-            64 => by_tiles::<P, 64>(column, row, ends),
-            32 => by_tiles::<P, 32>(column, row, ends),
-            16 => by_tiles::<P, 16>(column, row, ends),
+        // A line of a cache has 64 bytes.
+        match size_of::<P>() {
+            1 => by_tiles::<P, SIDE>(column, row, ends),
+            2 => by_tiles::<P, 32>(column, row, ends),
+            4 => by_tiles::<P, 16>(column, row, ends),
             _ => by_tiles::<P, 8>(column, row, ends),
         }
     }
@@ -56,43 +50,58 @@ const ROWS: usize = 4;
 /// # Safety
 /// That of [`transpose`].
 unsafe fn by_tiles<P: Piece, const T: usize>(column: &Axis, row: &Axis, ends: Ends) {
-    let (height, width) = (column.extent / T * T, row.extent / T * T);
-    for top in (0..height).step_by(T * ROWS) {
-        for left in (0..width).step_by(T) {
-            for top in (top..height.min(top + T * ROWS)).step_by(T) {
-                // SAFETY: by contract, for some indices of both axes.
-                unsafe { tile::<P, T>(column, row, ends.at(column, top).at(row, left)) }
+    for top in (0..column.extent).step_by(T * ROWS) {
+        for left in (0..row.extent).step_by(T) {
+            for top in (top..column.extent.min(top + T * ROWS)).step_by(T) {
+                let ends = ends.at(column, top).at(row, left);
+                let column = Axis { extent: T.min(column.extent - top), ..*column };
+                let row = Axis { extent: T.min(row.extent - left), ..*row };
+                // SAFETY: by contract, for some indices of both axes, and all of a tile in the first
+                // case.
+                unsafe {
+                    match (column.extent, row.extent) == (T, T) {
+                        true => tile::<P, T>(&column, &row, ends),
+                        false => part_of_tile::<P, T>(&column, &row, ends),
+                    }
+                }
             }
-        }
-    }
-    // What is left at the right, over the whole height, and at the bottom.
-    let right = Axis { extent: row.extent - width, ..*row };
-    let bottom = Axis { extent: column.extent - height, ..*column };
-    // SAFETY: as above.
-    unsafe {
-        if right.extent > 0 {
-            strips::plane::<P>(column, &right, ends.at(row, width));
-        }
-        if bottom.extent > 0 {
-            strips::plane::<P>(&bottom, &Axis { extent: width, ..*row }, ends.at(column, height));
         }
     }
 }
 
 /// # Safety
 /// That of [`transpose`], for `T` indices of both axes.
-#[inline(always)]
 unsafe fn tile<P: Piece, const T: usize>(column: &Axis, row: &Axis, ends: Ends) {
     let mut lines = [const { MaybeUninit::<[P; T]>::uninit() }; T];
     for (j, line) in lines.iter_mut().enumerate() {
         // SAFETY: by contract: adjacent in the source.
-        line.write(unsafe { ends.at(row, j).from.cast::<[P; T]>().read_unaligned() });
+        let read = unsafe { ends.at(row, j).from.cast::<[P; T]>().read_unaligned() };
+        line.write(read).iter_mut().for_each(|piece| *piece = piece.moved());
     }
-    for i in 0..T {
-        // SAFETY: every line was written.
-        let line: [P; T] =
-            core::array::from_fn(|j| unsafe { lines[j].assume_init_ref()[i] }.moved());
-        // SAFETY: by contract: adjacent in the target.
-        unsafe { ends.at(column, i).to.cast::<[P; T]>().write_unaligned(line) }
+    // SAFETY: every line was written. The target has room, where the pieces of each line are adjacent.
+    unsafe { squares::transpose::<P, T>(lines.as_ptr().cast(), ends.to, column.to) }
+}
+
+/// The same for a tile at the edge of the plane.
+///
+/// # Safety
+/// That of [`transpose`], for `T` indices of an axis at most.
+#[inline(never)]
+unsafe fn part_of_tile<P: Piece, const T: usize>(column: &Axis, row: &Axis, ends: Ends) {
+    let mut lines = [[P::ZERO; T]; T];
+    for (j, line) in lines[..row.extent].iter_mut().enumerate() {
+        let ends = Ends { to: line.as_mut_ptr().cast(), ..ends.at(row, j) };
+        // SAFETY: by contract: adjacent in the source, and no more than a line.
+        unsafe { runs::run(ends, column.extent * size_of::<P>()) };
+    }
+    let mut turned = [[P::ZERO; T]; T];
+    let step = size_of::<[P; T]>() as isize;
+    // SAFETY: both are whole tiles.
+    unsafe { squares::transpose::<P, T>(lines.as_ptr(), turned.as_mut_ptr().cast(), step) };
+    for (i, line) in turned[..column.extent].iter_mut().enumerate() {
+        line.iter_mut().for_each(|piece| *piece = piece.moved());
+        let ends = Ends { from: line.as_ptr().cast(), ..ends.at(column, i) };
+        // SAFETY: by contract: adjacent in the target, and no more than a line.
+        unsafe { runs::run(ends, row.extent * size_of::<P>()) };
     }
 }
