@@ -4,6 +4,7 @@ use core::slice;
 
 use super::tensor_ref::TensorRef;
 use super::tensor_ref_mut::TensorRefMut;
+use super::threads::{self, Place};
 use crate::layout::Offsets;
 use crate::{Error, Result};
 
@@ -21,16 +22,21 @@ pub(super) fn swap_bytes(tensor: &TensorRefMut<'_>) -> Result<()> {
     if number == 1 || tensor.is_empty() {
         return Ok(());
     }
-    let (first, itemsize) = (tensor.data().cast::<u8>(), tensor.dtype().itemsize());
-    // SAFETY: Ref: elements of a mutable tensor, whose bytes nobody else reads or writes.
-    let bytes = |offset: isize, elements: usize| unsafe {
-        let first = first.offset(offset * itemsize as isize);
-        slice::from_raw_parts_mut(first, elements * itemsize)
-    };
+    let (first, itemsize) = (Place(tensor.data().cast()), tensor.dtype().itemsize());
     if tensor.is_c_contiguous() {
-        reverse_each(bytes(0, tensor.len()), number);
+        let (len, bytes) = (tensor.len(), tensor.len() * itemsize);
+        threads::split(len, threads::parts(bytes, bytes / 8), 4096, &|begin, end| {
+            let (first, bytes) = (first.at(begin * itemsize), (end - begin) * itemsize);
+            // SAFETY: Ref: elements of a mutable tensor, whose bytes nobody else reads or writes;
+            // other threads have other elements.
+            reverse_each(unsafe { slice::from_raw_parts_mut(first, bytes) }, number);
+        });
     } else {
-        Offsets::new(tensor.dims()).for_each(|offset| reverse_each(bytes(offset, 1), number));
+        Offsets::new(tensor.dims()).for_each(|offset| {
+            let element = first.0.wrapping_offset(offset * itemsize as isize);
+            // SAFETY: as above, of one element.
+            reverse_each(unsafe { slice::from_raw_parts_mut(element, itemsize) }, number);
+        });
     }
     Ok(())
 }

@@ -1,11 +1,13 @@
 //! Copying elements from any layout to any other.
 
 use alloc::vec::Vec;
+use core::ptr::NonNull;
 use core::slice;
 
 use super::aligned::AlignedBytes;
 use super::block::Managed;
 use super::byte_order;
+use super::pages;
 use super::parts::{Access, RawParts};
 use super::strided::{self, Layouts};
 use super::subbyte;
@@ -124,6 +126,7 @@ fn check_same_shape(expected: &Dims<'_>, found: &Dims<'_>) -> Result<()> {
 pub(crate) fn to_vec<T: Copy>(view: &TensorView<'_, T>) -> Vec<T> {
     let len = view.len();
     let mut elements: Vec<T> = Vec::with_capacity(len);
+    pages::prefer_huge(NonNull::from(elements.spare_capacity_mut()).cast(), len * size_of::<T>());
     if len != 0 {
         let (shape, mut to_strides) = (view.shape(), alloc::vec![0; view.ndim()]);
         layout::c_strides(shape, |axis, stride| to_strides[axis] = stride);

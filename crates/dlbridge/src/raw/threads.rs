@@ -82,3 +82,17 @@ pub(super) fn split(
 pub(super) fn split(extent: usize, _: usize, _: usize, work: &impl Fn(usize, usize)) {
     work(0, extent);
 }
+
+/// The beginning of memory that is written in parts.
+#[derive(Clone, Copy)]
+pub(super) struct Place(pub(super) *mut u8);
+
+// SAFETY: an address. What is written there, and by whom, is up to those who turn it into a reference.
+unsafe impl Sync for Place {}
+
+impl Place {
+    /// The address so many bytes on.
+    pub(super) fn at(self, bytes: usize) -> *mut u8 {
+        self.0.wrapping_add(bytes)
+    }
+}

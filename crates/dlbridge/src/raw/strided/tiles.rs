@@ -45,11 +45,33 @@ pub(super) unsafe fn transpose<P: Piece>(column: &Axis, row: &Axis, ends: Ends) 
 
 /// Rows of tiles that are written side by side, so that of each page of the source more than a line
 /// is read while the processor knows where it is.
-const ROWS: usize = 4;
+const ROWS: usize = 8;
 
 /// # Safety
 /// That of [`transpose`].
 unsafe fn by_tiles<P: Piece, const T: usize>(column: &Axis, row: &Axis, ends: Ends) {
+    #[cfg(all(feature = "std", target_arch = "x86_64"))]
+    if std::arch::is_x86_feature_detected!("avx2") {
+        // SAFETY: by contract, and the processor was asked.
+        return unsafe { by_tiles_avx2::<P, T>(column, row, ends) };
+    }
+    // SAFETY: by contract.
+    unsafe { by_tiles_loops::<P, T>(column, row, ends) }
+}
+
+/// # Safety
+/// That of [`transpose`], on a processor that has AVX2.
+#[cfg(all(feature = "std", target_arch = "x86_64"))]
+#[target_feature(enable = "avx2")]
+unsafe fn by_tiles_avx2<P: Piece, const T: usize>(column: &Axis, row: &Axis, ends: Ends) {
+    // SAFETY: by contract.
+    unsafe { by_tiles_loops::<P, T>(column, row, ends) }
+}
+
+/// # Safety
+/// That of [`transpose`].
+#[inline(always)]
+unsafe fn by_tiles_loops<P: Piece, const T: usize>(column: &Axis, row: &Axis, ends: Ends) {
     for top in (0..column.extent).step_by(T * ROWS) {
         for left in (0..row.extent).step_by(T) {
             for top in (top..column.extent.min(top + T * ROWS)).step_by(T) {
@@ -71,6 +93,7 @@ unsafe fn by_tiles<P: Piece, const T: usize>(column: &Axis, row: &Axis, ends: En
 
 /// # Safety
 /// That of [`transpose`], for `T` indices of both axes.
+#[inline(always)]
 unsafe fn tile<P: Piece, const T: usize>(column: &Axis, row: &Axis, ends: Ends) {
     let mut lines = [const { MaybeUninit::<[P; T]>::uninit() }; T];
     for (j, line) in lines.iter_mut().enumerate() {
