@@ -13,10 +13,13 @@ pub(super) const fn is_even(bits: u32) -> bool {
 /// Gives each element a byte of its own, extended with its sign if it has one. Writes all of `unpacked`,
 /// for which `packed` has just enough.
 pub(super) fn unpack(packed: &[u8], unpacked: &mut [MaybeUninit<u8>], bits: u32, signed: bool) {
-    match bits {
-        1 => unpack_each::<1>(packed, unpacked, signed),
-        2 => unpack_each::<2>(packed, unpacked, signed),
-        _ => unpack_each::<4>(packed, unpacked, signed),
+    match (bits, signed) {
+        (1, false) => unpack_each::<1>(packed, unpacked, spread::<1>),
+        (1, true) => unpack_each::<1>(packed, unpacked, |word| signed_each::<1>(spread::<1>(word))),
+        (2, false) => unpack_each::<2>(packed, unpacked, spread::<2>),
+        (2, true) => unpack_each::<2>(packed, unpacked, |word| signed_each::<2>(spread::<2>(word))),
+        (_, false) => unpack_each::<4>(packed, unpacked, spread::<4>),
+        (_, true) => unpack_each::<4>(packed, unpacked, |word| signed_each::<4>(spread::<4>(word))),
     }
 }
 
@@ -30,17 +33,16 @@ pub(super) fn pack(unpacked: &[u8], packed: &mut [MaybeUninit<u8>], bits: u32) {
     }
 }
 
-fn unpack_each<const BITS: usize>(packed: &[u8], unpacked: &mut [MaybeUninit<u8>], signed: bool) {
-    let sign = if signed { each_byte(1 << (BITS - 1)) } else { 0 };
+#[inline(always)]
+fn unpack_each<const BITS: usize>(
+    packed: &[u8],
+    unpacked: &mut [MaybeUninit<u8>],
+    unpacked_word: impl Fn(u64) -> u64,
+) {
     let word = |bytes: &[u8]| {
         let mut word = [0; GROUP];
         word[..bytes.len()].copy_from_slice(bytes);
-        let word = spread::<BITS>(u64::from_le_bytes(word));
-        // Where the sign is set: all bits from there to the end of the byte, which is what it is times
-        // (256 - 2 * it) / it; what leaves one byte comes off the next.
-        let signs = word & sign;
-        let above = (signs << (9 - BITS)).wrapping_sub(signs << 1);
-        (word | above).to_le_bytes().map(MaybeUninit::new)
+        unpacked_word(u64::from_le_bytes(word)).to_le_bytes().map(MaybeUninit::new)
     };
     let whole = unpacked.len() / GROUP;
     let (groups, rest) = unpacked.split_at_mut(whole * GROUP);
@@ -92,10 +94,23 @@ const fn mask<const BITS: usize>(count: usize) -> u64 {
 /// so on.
 #[inline(always)]
 fn spread<const BITS: usize>(mut word: u64) -> u64 {
+    if BITS == 1 {
+        // Each byte keeps one bit of the same, which makes its highest bit one.
+        let kept = (word * each_byte(1)) & u64::from_le_bytes([1, 2, 4, 8, 16, 32, 64, 128]);
+        return (kept + each_byte(0x7f)) >> 7 & each_byte(1);
+    }
     for count in [4, 2, 1] {
         word = (word | word << (count * (8 - BITS))) & mask::<BITS>(count);
     }
     word
+}
+
+/// Numbers with a byte each, extended with their sign: where it is set, all bits from there to the
+/// end of the byte. That is the next higher byte's one, minus twice the sign.
+#[inline(always)]
+fn signed_each<const BITS: usize>(word: u64) -> u64 {
+    let signs = word & each_byte(1 << (BITS - 1));
+    word | (signs << (9 - BITS)).wrapping_sub(signs << 1)
 }
 
 /// The reverse: elements with a byte each, adjacent.

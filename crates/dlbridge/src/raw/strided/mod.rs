@@ -13,6 +13,8 @@ mod piece;
 mod runs;
 mod squares;
 mod strips;
+#[cfg(test)]
+mod tests;
 mod tiles;
 
 use alloc::vec::Vec;
@@ -174,7 +176,7 @@ unsafe fn planes<P: Piece>(axes: &[Axis], ends: Ends) {
     unsafe {
         match axes {
             [] => strips::one_by_one::<P>(axes, ends),
-            [row] => strips::strip::<P>(row, ends),
+            [row] => strips::blocks::<P>(&Axis { extent: 1, ..*row }, row, ends),
             [column, row] if tiles::fits::<P>(column, row) => {
                 tiles::transpose::<P>(column, row, ends);
             }

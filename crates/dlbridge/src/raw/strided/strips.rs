@@ -34,30 +34,8 @@ pub(super) unsafe fn one_by_one<P: Piece>(axes: &[Axis], ends: Ends) {
 ///
 /// # Safety
 /// Places, for pieces of the size of `P`.
-#[inline]
-pub(super) unsafe fn strip<P: Piece>(axis: &Axis, ends: Ends) {
-    #[cfg(all(feature = "std", target_arch = "x86_64"))]
-    if std::arch::is_x86_feature_detected!("avx2") {
-        // SAFETY: by contract, and the processor was asked.
-        return unsafe { strip_avx2::<P>(axis, ends) };
-    }
-    // SAFETY: by contract.
-    unsafe { strip_loops::<P>(axis, ends) }
-}
-
-/// # Safety
-/// That of [`strip`], on a processor that has AVX2.
-#[cfg(all(feature = "std", target_arch = "x86_64"))]
-#[target_feature(enable = "avx2")]
-unsafe fn strip_avx2<P: Piece>(axis: &Axis, ends: Ends) {
-    // SAFETY: by contract.
-    unsafe { strip_loops::<P>(axis, ends) }
-}
-
-/// # Safety
-/// That of [`strip`].
 #[inline(always)]
-unsafe fn strip_loops<P: Piece>(axis: &Axis, ends: Ends) {
+unsafe fn strip<P: Piece>(axis: &Axis, ends: Ends) {
     let size = size_of::<P>() as isize;
     // SAFETY: by contract.
     unsafe {
@@ -113,60 +91,29 @@ unsafe fn fill<P: Piece>(extent: usize, ends: Ends) {
 /// # Safety
 /// Places, for two axes and pieces of the size of `P`.
 pub(super) unsafe fn plane<P: Piece>(column: &Axis, row: &Axis, ends: Ends) {
-    let size = size_of::<P>() as isize;
     // SAFETY: by contract.
     unsafe {
         match (column.extent, row.extent) {
-            // Channels of a picture, apart or side by side.
-            (2, _) if (column.from, row.to) == (size, size) => apart::<P, 2>(column, row, ends),
-            (3, _) if (column.from, row.to) == (size, size) => apart::<P, 3>(column, row, ends),
-            (4, _) if (column.from, row.to) == (size, size) => apart::<P, 4>(column, row, ends),
-            (_, 2) if (column.from, row.to) == (size, size) => together::<P, 2>(column, row, ends),
-            (_, 3) if (column.from, row.to) == (size, size) => together::<P, 3>(column, row, ends),
-            (_, 4) if (column.from, row.to) == (size, size) => together::<P, 4>(column, row, ends),
+            // The channels of a picture, from planes of their own to one pixel after the other.
+            (_, 2) if weaves::<P>(column, row) => weave::<P, 2>(column, row, ends),
+            (_, 3) if weaves::<P>(column, row) => weave::<P, 3>(column, row, ends),
+            (_, 4) if weaves::<P>(column, row) => weave::<P, 4>(column, row, ends),
             (height, width) if width < 8 && width < height => blocks::<P>(row, column, ends),
             _ => blocks::<P>(column, row, ends),
         }
     }
 }
 
-/// Copies adjacent pieces, the first of each `K` to one place, the second to another, and so on.
-///
-/// # Safety
-/// Places; the column has `K` indices and is adjacent in the source, the row in the target.
-unsafe fn apart<P: Piece, const K: usize>(column: &Axis, row: &Axis, ends: Ends) {
+/// Whether the column is adjacent in the source, and both axes together are in the target.
+fn weaves<P: Piece>(column: &Axis, row: &Axis) -> bool {
     let size = size_of::<P>() as isize;
-    if row.from != K as isize * size {
-        // SAFETY: by contract.
-        return unsafe { blocks::<P>(column, row, ends) };
-    }
-    for left in (0..row.extent).step_by(BLOCK) {
-        let part = Axis { extent: BLOCK.min(row.extent - left), ..*row };
-        for k in 0..K {
-            // SAFETY: by contract, for some indices of the row.
-            unsafe { strip::<P>(&part, ends.at(row, left).at(column, k)) }
-        }
-    }
+    (column.from, row.to, column.to) == (size, size, row.extent as isize * size)
 }
 
 /// Copies pieces from `K` places in turn, one behind the other.
 ///
 /// # Safety
-/// Places; the row has `K` indices and is adjacent in the target, the column in the source.
-unsafe fn together<P: Piece, const K: usize>(column: &Axis, row: &Axis, ends: Ends) {
-    // SAFETY: by contract.
-    unsafe {
-        match column.to == (K * size_of::<P>()) as isize {
-            true => weave::<P, K>(column, row, ends),
-            false => blocks::<P>(row, column, ends),
-        }
-    }
-}
-
-/// The same, where nothing is between the pieces of one index of the column and the next.
-///
-/// # Safety
-/// That of [`together`].
+/// Places, of axes of which [`weaves`] is true; the row has `K` indices.
 #[inline]
 unsafe fn weave<P: Piece, const K: usize>(column: &Axis, row: &Axis, ends: Ends) {
     #[cfg(all(feature = "std", target_arch = "x86_64"))]
@@ -205,12 +152,40 @@ unsafe fn weave_loops<P: Piece, const K: usize>(column: &Axis, row: &Axis, ends:
 ///
 /// # Safety
 /// Places, for two axes and pieces of the size of `P`.
-unsafe fn blocks<P: Piece>(outer: &Axis, inner: &Axis, ends: Ends) {
+#[inline]
+pub(super) unsafe fn blocks<P: Piece>(outer: &Axis, inner: &Axis, ends: Ends) {
+    #[cfg(all(feature = "std", target_arch = "x86_64"))]
+    if std::arch::is_x86_feature_detected!("avx2") {
+        // SAFETY: by contract, and the processor was asked.
+        return unsafe { blocks_avx2::<P>(outer, inner, ends) };
+    }
+    // SAFETY: by contract.
+    unsafe { blocks_loops::<P>(outer, inner, ends) }
+}
+
+/// # Safety
+/// That of [`blocks`], on a processor that has AVX2.
+#[cfg(all(feature = "std", target_arch = "x86_64"))]
+#[target_feature(enable = "avx2")]
+unsafe fn blocks_avx2<P: Piece>(outer: &Axis, inner: &Axis, ends: Ends) {
+    // SAFETY: by contract.
+    unsafe { blocks_loops::<P>(outer, inner, ends) }
+}
+
+/// # Safety
+/// That of [`blocks`].
+#[inline(always)]
+unsafe fn blocks_loops<P: Piece>(outer: &Axis, inner: &Axis, ends: Ends) {
     let nearer = |outer: isize, inner: isize| outer.unsigned_abs() < inner.unsigned_abs();
-    let (height, width) = match nearer(outer.from, inner.from) || nearer(outer.to, inner.to) {
-        true => (outer.extent.min(32), BLOCK / outer.extent.min(32)),
-        false => (1, inner.extent),
-    };
+    if !nearer(outer.from, inner.from) && !nearer(outer.to, inner.to) {
+        for i in 0..outer.extent {
+            // SAFETY: by contract, for one index of the outer axis.
+            unsafe { strip::<P>(inner, ends.at(outer, i)) }
+        }
+        return;
+    }
+    let height = outer.extent.min(32);
+    let width = BLOCK / height;
     for top in (0..outer.extent).step_by(height) {
         for left in (0..inner.extent).step_by(width) {
             let part = Axis { extent: width.min(inner.extent - left), ..*inner };
