@@ -80,10 +80,10 @@ fn check_all<T: Number>(noise: &mut Noise, shape: [usize; 3]) {
     let len = shape.iter().product();
     let values: Vec<T> = (0..len).map(T::nth).collect();
     let mut source = TensorRef::from(&values[..]).reshape(shape).unwrap();
-    for axis in 0..3 {
+    for (axis, extent) in shape.into_iter().enumerate() {
         match noise.below(6) {
             0 => source = source.flip(axis).unwrap(),
-            1 if shape[axis] > 2 => source = source.slice(axis, 1..).unwrap(),
+            1 if extent > 2 => source = source.slice(axis, 1..).unwrap(),
             2 => source = source.step_by(axis, 2).unwrap(),
             _ => {}
         }
