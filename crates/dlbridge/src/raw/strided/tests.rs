@@ -122,10 +122,10 @@ fn transposes_of_all_edges_agree_too() {
         }
     }
     if cfg!(miri) {
-        square::<u8>(&[66], &[65]);
-        square::<u16>(&[33], &[32]);
-        square::<u32>(&[5, 17], &[16]);
-        square::<u64>(&[9], &[8]);
+        // A whole tile and its edges, and a part of one: Miri is slow.
+        square::<u8>(&[6], &[17]);
+        square::<u32>(&[17], &[16]);
+        square::<u64>(&[9], &[17]);
         return;
     }
     let edges = [1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 33, 63, 64, 65, 130];
