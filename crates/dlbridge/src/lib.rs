@@ -71,8 +71,8 @@
 //!
 //! # Features
 //!
-//! - `std` (default): a panic in an owner's drop is caught in the deleter. Without it the crate is
-//!   `no_std` with `alloc`, and such a panic aborts.
+//! - `std` (default): a panic in an owner's drop is caught in the deleter; large copies are made by
+//!   several threads. Without it the crate is `no_std` with `alloc`, and such a panic aborts.
 //! - `half`: `f16` and `bf16` of half 2 as elements.
 //! - `microfloat`: the floats of eight, six and four bits of microfloat 0.1 as elements.
 //! - `num-complex`: complex numbers of num-complex 0.4 as elements.

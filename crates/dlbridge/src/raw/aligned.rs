@@ -2,8 +2,11 @@
 
 use alloc::alloc::{alloc, alloc_zeroed, dealloc};
 use core::alloc::Layout;
+use core::mem::MaybeUninit;
 use core::ptr::NonNull;
+use core::slice;
 
+use super::pages;
 use crate::{Error, Result};
 
 /// The alignment that DLPack asks of `data`, in bytes.
@@ -15,6 +18,7 @@ pub(super) struct AlignedBytes {
     block: NonNull<u8>,
     layout: Layout,
     first: usize,
+    bytes: usize,
 }
 
 // SAFETY: plain memory that nobody else has a pointer to.
@@ -27,7 +31,8 @@ impl AlignedBytes {
             Layout::from_size_align(bytes.max(1), ALIGNMENT).map_err(|_| Error::TooLarge)?;
         // SAFETY: the size is not zero.
         let block = NonNull::new(unsafe { alloc(layout) }).ok_or(Error::OutOfMemory { bytes })?;
-        Ok(Self { block, layout, first: 0 })
+        pages::prefer_huge(block, bytes);
+        Ok(Self { block, layout, first: 0, bytes })
     }
 
     /// The same, with all bytes zero.
@@ -41,11 +46,17 @@ impl AlignedBytes {
         let block = unsafe { alloc_zeroed(layout) };
         let block = NonNull::new(block).ok_or(Error::OutOfMemory { bytes })?;
         let first = block.addr().get().next_multiple_of(ALIGNMENT) - block.addr().get();
-        Ok(Self { block, layout, first })
+        Ok(Self { block, layout, first, bytes })
     }
 
     pub(super) fn as_mut_ptr(&mut self) -> *mut u8 {
         self.block.as_ptr().wrapping_add(self.first)
+    }
+
+    /// All of the bytes that were asked for, as if nothing had been written yet.
+    pub(super) fn as_uninit_mut(&mut self) -> &mut [MaybeUninit<u8>] {
+        // SAFETY: so many bytes were allocated, at `first` in the block; nobody else has them.
+        unsafe { slice::from_raw_parts_mut(self.as_mut_ptr().cast(), self.bytes) }
     }
 }
 

@@ -30,6 +30,7 @@
 
 mod aligned;
 mod block;
+mod byte_order;
 mod copy;
 mod dl_tensor;
 mod doors;
@@ -38,12 +39,14 @@ mod export;
 mod import;
 mod iter;
 mod owner;
+mod pages;
 mod parts;
 mod slice;
 mod strided;
 mod subbyte;
 mod tensor_ref;
 mod tensor_ref_mut;
+mod threads;
 mod unaligned;
 mod view;
 mod whole_bytes;

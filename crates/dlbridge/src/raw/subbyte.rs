@@ -5,6 +5,7 @@
 
 use core::fmt;
 use core::marker::PhantomData;
+use core::mem::MaybeUninit;
 use core::slice;
 
 use super::aligned::AlignedBytes;
@@ -12,6 +13,7 @@ use super::block::Managed;
 use super::parts::{Access, RawParts};
 use super::tensor_ref::TensorRef;
 use super::tensor_ref_mut::TensorRefMut;
+use super::threads::{self, Place};
 use super::whole_bytes;
 use crate::layout::{self, Dims, Offsets};
 use crate::{DataType, DataTypeCode, Error, Result};
@@ -262,20 +264,16 @@ pub(crate) fn to_copy(source: &TensorRef<'_>, padded: bool) -> Result<Managed> {
     let (dtype, itemsize) = (view.dtype, view.dtype.itemsize());
     let bytes = layout::byte_count(view.len, dtype, padded);
     let bytes = usize::try_from(bytes).map_err(|_| Error::TooLarge)?;
-    let mut memory = AlignedBytes::zeroed(bytes)?;
-    let to = memory.as_mut_ptr();
-    let signed = is_signed(dtype);
-    let mut packed = BitWriter { to, pending: 0, bits: 0 };
     let bits = dtype.element_bits();
+    let signed = is_signed(dtype);
     if padded != view.padded && whole_bytes::is_even(bits) && source.is_c_contiguous() {
-        // SAFETY: new memory of so many bytes, which are zero.
-        let target = unsafe { slice::from_raw_parts_mut(to, bytes) };
-        match padded {
-            true => whole_bytes::unpack(source.as_bytes()?, target, bits, signed),
-            false => whole_bytes::pack(source.as_bytes()?, target, bits),
-        }
+        let mut memory = AlignedBytes::new(bytes)?;
+        repack(source.as_bytes()?, memory.as_uninit_mut(), bits, padded, signed);
         return of_memory(memory, source, padded);
     }
+    let mut memory = AlignedBytes::zeroed(bytes)?;
+    let to = memory.as_mut_ptr();
+    let mut packed = BitWriter { to, pending: 0, bits: 0 };
     for (nth, bits) in view.iter().enumerate() {
         if padded {
             let number = if signed { view.signed(bits).cast_unsigned() } else { bits };
@@ -292,6 +290,29 @@ pub(crate) fn to_copy(source: &TensorRef<'_>, padded: bool) -> Result<Managed> {
     // SAFETY: as above.
     unsafe { packed.finish() };
     of_memory(memory, source, padded)
+}
+
+/// Writes all of `to` with the elements of `from`: with a byte each if they are to be `padded`, which
+/// they are not yet, or the other way round.
+fn repack(from: &[u8], to: &mut [MaybeUninit<u8>], bits: u32, padded: bool, signed: bool) {
+    let elements = if padded { to.len() } else { from.len() };
+    let (of_from, of_to) = match padded {
+        true => (bits as usize, whole_bytes::GROUP),
+        false => (whole_bytes::GROUP, bits as usize),
+    };
+    let groups = elements.div_ceil(whole_bytes::GROUP);
+    let parts = threads::parts(elements, elements / whole_bytes::GROUP);
+    let (len, to) = (to.len(), Place(to.as_mut_ptr().cast()));
+    threads::split(groups, parts, 4096, &|begin, end| {
+        let from = &from[begin * of_from..from.len().min(end * of_from)];
+        let (begin, end) = (begin * of_to, len.min(end * of_to));
+        // SAFETY: a part of the slice; other threads have others.
+        let to = unsafe { slice::from_raw_parts_mut(to.at(begin).cast(), end - begin) };
+        match padded {
+            true => whole_bytes::unpack(from, to, bits, signed),
+            false => whole_bytes::pack(from, to, bits),
+        }
+    });
 }
 
 /// The tensor of a copy that is finished.

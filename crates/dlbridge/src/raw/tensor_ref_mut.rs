@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 use core::marker::PhantomData;
 use core::ptr;
 
+use super::byte_order;
 use super::copy;
 use super::dl_tensor::DLTensorRef;
 use super::element::Element;
@@ -258,7 +259,7 @@ impl<'a> TensorRefMut<'a> {
     /// # Ok::<(), dlbridge::Error>(())
     /// ```
     pub fn swap_bytes(self) -> Result<()> {
-        copy::swap_bytes(&self)
+        byte_order::swap_bytes(&self)
     }
 
     /// A part that `take` makes of the dims it is given, which does not make elements overlap.

@@ -20,7 +20,6 @@ use crate::raw::copy;
 use crate::raw::dl_tensor::DLTensorRef;
 use crate::raw::element::Element;
 use crate::raw::parts::RawParts;
-use crate::raw::tensor_ref_mut::TensorRefMut;
 use crate::raw::view::TensorView;
 use crate::{DataType, Device, Error, Result, Tensor};
 
@@ -298,9 +297,7 @@ impl<'a> TensorRef<'a> {
     /// # Ok::<(), dlbridge::Error>(())
     /// ```
     pub fn to_byte_swapped(&self) -> Result<Tensor> {
-        let mut copy = self.to_copy()?;
-        TensorRefMut::try_from(&mut copy)?.swap_bytes()?;
-        Ok(copy)
+        copy::to_byte_swapped(self).map(Tensor::from_managed)
     }
 
     #[inline]

@@ -1,0 +1,198 @@
+//! Pieces one by one, in loops with steps that the compiler knows where they are common, so that it
+//! moves several at once.
+//!
+//! The loops are compiled twice on x86-64: for all its processors, which have registers of 16 bytes and
+//! little that moves bytes within one, and for those with AVX2, which are nearly all.
+
+use super::axis::{Axis, Ends};
+use super::piece::Piece;
+
+/// Pieces on one side of a block: what both sides touch of it stays in the first cache.
+const BLOCK: usize = 1024;
+
+/// Copies pieces without looking for a better way.
+///
+/// # Safety
+/// Places, for pieces of the size of `P`.
+pub(super) unsafe fn one_by_one<P: Piece>(axes: &[Axis], ends: Ends) {
+    // SAFETY: by contract; for one index of an axis in the last cases.
+    unsafe {
+        match axes {
+            [] => {
+                let piece = ends.from.cast::<P>().read_unaligned().moved();
+                ends.to.cast::<P>().write_unaligned(piece);
+            }
+            [row] => steps::<P>(row.from, row.to, row.extent, ends),
+            [outer, inner @ ..] => {
+                (0..outer.extent).for_each(|i| one_by_one::<P>(inner, ends.at(outer, i)));
+            }
+        }
+    }
+}
+
+/// Copies the pieces along one axis.
+///
+/// # Safety
+/// Places, for pieces of the size of `P`.
+#[inline(always)]
+unsafe fn strip<P: Piece>(axis: &Axis, ends: Ends) {
+    let size = size_of::<P>() as isize;
+    // SAFETY: by contract.
+    unsafe {
+        if axis.to != size {
+            return steps::<P>(axis.from, axis.to, axis.extent, ends);
+        }
+        match axis.from / size {
+            _ if axis.from % size != 0 => steps::<P>(axis.from, size, axis.extent, ends),
+            1 => steps::<P>(size, size, axis.extent, ends),
+            -1 => steps::<P>(-size, size, axis.extent, ends),
+            0 => fill::<P>(axis.extent, ends),
+            2 => steps::<P>(2 * size, size, axis.extent, ends),
+            3 => steps::<P>(3 * size, size, axis.extent, ends),
+            4 => steps::<P>(4 * size, size, axis.extent, ends),
+            _ => steps::<P>(axis.from, size, axis.extent, ends),
+        }
+    }
+}
+
+/// The loop itself, once for each pair of steps that are constants.
+///
+/// # Safety
+/// Places, for one axis.
+#[inline(always)]
+unsafe fn steps<P: Piece>(from: isize, to: isize, extent: usize, ends: Ends) {
+    for i in 0..extent as isize {
+        // SAFETY: by contract.
+        unsafe {
+            let piece = ends.from.offset(i * from).cast::<P>().read_unaligned().moved();
+            ends.to.offset(i * to).cast::<P>().write_unaligned(piece);
+        }
+    }
+}
+
+/// Writes one piece again and again.
+///
+/// # Safety
+/// Places, for an axis that is adjacent in the target and stands still in the source.
+#[inline(always)]
+unsafe fn fill<P: Piece>(extent: usize, ends: Ends) {
+    if extent > 0 {
+        // SAFETY: by contract.
+        let piece = unsafe { ends.from.cast::<P>().read_unaligned() }.moved();
+        for i in 0..extent {
+            // SAFETY: as above.
+            unsafe { ends.to.cast::<P>().add(i).write_unaligned(piece) }
+        }
+    }
+}
+
+/// Copies a plane that is not one of tiles.
+///
+/// # Safety
+/// Places, for two axes and pieces of the size of `P`.
+pub(super) unsafe fn plane<P: Piece>(column: &Axis, row: &Axis, ends: Ends) {
+    // SAFETY: by contract.
+    unsafe {
+        match (column.extent, row.extent) {
+            // The channels of a picture, from planes of their own to one pixel after the other.
+            (_, 2) if weaves::<P>(column, row) => weave::<P, 2>(column, row, ends),
+            (_, 3) if weaves::<P>(column, row) => weave::<P, 3>(column, row, ends),
+            (_, 4) if weaves::<P>(column, row) => weave::<P, 4>(column, row, ends),
+            (height, width) if width < 8 && width < height => blocks::<P>(row, column, ends),
+            _ => blocks::<P>(column, row, ends),
+        }
+    }
+}
+
+/// Whether the column is adjacent in the source, and both axes together are in the target.
+fn weaves<P: Piece>(column: &Axis, row: &Axis) -> bool {
+    let size = size_of::<P>() as isize;
+    (column.from, row.to, column.to) == (size, size, row.extent as isize * size)
+}
+
+/// Copies pieces from `K` places in turn, one behind the other.
+///
+/// # Safety
+/// Places, of axes of which [`weaves`] is true; the row has `K` indices.
+#[inline]
+unsafe fn weave<P: Piece, const K: usize>(column: &Axis, row: &Axis, ends: Ends) {
+    #[cfg(all(feature = "std", target_arch = "x86_64"))]
+    if std::arch::is_x86_feature_detected!("avx2") {
+        // SAFETY: by contract, and the processor was asked.
+        return unsafe { weave_avx2::<P, K>(column, row, ends) };
+    }
+    // SAFETY: by contract.
+    unsafe { weave_loops::<P, K>(column, row, ends) }
+}
+
+/// # Safety
+/// That of [`weave`], on a processor that has AVX2.
+#[cfg(all(feature = "std", target_arch = "x86_64"))]
+#[target_feature(enable = "avx2")]
+unsafe fn weave_avx2<P: Piece, const K: usize>(column: &Axis, row: &Axis, ends: Ends) {
+    // SAFETY: by contract.
+    unsafe { weave_loops::<P, K>(column, row, ends) }
+}
+
+/// # Safety
+/// That of [`weave`].
+#[inline(always)]
+unsafe fn weave_loops<P: Piece, const K: usize>(column: &Axis, row: &Axis, ends: Ends) {
+    let places: [*const P; K] = core::array::from_fn(|k| ends.at(row, k).from.cast());
+    let to = ends.to.cast::<P>();
+    for i in 0..column.extent {
+        for (k, from) in places.iter().enumerate() {
+            // SAFETY: by contract.
+            unsafe { to.add(i * K + k).write_unaligned(from.add(i).read_unaligned().moved()) }
+        }
+    }
+}
+
+/// Copies strips along the inner axis, in blocks if another axis than that is nearer on either side.
+///
+/// # Safety
+/// Places, for two axes and pieces of the size of `P`.
+#[inline]
+pub(super) unsafe fn blocks<P: Piece>(outer: &Axis, inner: &Axis, ends: Ends) {
+    #[cfg(all(feature = "std", target_arch = "x86_64"))]
+    if std::arch::is_x86_feature_detected!("avx2") {
+        // SAFETY: by contract, and the processor was asked.
+        return unsafe { blocks_avx2::<P>(outer, inner, ends) };
+    }
+    // SAFETY: by contract.
+    unsafe { blocks_loops::<P>(outer, inner, ends) }
+}
+
+/// # Safety
+/// That of [`blocks`], on a processor that has AVX2.
+#[cfg(all(feature = "std", target_arch = "x86_64"))]
+#[target_feature(enable = "avx2")]
+unsafe fn blocks_avx2<P: Piece>(outer: &Axis, inner: &Axis, ends: Ends) {
+    // SAFETY: by contract.
+    unsafe { blocks_loops::<P>(outer, inner, ends) }
+}
+
+/// # Safety
+/// That of [`blocks`].
+#[inline(always)]
+unsafe fn blocks_loops<P: Piece>(outer: &Axis, inner: &Axis, ends: Ends) {
+    let nearer = |outer: isize, inner: isize| outer.unsigned_abs() < inner.unsigned_abs();
+    if !nearer(outer.from, inner.from) && !nearer(outer.to, inner.to) {
+        for i in 0..outer.extent {
+            // SAFETY: by contract, for one index of the outer axis.
+            unsafe { strip::<P>(inner, ends.at(outer, i)) }
+        }
+        return;
+    }
+    let height = outer.extent.min(32);
+    let width = BLOCK / height;
+    for top in (0..outer.extent).step_by(height) {
+        for left in (0..inner.extent).step_by(width) {
+            let part = Axis { extent: width.min(inner.extent - left), ..*inner };
+            for i in top..outer.extent.min(top + height) {
+                // SAFETY: by contract, for some indices of the inner axis.
+                unsafe { strip::<P>(&part, ends.at(outer, i).at(inner, left)) }
+            }
+        }
+    }
+}
