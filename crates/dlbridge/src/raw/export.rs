@@ -32,17 +32,16 @@ pub(crate) fn lend(tensor: Arc<Tensor>) -> Managed {
         Some(source) => (Arc::clone(source), tensor.managed().has_dims()),
         None => (Arc::clone(&tensor), false),
     };
-    // SAFETY: every invariant of the description holds as long as the tensor that owns the memory lives;
-    // it is the owner. Its dims do, or are copied.
-    match dims_end {
-        false => unsafe { Draft::new(owner, 0).finish_with_dims(description, flags) },
-        true => unsafe {
-            let mut draft = Draft::new(owner, tensor.ndim());
-            let axes = tensor.shape().iter().copied().zip(tensor.strides().iter().copied());
-            draft.set_axes(axes).expect("measured when the tensor was made");
-            draft.finish(description, flags, None)
-        },
+    if !dims_end {
+        // SAFETY: every invariant of the description holds as long as the tensor that owns the memory
+        // lives, dims included; it is the owner.
+        return unsafe { Draft::new(owner, 0).finish_with_dims(description, flags) };
     }
+    let mut draft = Draft::new(owner, tensor.ndim());
+    let axes = tensor.shape().iter().copied().zip(tensor.strides().iter().copied());
+    draft.set_axes(axes).expect("measured when the tensor was made");
+    // SAFETY: as above, with dims of its own.
+    unsafe { draft.finish(description, flags, None) }
 }
 
 /// A second tensor over the memory of a first, read-only, because the first is still there.
