@@ -38,7 +38,8 @@ fn bare(x: &Bound<'_, PyAny>) -> PyResult<()> {
 }
 
 fn tensor() -> PyResult<PyDLPack> {
-    PyDLPack::try_from(DLPackTensor::try_from(vec![1.0_f32; 24])?)
+    let tensor = DLPackTensor::try_from(vec![1.0_f32; 24]);
+    PyDLPack::try_from(tensor.map_err(|error| PyTypeError::new_err(error.to_string()))?)
 }
 
 /// A new tensor as a capsule.
