@@ -25,6 +25,7 @@ static ALLOCATOR: counting::Counting = counting::Counting;
 
 const USAGE: &str = "\
 rust-benches measure [--quick]          nanoseconds and allocations of each row, as JSON
+rust-benches rows                       their names, as JSON
 rust-benches repeat ROW N [ROW N ...]   runs a row N times, between marks for callgrind
 rust-benches threads [--quick]          what one thread does in a second, and each of two
 rust-benches safetensors LIBRARY FILE   time to the first byte, and memory";
@@ -35,6 +36,11 @@ fn main() -> ExitCode {
     let done = match arguments[..] {
         ["measure"] => Ok(print_costs(false)),
         ["measure", "--quick"] => Ok(print_costs(true)),
+        ["rows"] => {
+            let names: Vec<&str> = ROWS.iter().map(|row| row.name).collect();
+            println!("{names:?}");
+            Ok(())
+        }
         ["repeat", ref pairs @ ..] => repeat(pairs),
         ["threads"] => Ok(threads::print(false)),
         ["threads", "--quick"] => Ok(threads::print(true)),

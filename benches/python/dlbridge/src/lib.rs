@@ -1,9 +1,14 @@
 //! The functions that are measured from Python, written with dlbridge-pyo3.
 
+use std::collections::BTreeMap;
+use std::fs::File;
 use std::hint::black_box;
+use std::path::PathBuf;
 
 use dlbridge::Tensor;
 use dlbridge_pyo3::{PyReadonlyTensor, PyTensor, Wanted};
+use memmap2::Mmap;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
@@ -38,9 +43,19 @@ fn hand_on<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyTensor>> {
     PyTensor::import(x, &Wanted::default())
 }
 
+/// The tensors of a safetensors file, which is mapped, and not read.
+#[pyfunction]
+fn open_safetensors(path: PathBuf) -> PyResult<BTreeMap<String, PyTensor>> {
+    // SAFETY: the benchmark made the file, and nobody changes it.
+    let map = unsafe { Mmap::map(&File::open(path)?)? };
+    let tensors = dlbridge::safetensors::load(map);
+    let tensors = tensors.map_err(|error| PyValueError::new_err(error.to_string()))?;
+    Ok(tensors.into_iter().map(|(name, tensor)| (name, PyTensor::from(tensor))).collect())
+}
+
 /// The extension module.
 #[pymodule]
 mod bench_dlbridge {
     #[pymodule_export]
-    use super::{bare, hand_on, make, new, noop};
+    use super::{bare, hand_on, make, new, noop, open_safetensors};
 }

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::sync::Arc;
 
-use dlpack_rs::ffi::DLDeviceType;
+use dlpack_rs::ffi::{DLDataType, K_DL_CPU};
 use dlpack_rs::pyo3_glue::{IntoDLPack, PyTensor};
 use dlpack_rs::safe::{TensorInfo, cpu_device, dtype_f32};
 use pyo3::exceptions::{PyBufferError, PyTypeError};
@@ -14,8 +14,9 @@ use pyo3::types::PyCapsule;
 #[pyfunction]
 fn noop(x: &Bound<'_, PyAny>) -> PyResult<()> {
     let tensor = PyTensor::from_pyany(x.py(), x)?;
-    if tensor.dtype() != dtype_f32()
-        || tensor.device().device_type != DLDeviceType::kDLCPU
+    let parts = |dtype: DLDataType| (dtype.code, dtype.bits, dtype.lanes);
+    if parts(tensor.dtype()) != parts(dtype_f32())
+        || tensor.device().device_type != K_DL_CPU
         || tensor.ndim() != 2
         || !tensor.data_ptr().cast::<f32>().is_aligned()
     {
