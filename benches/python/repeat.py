@@ -25,9 +25,8 @@ ROWS = {
 
 def names() -> dict[str, Any]:
     import bench_dlbridge as bench
-    import numpy as np
-
     import dlbridge
+    import numpy as np
 
     array = np.ones((4, 6), "float32")
     return {

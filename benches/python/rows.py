@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 Names = dict[str, Any]
@@ -40,6 +41,10 @@ def extension(library: str) -> Any:
     return importlib.import_module("bench_" + library.replace("-", "_"))
 
 
+def function_of(library: str, name: str) -> Any:
+    return getattr(extension(library), name)
+
+
 def matrix(group: str) -> Any:
     """A small float32 matrix of a framework."""
     if group == "torch":
@@ -69,12 +74,12 @@ def arguments(group: str) -> Iterator[Row]:
         return Row(group, work, library, "f(x)", calling(group, function))
 
     for library in EXTENSIONS:
-        yield row(library, lambda library=library: extension(library).noop)
-    yield row("dlbridge, `import` alone", lambda: extension("dlbridge").bare)
+        yield row(library, partial(function_of, library, "noop"))
+    yield row("dlbridge, `import` alone", partial(function_of, "dlbridge", "bare"))
     yield row("tvm-ffi", tvm_nothing)
     doors = {"numpy": ("dlpack", "buffer"), "torch": ("dlpack", "borrowed_table", "owned_table")}
     for door in doors.get(group, ("dlpack", "buffer")):
-        yield row(f"floor: {door}", lambda door=door: getattr(extension("floor"), f"by_{door}"))
+        yield row(f"floor: {door}", partial(function_of, "floor", f"by_{door}"))
 
 
 def tvm_nothing() -> Any:

@@ -123,9 +123,7 @@ def by_threads(quick: bool) -> dict[str, dict[str, float]]:
             thread.join()
         return round(sum(rates), 3)
 
-    return {
-        library: {"1": rate(function, 1), "2": rate(function, 2)} for library, function in functions().items()
-    }
+    return {library: {"1": rate(function, 1), "2": rate(function, 2)} for library, function in functions().items()}
 
 
 def resident() -> int:

@@ -1,7 +1,7 @@
 """The instruction budgets: `budgets.py --rust FILE --scratch FOLDER --budgets FILE [--write]`.
 
-Times differ from machine to machine and from day to day; the number of instructions does not. Each row has a budget, and
-whoever makes it slower notices here. `--write` makes what is measured the budget.
+Times differ from machine to machine and from day to day; the number of instructions does not. Each row has a
+budget, and whoever makes it slower notices here. `--write` makes what is measured the budget.
 """
 
 from __future__ import annotations

@@ -5,7 +5,21 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from targets import RUST, TARGETS, Run, Target, allocations, best, instructions, is_floor, is_ours, libraries, nanoseconds
+from targets import (
+    RUST,
+    TARGETS,
+    Run,
+    Target,
+    allocations,
+    best,
+    instructions,
+    is_floor,
+    is_offer,
+    is_ours,
+    is_peer,
+    libraries,
+    nanoseconds,
+)
 
 Results = dict[str, Any]
 
@@ -63,7 +77,7 @@ def targets(runs: list[Run]) -> str:
         first = runs[0]
         # Beside a difference of two rows of ours there is no peer.
         alone = target.subtract is not None
-        peer = None if alone else best(first, target.work, lambda n: not is_ours(n) and not is_floor(n), target.quantity)
+        peer = None if alone else best(first, target.work, is_peer, target.quantity)
         floor = None if alone else best(first, target.work, is_floor, target.quantity)
         what = "" if target.quantity == "ns" else f", {target.quantity}"
         rows.append(
@@ -86,7 +100,7 @@ def peers(runs: list[Run]) -> str:
     text = []
     for work, title in WORKS.items():
         text.append(f"### {title}")
-        ours = best(runs[0], work, is_ours)
+        ours = best(runs[0], work, is_offer)
         refused = {} if work in RUST else runs[0]["python"].get(work, {})
         rows = []
         for library in libraries(runs[0], work):
@@ -131,7 +145,7 @@ def state(runs: list[Run]) -> str:
         for way in ("there", "back"):
             cells = [both([run["scale"]["tensors"][library][count][way] for run in runs]) for count in counts]
             rows.append([f"{library}, {way}", *cells])
-    words = "Nanoseconds of each tensor, from PyTorch to an object of the extension, and from that to PyTorch; both runs."
+    words = "Nanoseconds of each tensor, from PyTorch to an object of the extension, and back; both runs."
     return f"### A state dict\n\n{words}\n\n" + table(["", *(f"of {count}" for count in counts)], rows)
 
 
@@ -145,8 +159,8 @@ def files(runs: list[Run]) -> str:
         rows.append([library, both([e["ms"] for e in each]), both([e["resident"] / 2**20 for e in each])])
     words = (
         f"A file of {found['bytes'] / 1e9:g} GB, opened as {found['tensors']} tensors; milliseconds until the first "
-        "element of the last one is read, and how many MiB more are in memory then; both runs. The elements are a hole of "
-        "the file, so that no disk is measured."
+        "element of the last one is read, and how many MiB more are in memory then; both runs. The elements are a "
+        "hole of the file, so that no disk is measured."
     )
     return f"### A safetensors file\n\n{words}\n\n" + table(["", "ms to the first byte", "MiB in memory"], rows)
 

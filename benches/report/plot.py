@@ -6,7 +6,7 @@ from math import log2
 from xml.sax.saxutils import escape
 
 from page import WORKS
-from targets import Run, best, is_floor, is_ours, libraries, nanoseconds
+from targets import Run, best, is_floor, is_offer, is_ours, libraries, nanoseconds
 
 SHOWN = (
     "vec",
@@ -37,7 +37,7 @@ def across(ratio: float) -> float:
 
 def ratios(run: Run, work: str) -> list[tuple[str, float]]:
     """Everybody's time over the best of ours, the least first."""
-    ours = best(run, work, is_ours)
+    ours = best(run, work, is_offer)
     if ours is None or ours[1] <= 0:
         return []
     found = [(name, nanoseconds(run, work, name)) for name in libraries(run, work) if not is_ours(name)]

@@ -116,8 +116,18 @@ def is_ours(library: str) -> bool:
     return library.startswith("dlbridge")
 
 
+def is_offer(library: str) -> bool:
+    """Ours, as an author uses it: the import alone is a part of that."""
+    return is_ours(library) and library != BARE
+
+
 def is_floor(library: str) -> bool:
     return library.startswith("floor")
+
+
+def is_peer(library: str) -> bool:
+    """Neither ours, nor hand-written, nor a framework's own."""
+    return not is_ours(library) and not is_floor(library) and "'s own " not in library
 
 
 def libraries(run: Run, work: str) -> list[str]:
