@@ -42,12 +42,17 @@ FILES = {
 }
 
 
+def printed(text: str) -> Any:
+    """The JSON in what a script printed; some libraries have last words of their own."""
+    return json.loads(next(line for line in text.splitlines() if line.startswith("{")))
+
+
 def answer(*command: str) -> Any:
     """What a command prints, as JSON."""
     done = subprocess.run(command, env={**os.environ, **ENVIRONMENT}, capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(f"{' '.join(command)}: {done.returncode}\n{done.stderr}")
-    return json.loads(done.stdout.splitlines()[-1] if command[0] == sys.executable else done.stdout)
+    return printed(done.stdout)
 
 
 def group(name: str, quick: bool) -> Any:
@@ -57,7 +62,7 @@ def group(name: str, quick: bool) -> Any:
         command = [sys.executable, str(PYTHON / "measure.py"), name, *(["--quick"] if quick else []), *without]
         done = subprocess.run(command, env={**os.environ, **ENVIRONMENT}, capture_output=True, text=True)
         if done.returncode == 0:
-            return json.loads(done.stdout.splitlines()[-1])
+            return printed(done.stdout)
         begun = [line.removeprefix("begin: ") for line in done.stderr.splitlines() if line.startswith("begin: ")]
         if done.returncode > 0 or not begun or begun[-1] in without:
             raise SystemExit(f"{name}: {done.returncode}\n{done.stderr}")

@@ -63,10 +63,10 @@ fn print_costs(quick: bool) {
         .zip(&costs)
         .map(|(row, cost)| {
             let (name, ns, blocks) = (row.name, cost.nanoseconds, cost.allocations);
-            format!(r#"  "{name}": {{"ns": {ns:.3}, "allocations": {blocks}}}"#)
+            format!(r#""{name}": {{"ns": {ns:.3}, "allocations": {blocks}}}"#)
         })
         .collect();
-    println!("{{\n{}\n}}", lines.join(",\n"));
+    println!("{{{}}}", lines.join(", "));
 }
 
 /// Each row N times, with a mark before the first and after each.

@@ -32,10 +32,10 @@ pub(crate) fn print(quick: bool) {
         .iter()
         .map(|(name, work)| {
             let [one, two] = [1, 2].map(|threads| rate(*work, threads, time));
-            format!(r#"  "{name}": {{"1": {one:.3}, "2": {two:.3}}}"#)
+            format!(r#""{name}": {{"1": {one:.3}, "2": {two:.3}}}"#)
         })
         .collect();
-    println!("{{\n{}\n}}", lines.join(",\n"));
+    println!("{{{}}}", lines.join(", "));
 }
 
 /// Calls of each thread in a microsecond.

@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use dlpack_rs::safe::{TensorInfo, cpu_device, dtype_f32, pack_versioned};
 
-use super::source::{SHAPE, buffer};
+use super::source::{SHAPE_I64, buffer};
 
 fn export(mut values: Vec<f32>, shape: Vec<i64>) {
     let data = values.as_mut_ptr().cast();
@@ -25,5 +25,5 @@ pub(super) fn vec() {
 }
 
 pub(super) fn four() {
-    export(buffer(), black_box(SHAPE).map(|extent| extent as i64).to_vec());
+    export(buffer(), black_box(&SHAPE_I64).to_vec());
 }

@@ -9,7 +9,7 @@ use dlbridge::sys::{
 };
 use ndarray::{Array3, ArrayView3, ShapeBuilder};
 
-use super::source::{SHAPE, buffer, three};
+use super::source::{SHAPE_I64, buffer, three};
 
 /// A managed tensor and all that it points to, its owner too.
 #[repr(C)]
@@ -84,7 +84,7 @@ pub(super) fn vec() {
 
 pub(super) fn four() {
     let mut owner = buffer();
-    let shape = black_box(SHAPE).map(|extent| extent as i64);
+    let shape = *black_box(&SHAPE_I64);
     let data = owner.as_mut_ptr();
     delete(Block::export(owner, data, shape, compact(shape)));
 }

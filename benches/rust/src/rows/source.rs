@@ -4,8 +4,13 @@ use std::hint::black_box;
 
 use ndarray::Array3;
 
-/// The shape of the buffer of four dimensions, and how many elements every source has.
-pub(super) const SHAPE: [usize; 4] = [2, 3, 2, 2];
+/// The shape of the buffer of four dimensions, as each library wants it.
+pub(super) static SHAPE: [usize; 4] = [2, 3, 2, 2];
+pub(super) static SHAPE_I64: [i64; 4] = [2, 3, 2, 2];
+/// Its strides, for who has to say them.
+pub(super) static STRIDES: [i64; 4] = [12, 4, 2, 1];
+
+/// How many elements every source has.
 const LENGTH: usize = 24;
 
 /// A buffer that the compiler knows nothing of.
