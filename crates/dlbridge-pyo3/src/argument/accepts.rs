@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use dlbridge::{DataType, Element, Error, Tensor, TensorRefMut};
+use dlbridge::{DataType, Element, Error, TensorRef};
 
 /// The dtypes that a typed argument takes: a type of elements, [`OneOf`] several, or
 /// [`AnyDataType`].
@@ -32,12 +32,9 @@ pub trait Checked: 'static {
     /// What the address of an element of a dtype must be a multiple of, in bytes.
     fn alignment(dtype: DataType) -> usize;
 
-    /// Whether a tensor of one of the dtypes can be viewed as such, which for `bool` depends on what
-    /// is in it.
-    fn check(tensor: &Tensor) -> Result<(), Error>;
-
-    /// As [`check`](Self::check), to write.
-    fn check_mut(tensor: &mut Tensor) -> Result<(), Error>;
+    /// Whether a tensor of one of the dtypes, on the host and aligned, can be viewed as such, which for
+    /// `bool` depends on what is in it.
+    fn check(tensor: &TensorRef<'_>) -> Result<(), Error>;
 }
 
 impl<T: Element> Accepts for T {
@@ -49,12 +46,13 @@ impl<T: Element> Checked for T {
         align_of::<T>()
     }
 
-    fn check(tensor: &Tensor) -> Result<(), Error> {
-        tensor.view::<T>().map(drop)
-    }
-
-    fn check_mut(tensor: &mut Tensor) -> Result<(), Error> {
-        tensor.view_mut::<T>().map(drop)
+    #[inline]
+    fn check(tensor: &TensorRef<'_>) -> Result<(), Error> {
+        // Whole bytes that may be anything are a value.
+        match T::CHECK.is_none() && !T::DTYPE.is_subbyte() {
+            true => Ok(()),
+            false => tensor.view::<T>().map(drop),
+        }
     }
 }
 
@@ -94,12 +92,8 @@ impl Checked for AnyDataType {
         1
     }
 
-    fn check(_: &Tensor) -> Result<(), Error> {
+    fn check(_: &TensorRef<'_>) -> Result<(), Error> {
         Ok(())
-    }
-
-    fn check_mut(tensor: &mut Tensor) -> Result<(), Error> {
-        TensorRefMut::try_from(tensor).map(drop)
     }
 }
 
@@ -117,16 +111,9 @@ macro_rules! one_of {
                 1
             }
 
-            fn check(tensor: &Tensor) -> Result<(), Error> {
+            fn check(tensor: &TensorRef<'_>) -> Result<(), Error> {
                 $(if tensor.dtype() == $element::DTYPE {
                     return $element::check(tensor);
-                })+
-                Ok(())
-            }
-
-            fn check_mut(tensor: &mut Tensor) -> Result<(), Error> {
-                $(if tensor.dtype() == $element::DTYPE {
-                    return $element::check_mut(tensor);
                 })+
                 Ok(())
             }

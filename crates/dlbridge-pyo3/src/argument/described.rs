@@ -13,7 +13,7 @@ macro_rules! described {
             /// }
             /// ```
             pub fn shape(&self) -> &[i64] {
-                self.taken.tensor.shape()
+                self.taken.tensor().shape()
             }
 
             /// The strides, in elements.
@@ -24,7 +24,7 @@ macro_rules! described {
             /// }
             /// ```
             pub fn strides(&self) -> &[i64] {
-                self.taken.tensor.strides()
+                self.taken.tensor().strides()
             }
 
             /// The extents as an array, of an argument with a fixed number of dimensions.
@@ -53,7 +53,7 @@ macro_rules! described {
             /// }
             /// ```
             pub fn ndim(&self) -> usize {
-                self.taken.tensor.ndim()
+                self.taken.tensor().ndim()
             }
 
             /// The number of elements.
@@ -64,7 +64,7 @@ macro_rules! described {
             /// }
             /// ```
             pub fn len(&self) -> usize {
-                self.taken.tensor.len()
+                self.taken.tensor().len()
             }
 
             /// Whether there are no elements.
@@ -75,7 +75,7 @@ macro_rules! described {
             /// }
             /// ```
             pub fn is_empty(&self) -> bool {
-                self.taken.tensor.is_empty()
+                self.taken.tensor().is_empty()
             }
 
             /// The dtype of the elements.
@@ -88,7 +88,7 @@ macro_rules! described {
             /// }
             /// ```
             pub fn dtype(&self) -> DataType {
-                self.taken.tensor.dtype()
+                self.taken.tensor().dtype()
             }
 
             /// The device, whose memory the CPU can read.
@@ -99,7 +99,7 @@ macro_rules! described {
             /// }
             /// ```
             pub fn device(&self) -> Device {
-                self.taken.tensor.device()
+                self.taken.tensor().device()
             }
 
             /// The argument as Python passed it.
@@ -126,7 +126,7 @@ macro_rules! described {
             /// }
             /// ```
             pub fn as_tensor_ref(&self) -> TensorRef<'_> {
-                TensorRef::from(&self.taken.tensor)
+                self.taken.tensor().clone()
             }
 
             /// For [`dispatch!`](crate::dispatch): the same, typed, if the elements are of this type.

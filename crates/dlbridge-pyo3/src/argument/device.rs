@@ -66,7 +66,6 @@ impl<'py, A: Accepts, const N: usize, S: Stream, C: Constraint> PyDeviceTensor<'
             requirement,
             mode: if requirement.writable { Mode::Write } else { Mode::Read },
             check: A::check,
-            check_mut: A::check_mut,
         }
     };
 }
@@ -98,7 +97,7 @@ impl<A, const N: usize, S, C> PyDeviceTensor<'_, A, N, S, C> {
     /// }
     /// ```
     pub fn data(&self) -> *mut c_void {
-        self.taken.tensor.data()
+        self.taken.tensor().data()
     }
 
     /// The distance from [`data`](Self::data) to the first element in bytes. It is 0 where `data` is an address.
@@ -109,7 +108,7 @@ impl<A, const N: usize, S, C> PyDeviceTensor<'_, A, N, S, C> {
     /// }
     /// ```
     pub fn byte_offset(&self) -> u64 {
-        self.taken.tensor.byte_offset()
+        self.taken.tensor().byte_offset()
     }
 
     /// The handle of the stream: what is done on it is done after what the producer has under way. NULL is the

@@ -46,10 +46,9 @@ macro_rules! argument {
                     !requirement.writable || matches!($mode, Mode::Write),
                     "what may be written is a PyReadwriteTensor"
                 );
-                let (check, check_mut) = (A::check, A::check_mut);
                 let (dtypes, alignment, mode) = (A::DTYPES, A::alignment as fn(_) -> _, $mode);
-                let place = Place::Host;
-                Expected { dtypes, alignment, ndim, place, requirement, mode, check, check_mut }
+                let (place, check) = (Place::Host, A::check);
+                Expected { dtypes, alignment, ndim, place, requirement, mode, check }
             };
         }
 
@@ -99,7 +98,7 @@ macro_rules! argument {
             /// ```
             pub fn view(&self) -> TensorView<'_, T> {
                 // Taken: they were valid when the argument was taken.
-                self.taken.tensor.view().expect("the elements were checked")
+                self.taken.tensor().view().expect("the elements were checked")
             }
 
             /// The elements, if they are adjacent in C order.
@@ -213,8 +212,8 @@ impl<A, const N: usize, C> PyReadwriteTensor<'_, A, N, C> {
     /// }
     /// ```
     pub fn as_tensor_ref_mut(&mut self) -> TensorRefMut<'_> {
-        // Taken: it was exclusive when the argument was taken.
-        TensorRefMut::try_from(&mut self.taken.tensor).expect("the access was checked")
+        // SAFETY: a `PyReadwriteTensor` is taken to be written.
+        unsafe { self.taken.tensor_mut() }
     }
 }
 
@@ -230,7 +229,7 @@ impl<T: Element, const N: usize, C> PyReadwriteTensor<'_, T, N, C> {
     /// }
     /// ```
     pub fn view_mut(&mut self) -> TensorViewMut<'_, T> {
-        self.taken.tensor.view_mut().expect("the elements were checked")
+        self.as_tensor_ref_mut().into_view_mut().expect("the elements were checked")
     }
 
     /// The elements, if they are adjacent in C order, to write.

@@ -3,9 +3,9 @@
 
 use std::ffi::c_void;
 use std::fmt::Write;
-use std::ptr;
+use std::{mem, ptr};
 
-use dlbridge::{Access, DataType, DeviceType, Error, Tensor, TensorRef};
+use dlbridge::{Access, DataType, DeviceType, Error, Tensor, TensorRef, TensorRefMut};
 use dlbridge_borrow::Mode;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -32,8 +32,8 @@ pub(super) struct Expected {
     pub(super) place: Place,
     pub(super) requirement: Requirement,
     pub(super) mode: Mode,
-    pub(super) check: fn(&Tensor) -> Result<(), Error>,
-    pub(super) check_mut: fn(&mut Tensor) -> Result<(), Error>,
+    /// Whether a tensor that fits otherwise can be viewed as such elements.
+    pub(super) check: fn(&TensorRef<'_>) -> Result<(), Error>,
 }
 
 /// Where the data of an argument may be.
@@ -55,13 +55,17 @@ impl Place {
 ///
 /// - **Taken.** The tensor is of one of the dtypes. If its place is the host it is readable by the CPU, and
 ///   valid as such elements; while the guard is alive no other borrow overlaps it, unless both read; and if it is
-///   to be written, it is exclusive.
+///   to be written, nobody else may write it and no two indices lead to one element. Its memory, and what it
+///   says of itself, is there as long as the owner and the object are.
 pub(super) struct Taken<'py> {
     // Dropped in this order: the borrow ends before the memory may.
     _guard: Guard,
     /// Whether the elements are a copy that nobody else has.
     own: bool,
-    pub(super) tensor: Tensor,
+    /// Never handed out but for as long as this is borrowed.
+    tensor: TensorRef<'static>,
+    /// What owns the memory, if it is not the object itself.
+    _owner: Option<Tensor>,
     pub(super) object: Bound<'py, PyAny>,
     /// The stream that the data is in order with; NULL on the CPU.
     pub(super) stream: *mut c_void,
@@ -72,45 +76,103 @@ impl Taken<'_> {
     pub(super) fn is_borrowed(&self) -> bool {
         !self.own
     }
+
+    pub(super) fn tensor(&self) -> &TensorRef<'_> {
+        &self.tensor
+    }
+
+    /// The tensor, to write.
+    ///
+    /// # Safety
+    /// It was taken to be written.
+    pub(super) unsafe fn tensor_mut(&mut self) -> TensorRefMut<'_> {
+        // SAFETY: Taken; nobody else who asks has a view of these bytes while the guard is alive, and
+        // this is borrowed mutably. Who does not ask is the program's race (see the crate documentation).
+        let exclusive = unsafe { self.tensor.clone().assume_exclusive() };
+        exclusive.expect("it was looked for indices that lead to one element")
+    }
+}
+
+/// What came, to be compared with what was expected.
+struct Found<'a> {
+    tensor: &'a TensorRef<'a>,
+    /// Whether the data must not be written, or its producer could not have said so.
+    read_only: bool,
+    /// Whether it says of itself that it must not be written.
+    says_read_only: bool,
+    reason: Option<CopyReason>,
+}
+
+impl Imported {
+    fn found<'a>(&self, tensor: &'a TensorRef<'a>) -> Found<'a> {
+        let (read_only, says_read_only) = (self.is_read_only(), self.tensor.is_read_only());
+        Found { tensor, read_only, says_read_only, reason: self.reason }
+    }
 }
 
 impl Expected {
     pub(super) fn take<'py>(&self, object: &Bound<'py, PyAny>) -> PyResult<Taken<'py>> {
+        let kind = protocol::kind_of(object)?;
+        if let Some(head) = kind.head
+            && let Some(array) = head.describe(object)
+            && let (tensor, read_only) = (&array.tensor, array.is_read_only())
+            && self.fits(&Found { tensor, read_only, says_read_only: read_only, reason: None })
+        {
+            let guard = Guard::acquire_as(&kind, object, tensor, self.mode)?;
+            // SAFETY: the object keeps the array, and the dims are the tensor's own.
+            let tensor = unsafe { outliving(array.tensor) };
+            return self.taken(guard, tensor, None, object);
+        }
+        self.take_imported(object)
+    }
+
+    /// Takes an argument through its first door.
+    #[inline(never)]
+    fn take_imported<'py>(&self, object: &Bound<'py, PyAny>) -> PyResult<Taken<'py>> {
         let py = object.py();
         let mut imported = protocol::imported(object, &self.wanted())
             .map_err(|error| self.no_tensor(object, error))?;
-        let mut unmet = self.compare(&imported);
-        if !unmet.is_empty() && self.requirement.allow_copy && self.fits_shape(&imported.tensor) {
+        let mut unmet = self.compare(&imported.found(&TensorRef::from(&imported.tensor)));
+        if !unmet.is_empty() && self.requirement.allow_copy && self.fits_extents(imported.tensor.shape()) {
             // The copy is read under a borrow, as everything is.
-            let _reading = Guard::acquire(object, &imported.tensor, Mode::Read)?;
+            let _reading =
+                Guard::acquire(object, &TensorRef::from(&imported.tensor), Mode::Read)?;
             if let Some(converted) = self.convert(&imported)? {
-                unmet = self.compare(&converted);
+                unmet = self.compare(&converted.found(&TensorRef::from(&converted.tensor)));
                 imported = converted;
             }
         }
         if !unmet.is_empty() {
             return Err(ArgumentError::Mismatch.new_err(py, &self.sentence(&imported, &unmet)));
         }
-        let tensor = imported.tensor;
-        let own = tensor.access() == Access::Exclusive && self.requirement.allow_copy;
+        let owner = imported.tensor;
+        let own = owner.access() == Access::Exclusive && self.requirement.allow_copy;
         let guard = match own {
             true => Guard::NONE,
-            false => Guard::acquire(object, &tensor, self.mode)?,
+            false => Guard::acquire(object, &TensorRef::from(&owner), self.mode)?,
         };
-        let stream = ptr::null_mut();
-        let mut taken = Taken { _guard: guard, own, tensor, object: object.clone(), stream };
-        let checked = match self.mode {
-            Mode::Read => (self.check)(&taken.tensor),
-            Mode::Write => {
-                // SAFETY: Borrow: nobody else who asks has a view of these bytes while the guard is
-                // alive, which is as long as the tensor is. Who does not ask is the program's race
-                // (see the crate documentation).
-                taken.tensor = unsafe { taken.tensor.assume_exclusive() };
-                (self.check_mut)(&mut taken.tensor)
-            }
-        };
-        checked.map_err(to_py_err)?;
-        Ok(taken)
+        // SAFETY: the owner keeps the memory and the dims.
+        let tensor = unsafe { outliving(TensorRef::from(&owner)) };
+        let taken = self.taken(guard, tensor, Some(owner), object)?;
+        Ok(Taken { own, ..taken })
+    }
+
+    /// What is borrowed, if its elements are such as were asked for.
+    #[inline]
+    fn taken<'py>(
+        &self,
+        guard: Guard,
+        tensor: TensorRef<'static>,
+        owner: Option<Tensor>,
+        object: &Bound<'py, PyAny>,
+    ) -> PyResult<Taken<'py>> {
+        (self.check)(&tensor).map_err(to_py_err)?;
+        if self.mode == Mode::Write {
+            // SAFETY: as in `Taken::tensor_mut`; only to find out whether it can be done.
+            unsafe { tensor.clone().assume_exclusive() }.map_err(to_py_err)?;
+        }
+        let (object, stream) = (object.clone(), ptr::null_mut());
+        Ok(Taken { _guard: guard, own: false, tensor, _owner: owner, object, stream })
     }
 
     /// Takes an argument for who works on the device where it is, with the stream that it is in order with.
@@ -122,17 +184,20 @@ impl Expected {
     ) -> PyResult<Taken<'py>> {
         let (imported, stream) =
             protocol::on_device(object, choice).map_err(|error| self.no_tensor(object, error))?;
-        let unmet = self.compare(&imported);
+        let unmet = self.compare(&imported.found(&TensorRef::from(&imported.tensor)));
         if !unmet.is_empty() {
             let text = self.sentence(&imported, &unmet);
             return Err(ArgumentError::Mismatch.new_err(object.py(), &text));
         }
-        let tensor = imported.tensor;
+        let owner = imported.tensor;
+        // SAFETY: the owner keeps the memory and the dims.
+        let tensor = unsafe { outliving(TensorRef::from(&owner)) };
         let guard = match tensor.device().device_type().is_host_accessible() {
             true => Guard::acquire(object, &tensor, self.mode)?,
             false => Guard::NONE,
         };
-        Ok(Taken { _guard: guard, own: false, tensor, object: object.clone(), stream })
+        let (owner, object) = (Some(owner), object.clone());
+        Ok(Taken { _guard: guard, own: false, tensor, _owner: owner, object, stream })
     }
 
     fn wanted(&self) -> Wanted {
@@ -140,57 +205,92 @@ impl Expected {
         Wanted { device, ..Wanted::default() }
     }
 
+    /// Whether nothing is different from what was asked for.
+    #[inline]
+    fn fits(&self, found: &Found<'_>) -> bool {
+        let tensor = found.tensor;
+        let (dtype, device_type) = (tensor.dtype(), tensor.device().device_type());
+        let written = self.mode == Mode::Write;
+        (self.dtypes.is_empty() || self.dtypes.contains(&dtype))
+            && self.fits_extents(tensor.shape())
+            && self.fits_device(device_type)
+            && self.fits_order(tensor)
+            && self.misaligned(tensor).is_none()
+            && !(written && (found.read_only || found.reason.is_some()))
+            && (written || self.refused_copy(found.reason).is_none())
+    }
+
     /// What is different from what was asked for, in words.
-    fn compare(&self, imported: &Imported) -> Vec<String> {
-        let tensor = &imported.tensor;
+    fn compare(&self, found: &Found<'_>) -> Vec<String> {
         let mut unmet = Vec::new();
+        if self.fits(found) {
+            return unmet;
+        }
+        let tensor = found.tensor;
         if !self.dtypes.is_empty() && !self.dtypes.contains(&tensor.dtype()) {
             unmet.push(String::new());
         }
-        if !self.fits_shape(tensor) {
+        if !self.fits_extents(tensor.shape()) {
             unmet.push(String::new());
         }
-        let device_type = tensor.device().device_type();
-        let devices = self.requirement.devices;
-        if !self.place.has(device_type) || !(devices.is_empty() || devices.contains(&device_type)) {
+        if !self.fits_device(tensor.device().device_type()) {
             unmet.push(String::new());
         }
-        let (c, fortran) = (tensor.is_c_contiguous(), tensor.is_f_contiguous());
-        let strides = || format!("strides {:?}", tensor.strides());
-        match self.requirement.order {
-            Adjacent::C if !c => unmet.push(strides()),
-            Adjacent::Fortran if !fortran => unmet.push(strides()),
-            Adjacent::Either if !c && !fortran => unmet.push(strides()),
-            _ => {}
+        if !self.fits_order(tensor) {
+            unmet.push(format!("strides {:?}", tensor.strides()));
         }
-        let address = tensor.data().addr();
-        let align = self.requirement.align.max((self.alignment)(tensor.dtype()));
-        if !tensor.is_empty() && device_type.is_addressable() && !address.is_multiple_of(align) {
-            unmet.push(format!("{ALIGNED}{} bytes", address & address.wrapping_neg()));
+        if let Some(aligned) = self.misaligned(tensor) {
+            unmet.push(format!("{ALIGNED}{aligned} bytes"));
         }
-        match (self.mode, imported.reason) {
-            (Mode::Write, _) if imported.is_read_only() => {
-                unmet.push(match imported.tensor.is_read_only() {
+        match (self.mode, found.reason) {
+            (Mode::Write, _) if found.read_only => {
+                unmet.push(match found.says_read_only {
                     true => "read-only".to_owned(),
                     false => "from a producer that cannot say whether it may be written".to_owned(),
                 });
             }
             // What is written would be lost.
             (Mode::Write, Some(reason)) => unmet.push(format!("{COPIED}{reason}")),
-            // That a producer makes its data only when asked is its own affair.
-            (Mode::Read, Some(reason))
-                if !self.requirement.allow_copy && reason != CopyReason::Producer =>
-            {
-                unmet.push(format!("{COPIED}{reason}"));
+            (Mode::Read, reason) => {
+                unmet.extend(self.refused_copy(reason).map(|reason| format!("{COPIED}{reason}")));
             }
-            _ => {}
+            (Mode::Write, None) => {}
         }
         unmet
     }
 
+    fn fits_device(&self, device_type: DeviceType) -> bool {
+        let devices = self.requirement.devices;
+        self.place.has(device_type) && (devices.is_empty() || devices.contains(&device_type))
+    }
+
+    fn fits_order(&self, tensor: &TensorRef<'_>) -> bool {
+        match self.requirement.order {
+            Adjacent::Strided => true,
+            Adjacent::C => tensor.is_c_contiguous(),
+            Adjacent::Fortran => tensor.is_f_contiguous(),
+            Adjacent::Either => tensor.is_c_contiguous() || tensor.is_f_contiguous(),
+        }
+    }
+
+    /// What the address is a multiple of, in bytes, if that is not enough.
+    fn misaligned(&self, tensor: &TensorRef<'_>) -> Option<usize> {
+        let address = tensor.data().addr();
+        let align = self.requirement.align.max((self.alignment)(tensor.dtype()));
+        let has_one = !tensor.is_empty() && tensor.device().device_type().is_addressable();
+        // A power of two.
+        (has_one && address & (align - 1) != 0).then_some(address & address.wrapping_neg())
+    }
+
+    /// Why the elements of what is read were copied, if they must not be. That a producer makes its data
+    /// only when asked is its own affair.
+    fn refused_copy(&self, reason: Option<CopyReason>) -> Option<CopyReason> {
+        reason.filter(|&reason| !self.requirement.allow_copy && reason != CopyReason::Producer)
+    }
+
     /// Whether the number of dimensions and the extents are those asked for.
-    fn fits_shape(&self, tensor: &Tensor) -> bool {
-        let (shape, dims) = (tensor.shape(), self.requirement.dims);
+    fn fits_extents(&self, shape: &[i64]) -> bool {
+        let dims = self.requirement.dims;
         let fits = |(&extent, dim): (&i64, &Option<usize>)| {
             dim.is_none_or(|dim| usize::try_from(extent) == Ok(dim))
         };
@@ -310,4 +410,13 @@ impl Expected {
         };
         format!("[{}]", (0..ndim).map(extent).collect::<Vec<_>>().join(", "))
     }
+}
+
+/// A borrowed tensor for longer than it was borrowed.
+///
+/// # Safety
+/// What it was borrowed from outlives it all the same, and stays where it is.
+unsafe fn outliving(tensor: TensorRef<'_>) -> TensorRef<'static> {
+    // SAFETY: the same type; by contract.
+    unsafe { mem::transmute::<TensorRef<'_>, TensorRef<'static>>(tensor) }
 }

@@ -10,14 +10,14 @@ mod shared;
 
 use std::sync::Arc;
 
-use dlbridge::{Access, RawParts, Tensor};
+use dlbridge::{Access, RawParts, Tensor, TensorRef};
 use dlbridge_borrow::{Mode, Region};
 use pyo3::prelude::*;
 
 use self::numpy::NumpyBorrow;
 use self::shared::{InTheWay, Shared};
 use crate::error::{ArgumentError, to_py_err};
-use crate::protocol::kind_of;
+use crate::protocol::{Kind, kind_of};
 
 /// A borrow of the bytes of a tensor, given back when it is dropped, on any thread.
 pub(crate) struct Guard {
@@ -36,7 +36,7 @@ impl Guard {
         }
         Python::attach(|py| {
             let shared = Shared::of_process(py)?;
-            match shared.acquire(&Bytes::of(tensor), Mode::Read, name) {
+            match shared.acquire(&Bytes::of(&TensorRef::from(tensor)), Mode::Read, name) {
                 Ok(ticket) => Ok(Self { borrow: Some((shared, ticket)), _numpy: None }),
                 Err(conflict) => Err(refusal(py, "tensor", Mode::Read, &conflict)),
             }
@@ -46,14 +46,24 @@ impl Guard {
     /// Borrows the bytes of a tensor, which came out of an object.
     pub(crate) fn acquire(
         object: &Bound<'_, PyAny>,
-        tensor: &Tensor,
+        tensor: &TensorRef<'_>,
+        mode: Mode,
+    ) -> PyResult<Self> {
+        Self::acquire_as(&*kind_of(object)?, object, tensor, mode)
+    }
+
+    /// As [`acquire`](Self::acquire), for an object of a type that is known.
+    pub(crate) fn acquire_as(
+        kind: &Kind,
+        object: &Bound<'_, PyAny>,
+        tensor: &TensorRef<'_>,
         mode: Mode,
     ) -> PyResult<Self> {
         if tensor.is_empty() {
             return Ok(Self::NONE);
         }
         let py = object.py();
-        let (shared, kind) = (Shared::of_process(py)?, kind_of(object)?);
+        let shared = Shared::of_process(py)?;
         let numpy = match kind.numpy_array {
             true => NumpyBorrow::acquire(object, shared, mode)?,
             false => None,
@@ -100,13 +110,20 @@ pub(crate) struct Bytes<'a> {
     address: usize,
     item: usize,
     shape: &'a [i64],
-    strides: Vec<i64>,
+    strides: Numbers,
+}
+
+/// As many byte strides as most tensors have, or more of them.
+enum Numbers {
+    Few([i64; 8]),
+    Many(Vec<i64>),
 }
 
 impl<'a> Bytes<'a> {
-    fn of(tensor: &'a Tensor) -> Self {
+    fn of(tensor: &'a TensorRef<'_>) -> Self {
         let address = tensor.data().addr().saturating_add(tensor.byte_offset() as usize);
         let dtype = tensor.dtype();
+        let run = |address, item| Self { address, item, shape: &[], strides: Numbers::Few([0; 8]) };
         if dtype.is_subbyte() && !tensor.is_subbyte_padded() {
             // Several elements in a byte: all bytes from the first to the last.
             let bits = i128::from(dtype.element_bits());
@@ -117,21 +134,36 @@ impl<'a> Bytes<'a> {
             }
             let (first, last) = (lowest.div_euclid(8), highest.div_euclid(8));
             let address = address.saturating_add_signed(first as isize);
-            return Self {
-                address,
-                item: (last - first + 1) as usize,
-                shape: &[],
-                strides: vec![],
-            };
+            return run(address, (last - first + 1) as usize);
         }
         let item = dtype.itemsize();
         // The core has checked that no extent overflows.
-        let strides = tensor.strides().iter().map(|stride| stride.saturating_mul(item as i64));
-        Self { address, item, shape: tensor.shape(), strides: strides.collect() }
+        if tensor.is_c_contiguous() {
+            return run(address, tensor.len() * item);
+        }
+        let (shape, strides) = (tensor.shape(), tensor.strides());
+        let in_bytes = |stride: &i64| stride.saturating_mul(item as i64);
+        let mut few = [0; 8];
+        let strides = match few.get_mut(..strides.len()) {
+            Some(place) => {
+                place.iter_mut().zip(strides).for_each(|(to, stride)| *to = in_bytes(stride));
+                Numbers::Few(few)
+            }
+            None => Numbers::Many(strides.iter().map(in_bytes).collect()),
+        };
+        Self { address, item, shape, strides }
+    }
+
+    /// One for each extent.
+    fn strides(&self) -> &[i64] {
+        match &self.strides {
+            Numbers::Few(few) => &few[..self.shape.len()],
+            Numbers::Many(many) => many,
+        }
     }
 
     fn region(&self) -> Region {
-        Region::new(self.address, self.item, self.shape, &self.strides)
+        Region::new(self.address, self.item, self.shape, self.strides())
     }
 }
 
@@ -163,7 +195,7 @@ impl Borrowed<Tensor> {
             // Nobody gets a view of it.
             return Ok(if read_only { tensor.into_read_only() } else { tensor });
         }
-        let guard = Guard::acquire(object, &tensor, Mode::Read)?;
+        let guard = Guard::acquire(object, &TensorRef::from(&tensor), Mode::Read)?;
         let parts = parts(&tensor, read_only);
         let (shape, strides) = (tensor.shape().to_vec(), tensor.strides().to_vec());
         over(Self { _guard: guard, _tensor: tensor }, parts, &shape, &strides)

@@ -18,10 +18,11 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::PyCapsule;
 use pyo3::{ffi, intern};
 
-use super::Bytes;
+use super::{Bytes, Numbers};
 use super::shared::Shared;
 use crate::error::ArgumentError;
 use crate::interpreter::while_it_lives;
+use crate::protocol::numpy_array::{Head, WRITEABLE};
 
 /// The name of the capsule, and of the attribute of the module.
 const NAME: &CStr = c"_RUST_NUMPY_BORROW_CHECKING_API";
@@ -34,32 +35,16 @@ const NAME: &CStr = c"_RUST_NUMPY_BORROW_CHECKING_API";
 struct Interface {
     version: u64,
     flags: *mut c_void,
-    acquire: unsafe extern "C" fn(*mut c_void, *mut Array) -> c_int,
-    acquire_mut: unsafe extern "C" fn(*mut c_void, *mut Array) -> c_int,
-    release: unsafe extern "C" fn(*mut c_void, *mut Array),
-    release_mut: unsafe extern "C" fn(*mut c_void, *mut Array),
+    acquire: unsafe extern "C" fn(*mut c_void, *mut Head) -> c_int,
+    acquire_mut: unsafe extern "C" fn(*mut c_void, *mut Head) -> c_int,
+    release: unsafe extern "C" fn(*mut c_void, *mut Head),
+    release_mut: unsafe extern "C" fn(*mut c_void, *mut Head),
 }
 
 // SAFETY: Interface: it is not written, and its functions are called attached.
 unsafe impl Send for Interface {}
 // SAFETY: as above.
 unsafe impl Sync for Interface {}
-
-/// The head of an array of NumPy, which is part of its ABI since version 1.
-#[repr(C)]
-struct Array {
-    object: ffi::PyObject,
-    data: *mut u8,
-    ndim: c_int,
-    dimensions: *const isize,
-    strides: *const isize,
-    base: *mut ffi::PyObject,
-    descr: *mut ffi::PyObject,
-    flags: c_int,
-}
-
-/// The flag of an array that may be written.
-const WRITEABLE: c_int = 0x0400;
 
 /// What the functions say.
 const GRANTED: c_int = 0;
@@ -211,7 +196,7 @@ static LENT: Mutex<Vec<Lent>> = Mutex::new(Vec::new());
 ///
 /// # Safety
 /// As [`Interface`] says; `flags` is a [`Shared`].
-unsafe fn borrow(flags: *mut c_void, array: *mut Array, mode: Mode) -> c_int {
+unsafe fn borrow(flags: *mut c_void, array: *mut Head, mode: Mode) -> c_int {
     let acquire = || -> PyResult<c_int> {
         // SAFETY: called attached.
         let py = unsafe { Python::assume_attached() };
@@ -226,7 +211,8 @@ unsafe fn borrow(flags: *mut c_void, array: *mut Array, mode: Mode) -> c_int {
         // SAFETY: an array.
         let (shape, strides) = unsafe { axes(head) };
         let data = head.data.addr();
-        let bytes = Bytes { address: data, item, shape: &shape, strides: strides.clone() };
+        let byte_strides = Numbers::Many(strides.clone());
+        let bytes = Bytes { address: data, item, shape: &shape, strides: byte_strides };
         let Ok(ticket) = shared.acquire(&bytes, mode, "numpy.ndarray") else {
             return Ok(IN_THE_WAY);
         };
@@ -245,7 +231,7 @@ unsafe fn borrow(flags: *mut c_void, array: *mut Array, mode: Mode) -> c_int {
 ///
 /// # Safety
 /// As [`Interface`] says.
-unsafe fn axes(head: &Array) -> (Vec<i64>, Vec<i64>) {
+unsafe fn axes(head: &Head) -> (Vec<i64>, Vec<i64>) {
     let ndim = usize::try_from(head.ndim).unwrap_or(0);
     let numbers = |first: *const isize| match ndim {
         0 => Vec::new(),
@@ -259,7 +245,7 @@ unsafe fn axes(head: &Array) -> (Vec<i64>, Vec<i64>) {
 ///
 /// # Safety
 /// As [`Interface`] says; `flags` is a [`Shared`].
-unsafe fn give_back(flags: *mut c_void, array: *mut Array, mode: Mode) {
+unsafe fn give_back(flags: *mut c_void, array: *mut Head, mode: Mode) {
     // SAFETY: a `Shared` that stays.
     let shared = unsafe { &*flags.cast_const().cast::<Shared>() };
     // SAFETY: an array.
@@ -275,22 +261,22 @@ unsafe fn give_back(flags: *mut c_void, array: *mut Array, mode: Mode) {
     }
 }
 
-unsafe extern "C" fn acquire_here(flags: *mut c_void, array: *mut Array) -> c_int {
+unsafe extern "C" fn acquire_here(flags: *mut c_void, array: *mut Head) -> c_int {
     // SAFETY: Interface.
     unsafe { borrow(flags, array, Mode::Read) }
 }
 
-unsafe extern "C" fn acquire_mut_here(flags: *mut c_void, array: *mut Array) -> c_int {
+unsafe extern "C" fn acquire_mut_here(flags: *mut c_void, array: *mut Head) -> c_int {
     // SAFETY: Interface.
     unsafe { borrow(flags, array, Mode::Write) }
 }
 
-unsafe extern "C" fn release_here(flags: *mut c_void, array: *mut Array) {
+unsafe extern "C" fn release_here(flags: *mut c_void, array: *mut Head) {
     // SAFETY: Interface.
     unsafe { give_back(flags, array, Mode::Read) }
 }
 
-unsafe extern "C" fn release_mut_here(flags: *mut c_void, array: *mut Array) {
+unsafe extern "C" fn release_mut_here(flags: *mut c_void, array: *mut Head) {
     // SAFETY: Interface.
     unsafe { give_back(flags, array, Mode::Write) }
 }

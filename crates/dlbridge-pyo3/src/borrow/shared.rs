@@ -145,7 +145,7 @@ impl Shared {
             item: bytes.item,
             ndim: bytes.shape.len(),
             shape: bytes.shape.as_ptr(),
-            byte_strides: bytes.strides.as_ptr(),
+            byte_strides: bytes.strides().as_ptr(),
         };
         let mut ticket = 0;
         let mut conflict =

@@ -20,7 +20,7 @@ use crate::receipt::CopyReason;
 use crate::wanted::{Wanted, expect_bool, wrong_type};
 
 /// The `max_version` that a producer is asked for.
-fn max_version(py: Python<'_>) -> PyResult<&Bound<'_, PyTuple>> {
+pub(super) fn max_version(py: Python<'_>) -> PyResult<&Bound<'_, PyTuple>> {
     static VERSION: PyOnceLock<Py<PyTuple>> = PyOnceLock::new();
     let make = || Ok((DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION).into_pyobject(py)?.unbind());
     VERSION.get_or_try_init(py, make).map(|version| version.bind(py))

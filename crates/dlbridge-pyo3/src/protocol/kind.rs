@@ -1,6 +1,9 @@
 //! What a Python type speaks, found out once per type.
 
 use std::collections::HashMap;
+use std::ops::Deref;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::prelude::*;
@@ -8,19 +11,21 @@ use pyo3::types::{PyDict, PyMemoryView, PyString, PyTuple, PyType};
 use pyo3::{ffi, intern};
 
 use super::exchange_api::Table;
+use super::numpy_array::NumpyArray;
 use crate::error::type_name;
 
 /// What is known of a type.
-#[derive(Clone)]
 pub(crate) struct Kind {
     /// Its name, for messages.
-    pub(crate) name: Arc<str>,
+    pub(crate) name: String,
     /// Its table of C functions.
     pub(super) table: Option<Table>,
     /// What its objects may be that their bytes do not show.
     pub(super) caveats: Caveats,
     /// Whether it is NumPy's array or derived from it.
     pub(crate) numpy_array: bool,
+    /// How to read an object where it is, if the type is NumPy's array itself.
+    pub(crate) head: Option<NumpyArray>,
     /// Whether its objects surely have no door but their buffer: then nobody needs to look.
     pub(super) only_buffer: bool,
 }
@@ -44,37 +49,96 @@ pub(super) struct Caveats {
     pub(super) library: bool,
 }
 
-/// What is known, by the address of the type. An entry keeps its type alive, so that no other type can
-/// get that address.
-type Kinds = HashMap<usize, (Py<PyType>, Kind)>;
+/// What is known of a type, for as long as it is needed.
+pub(crate) enum Known {
+    /// For ever.
+    Kept(&'static Kind),
+    /// Until it is forgotten.
+    Shared(Arc<Entry>),
+}
 
-/// The types seen so far.
-static KINDS: Mutex<Option<Kinds>> = Mutex::new(None);
+impl Deref for Known {
+    type Target = Kind;
+
+    fn deref(&self) -> &Kind {
+        match self {
+            Self::Kept(kind) => kind,
+            Self::Shared(entry) => &entry.kind,
+        }
+    }
+}
+
+/// A type, which stays alive so that no other one can get its address, and what is known of it.
+pub(crate) struct Entry {
+    object_type: Py<PyType>,
+    kind: Kind,
+}
+
+/// The first type that was seen of those that share a place, by their addresses, for ever: a program
+/// uses a few types of tensors all the time, and to look one up here is a load and a comparison.
+static KEPT: [AtomicPtr<Entry>; PLACES] = [const { AtomicPtr::new(ptr::null_mut()) }; PLACES];
+
+const PLACES: usize = 64;
+
+/// The other types that were seen, by their addresses.
+static SHARED: Mutex<Option<HashMap<usize, Arc<Entry>>>> = Mutex::new(None);
 
 /// When there are more types than this, all are forgotten and found out again: a program that makes
 /// them without end would keep them all.
-const MAX_KINDS: usize = 256;
+const MAX_SHARED: usize = 256;
 
 /// What is known of the type of an object.
-pub(crate) fn of(object: &Bound<'_, PyAny>) -> PyResult<Kind> {
+#[inline]
+pub(crate) fn of(object: &Bound<'_, PyAny>) -> PyResult<Known> {
+    match kept(object.get_type_ptr().addr()) {
+        Some(kind) => Ok(Known::Kept(kind)),
+        None => look_up(object),
+    }
+}
+
+/// A place for a type. Types are large, so the lowest bits of their addresses tell nothing.
+fn place(address: usize) -> &'static AtomicPtr<Entry> {
+    &KEPT[(address >> 4 ^ address >> 10) % PLACES]
+}
+
+#[inline]
+fn kept(address: usize) -> Option<&'static Kind> {
+    // SAFETY: what is there was leaked for this by `look_up`, and is never written.
+    let entry = unsafe { place(address).load(Ordering::Acquire).as_ref() }?;
+    (entry.object_type.as_ptr().addr() == address).then_some(&entry.kind)
+}
+
+#[cold]
+fn look_up(object: &Bound<'_, PyAny>) -> PyResult<Known> {
     let address = object.get_type_ptr().addr();
     // No Python code runs while the lock is held.
-    let known = KINDS.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((_, kind)) = known.as_ref().and_then(|kinds| kinds.get(&address)) {
-        return Ok(kind.clone());
+    let known = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(entry) = known.as_ref().and_then(|entries| entries.get(&address)) {
+        return Ok(Known::Shared(Arc::clone(entry)));
     }
     drop(known);
     let object_type = object.get_type();
-    let mut kind = find_out(&object_type)?;
-    kind.name = type_name(object).into();
-    let mut known = KINDS.lock().unwrap_or_else(PoisonError::into_inner);
-    let kinds = known.get_or_insert_default();
-    let forgotten = if kinds.len() < MAX_KINDS { None } else { Some(std::mem::take(kinds)) };
-    kinds.entry(address).or_insert_with(|| (object_type.unbind(), kind.clone()));
+    let kind = Kind { name: type_name(object), ..find_out(&object_type)? };
+    let entry = Entry { object_type: object_type.unbind(), kind };
+    if place(address).load(Ordering::Acquire).is_null() {
+        let entry = Box::into_raw(Box::new(entry));
+        let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);
+        if place(address).compare_exchange(ptr::null_mut(), entry, success, failure).is_ok() {
+            // SAFETY: just leaked, and never written again.
+            return Ok(Known::Kept(unsafe { &(*entry).kind }));
+        }
+        // SAFETY: the box from above, which nobody else has seen.
+        return Ok(Known::Shared(Arc::new(*unsafe { Box::from_raw(entry) })));
+    }
+    let entry = Arc::new(entry);
+    let mut known = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    let entries = known.get_or_insert_default();
+    let forgotten = if entries.len() < MAX_SHARED { None } else { Some(std::mem::take(entries)) };
+    entries.entry(address).or_insert_with(|| Arc::clone(&entry));
     drop(known);
     // Types that go may run code.
     drop(forgotten);
-    Ok(kind)
+    Ok(Known::Shared(entry))
 }
 
 fn find_out(object_type: &Bound<'_, PyType>) -> PyResult<Kind> {
@@ -102,7 +166,8 @@ fn find_out(object_type: &Bound<'_, PyType>) -> PyResult<Kind> {
     for module in modules {
         numpy_array |= is_subclass(object_type, module, intern!(py, "ndarray"))?;
     }
-    Ok(Kind { name: Arc::default(), table, caveats, numpy_array, only_buffer })
+    let head = NumpyArray::of_type(object_type)?;
+    Ok(Kind { name: String::new(), table, caveats, numpy_array, head, only_buffer })
 }
 
 /// Libraries whose exceptions for data that they cannot export are not those of the standard.

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 
+use dlbridge::Device;
 use dlbridge::sys::DLPACK_FLAG_BITMASK_IS_COPIED;
 use pyo3::exceptions::{
     PyAttributeError, PyBufferError, PyException, PyRecursionError, PyTypeError,
@@ -20,6 +21,14 @@ use crate::wanted::Wanted;
 
 /// Imports through the door that the caller wants, or through the first that there is.
 pub(crate) fn by_ladder(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Imported> {
+    // What NumPy's `__dlpack__` would say, without asking it.
+    if wanted.protocol.is_none()
+        && wanted.device.is_none_or(|device| device == Device::CPU)
+        && let Some(head) = kind::of(object)?.head
+        && let Some(imported) = head.import(object)?
+    {
+        return wanted.settle(imported);
+    }
     by_ladder_on(object, wanted, &Streams::default())
 }
 

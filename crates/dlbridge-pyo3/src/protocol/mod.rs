@@ -13,6 +13,7 @@ pub(crate) mod exchange_table;
 mod kind;
 mod ladder;
 mod memory;
+pub(crate) mod numpy_array;
 mod on_device;
 mod stream;
 mod typestr;
@@ -30,7 +31,8 @@ pub(crate) use on_device::on_device;
 pub(crate) use stream::StreamOf;
 
 use self::exchange_api::Table;
-use self::kind::Kind;
+pub(crate) use self::kind::Kind;
+use self::kind::Known;
 use self::stream::Streams;
 use crate::PyTensor;
 use crate::borrow::Borrowed;
@@ -217,7 +219,8 @@ pub(crate) fn imported(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<I
 }
 
 /// What is known of the type of an object.
-pub(crate) fn kind_of(object: &Bound<'_, PyAny>) -> PyResult<Kind> {
+#[inline]
+pub(crate) fn kind_of(object: &Bound<'_, PyAny>) -> PyResult<Known> {
     kind::of(object)
 }
 

@@ -154,7 +154,7 @@ fn contiguous<'a>(axes: impl Iterator<Item = (&'a i64, &'a i64)>) -> bool {
 /// The answer `false` is certain. `true` is certain for all layouts cut out of a contiguous one;
 /// some exotic interleavings are called overlapping although they are not.
 pub(crate) fn may_overlap(shape: &[i64], strides: &[i64]) -> bool {
-    if shape.contains(&0) {
+    if is_c_contiguous(shape, strides) {
         return false;
     }
     // Axes from the smallest step to the largest: each must step over all that the smaller reach.

@@ -86,6 +86,36 @@ impl<'a> TryFrom<&'a mut Tensor> for TensorRefMut<'a> {
     }
 }
 
+impl<'a> TensorRef<'a> {
+    /// Declares that the data is the holder's alone, so that it can be written.
+    ///
+    /// # Errors
+    /// [`Error::Overlapping`] if two indices may lead to one element.
+    ///
+    /// # Safety
+    /// For `'a` nobody else reads or writes the elements, which are valid for writes; whoever has them
+    /// afterwards is sound with any bytes in them.
+    ///
+    /// ```
+    /// use dlbridge::{Access, RawParts, TensorRef};
+    ///
+    /// let mut values = [1_i32, 2];
+    /// let parts = RawParts::of_elements(values.as_mut_ptr(), Access::Exclusive);
+    /// // SAFETY: two integers, which nobody else uses meanwhile.
+    /// let tensor = unsafe { TensorRef::from_raw_parts(&parts, &[2], None::<&[i64]>)?.assume_exclusive() }?;
+    /// tensor.into_view_mut::<i32>()?[[0]] = 5;
+    /// assert_eq!(values, [5, 2]);
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub unsafe fn assume_exclusive(self) -> Result<TensorRefMut<'a>> {
+        if layout::may_overlap(self.shape(), self.strides()) {
+            return Err(Error::Overlapping);
+        }
+        // Ref: by contract.
+        Ok(TensorRefMut { tensor: self, memory: PhantomData })
+    }
+}
+
 impl<'a> TensorRefMut<'a> {
     /// A tensor over memory that somebody lends mutably: the door for adapters. Strides of C order
     /// where none are given; extents and strides count elements.
