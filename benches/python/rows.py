@@ -79,7 +79,7 @@ def arguments(group: str) -> Iterator[Row]:
     yield row("tvm-ffi", tvm_nothing)
     doors = {"numpy": ("dlpack", "buffer"), "torch": ("dlpack", "borrowed_table", "owned_table")}
     for door in doors.get(group, ("dlpack", "buffer")):
-        yield row(f"floor: {door}", partial(function_of, "floor", f"by_{door}"))
+        yield row(f"floor: {door.replace('_', ' ')}", partial(function_of, "floor", f"by_{door}"))
 
 
 def tvm_nothing() -> Any:

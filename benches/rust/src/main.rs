@@ -33,17 +33,22 @@ rust-benches safetensors LIBRARY FILE   time to the first byte, and memory";
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let quick = arguments.last() == Some(&"--quick");
     let done = match arguments[..] {
-        ["measure"] => Ok(print_costs(false)),
-        ["measure", "--quick"] => Ok(print_costs(true)),
+        ["measure"] | ["measure", "--quick"] => {
+            print_costs(quick);
+            Ok(())
+        }
         ["rows"] => {
             let names: Vec<&str> = ROWS.iter().map(|row| row.name).collect();
             println!("{names:?}");
             Ok(())
         }
         ["repeat", ref pairs @ ..] => repeat(pairs),
-        ["threads"] => Ok(threads::print(false)),
-        ["threads", "--quick"] => Ok(threads::print(true)),
+        ["threads"] | ["threads", "--quick"] => {
+            threads::print(quick);
+            Ok(())
+        }
         ["safetensors", library, file] => safetensors::print(library, file),
         _ => Err(USAGE.to_owned()),
     };
