@@ -10,9 +10,6 @@ namespace nb = nanobind;
 // A float32 matrix.
 void noop(nb::ndarray<const float, nb::ndim<2>, nb::device::cpu> x) { (void)x; }
 
-// The import alone.
-void bare(nb::ndarray<nb::ro> x) { (void)x; }
-
 template <typename Framework> nb::ndarray<Framework, float, nb::ndim<1>> vector() {
     float *values = new float[24];
     for (size_t i = 0; i < 24; ++i)
@@ -23,7 +20,6 @@ template <typename Framework> nb::ndarray<Framework, float, nb::ndim<1>> vector(
 
 NB_MODULE(bench_nanobind, m) {
     m.def("noop", &noop, nb::arg("x").noconvert());
-    m.def("bare", &bare, nb::arg("x").noconvert());
     // Without a framework the result is a capsule; with the array API, an object that exports it.
     m.def("new", &vector<nb::no_framework>);
     m.def("make", &vector<nb::array_api>);

@@ -26,13 +26,6 @@ fn noop(x: &Bound<'_, PyAny>) -> PyResult<()> {
     Ok(())
 }
 
-/// The import alone.
-#[pyfunction]
-fn bare(x: &Bound<'_, PyAny>) -> PyResult<()> {
-    black_box(PyTensor::from_pyany(x.py(), x)?);
-    Ok(())
-}
-
 /// A new tensor as a capsule.
 #[pyfunction]
 fn new(py: Python<'_>) -> PyResult<Bound<'_, PyCapsule>> {
@@ -87,5 +80,5 @@ impl Vector {
 #[pymodule]
 mod bench_dlpack_rs {
     #[pymodule_export]
-    use super::{bare, make, new, noop};
+    use super::{make, new, noop};
 }

@@ -32,13 +32,6 @@ fn noop(x: &Bound<'_, PyAny>) -> PyResult<()> {
     Ok(())
 }
 
-/// The import alone.
-#[pyfunction]
-fn bare(x: &Bound<'_, PyAny>) -> PyResult<()> {
-    black_box(from_dlpack(x.as_borrowed(), None, None)?);
-    Ok(())
-}
-
 /// A new tensor as a capsule.
 #[pyfunction]
 fn new() -> PyResult<Managed<DLManagedTensorVersioned>> {
@@ -107,5 +100,5 @@ impl Vector {
 #[pymodule]
 mod bench_dlpark {
     #[pymodule_export]
-    use super::{bare, hand_on, make, new, noop};
+    use super::{hand_on, make, new, noop};
 }

@@ -30,13 +30,6 @@ fn noop(x: &Bound<'_, PyAny>) -> PyResult<()> {
     Ok(())
 }
 
-/// The import alone.
-#[pyfunction]
-fn bare(x: &Bound<'_, PyAny>) -> PyResult<()> {
-    black_box(DLPackTensor::try_from(&capsule(x)?)?);
-    Ok(())
-}
-
 fn tensor() -> PyResult<PyDLPack> {
     let tensor = DLPackTensor::try_from(vec![1.0_f32; 24]);
     PyDLPack::try_from(tensor.map_err(|error| PyTypeError::new_err(error.to_string()))?)
@@ -64,5 +57,5 @@ fn hand_on(x: &Bound<'_, PyAny>) -> PyResult<PyDLPack> {
 #[pymodule]
 mod bench_dlpk {
     #[pymodule_export]
-    use super::{bare, hand_on, make, new, noop};
+    use super::{hand_on, make, new, noop};
 }

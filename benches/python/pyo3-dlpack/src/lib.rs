@@ -22,13 +22,6 @@ fn noop(x: &Bound<'_, PyAny>) -> PyResult<()> {
     Ok(())
 }
 
-/// The import alone.
-#[pyfunction]
-fn bare(x: &Bound<'_, PyAny>) -> PyResult<()> {
-    black_box(PyTensor::from_pyany(x.py(), x)?);
-    Ok(())
-}
-
 /// A new tensor as a capsule.
 #[pyfunction]
 fn new(py: Python<'_>) -> PyResult<Py<PyAny>> {
@@ -79,5 +72,5 @@ impl Vector {
 #[pymodule]
 mod bench_pyo3_dlpack {
     #[pymodule_export]
-    use super::{bare, make, new, noop};
+    use super::{make, new, noop};
 }
