@@ -174,8 +174,8 @@ def threads(runs: list[Run]) -> str:
         rows.append([name, both([e["1"] for e in each]), both([e["2"] for e in each]), both(share)])
     text = [
         "### Two threads",
-        "Calls of each thread in a microsecond. In Rust nothing has to wait: *share* is what is left of a thread's "
-        "calls when another one makes them too.",
+        "Calls of each thread in a microsecond, and the share that is left of them when another thread makes them too. "
+        "The floor has nothing in common with itself but the allocator and the processors: what it loses, all lose.",
         table(["", "one thread", "each of two", "share"], rows),
         "From Python, both threads together, under the interpreter's lock:",
     ]

@@ -109,6 +109,8 @@ TARGETS = (
     ),
     Target("numpy -> no-op", "typed argument, more than `import` alone: NumPy", 40, subtract=BARE),
     Target("torch -> no-op", "typed argument, more than `import` alone: PyTorch", 40, subtract=BARE),
+    Target("numpy -> no-op", "typed argument, more than the floor: NumPy", 40, subtract="floor: buffer"),
+    Target("torch -> no-op", "typed argument, more than the floor: PyTorch", 40, subtract="floor: borrowed table"),
 )
 
 

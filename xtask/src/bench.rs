@@ -29,7 +29,7 @@ const PACKAGES: &[&str] = &["dlbridge", "dlpark", "dlpk", "pyo3-dlpack", "dlpack
 const INSTALLED: &[&str] = &["apache-tvm-ffi", "nanobind"];
 
 /// As fast as the compilers can make it: what Cargo's packages say for themselves.
-const OPTIMISED: &[&str] = &["-O3", "-flto", "-DNDEBUG"];
+const OPTIMISED: &[&str] = &["-O3", "-flto=auto", "-DNDEBUG"];
 
 const RESULTS: &str = "benches/results.json";
 const BUDGETS: &str = "benches/budgets.json";
