@@ -10,12 +10,12 @@
 //!
 //! let registry = Registry::new();
 //! let numbers = Region::new(0x1000, 8, &[10], &[8]);
-//! let first = registry.acquire(&numbers, Mode::Read, "a").unwrap();
-//! let second = registry.acquire(&numbers, Mode::Read, "b").unwrap();
-//! assert!(registry.acquire(&numbers, Mode::Write, "c").is_err());
+//! let first = registry.acquire(numbers.clone(), Mode::Read, "a").unwrap();
+//! let second = registry.acquire(numbers.clone(), Mode::Read, "b").unwrap();
+//! assert!(registry.acquire(numbers.clone(), Mode::Write, "c").is_err());
 //! registry.release(first);
 //! registry.release(second);
-//! assert!(registry.acquire(&numbers, Mode::Write, "c").is_ok());
+//! assert!(registry.acquire(numbers.clone(), Mode::Write, "c").is_ok());
 //! ```
 //!
 //! - [`Region`]: which bytes a strided view covers, and whether two of them share one

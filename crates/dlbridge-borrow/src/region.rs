@@ -39,6 +39,9 @@ enum Axes {
 }
 
 impl Region {
+    pub(crate) const EMPTY: Self =
+        Self { start: 0, end: 0, item: 0, axes: Axes::EMPTY, clipped: false };
+
     /// The bytes of elements of `item` bytes each; `address` is that of the one at index zero. Strides
     /// count bytes, and may be negative or zero. A negative extent counts as zero.
     ///
@@ -86,6 +89,7 @@ impl Region {
     ///
     /// assert!(Region::bytes(0x1000, 16).overlaps(&Region::bytes(0x100f, 16)));
     /// ```
+    #[inline]
     pub fn bytes(address: usize, count: usize) -> Self {
         let end = address.checked_add(count);
         let (clipped, end) = (end.is_none(), end.unwrap_or(usize::MAX));

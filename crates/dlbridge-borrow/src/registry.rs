@@ -41,18 +41,27 @@ pub struct Registry {
 #[derive(Debug)]
 struct State {
     /// By ticket. Places that are free are taken again.
-    borrows: Vec<Option<Borrow>>,
+    borrows: Vec<Borrow>,
     /// The places that are free.
     free: Vec<usize>,
     /// How many of them write. Without any, readers need not look at the others.
     writers: usize,
 }
 
+/// A borrow, or a place for one: then the mode is `None`, and the rest is what was there before. It is
+/// written where it stays, field by field, since to move it costs more than all else that a borrow does.
 #[derive(Debug)]
 struct Borrow {
     region: Region,
-    mode: Mode,
+    mode: Option<Mode>,
     label: Label,
+}
+
+/// So many places stay when nothing is borrowed any more.
+const KEPT: usize = 16;
+
+impl Borrow {
+    const FREE: Self = Self { region: Region::EMPTY, mode: None, label: Label::EMPTY };
 }
 
 /// A borrow that was granted, to be given back.
@@ -61,7 +70,7 @@ struct Borrow {
 /// use dlbridge_borrow::{Mode, Region, Registry, Ticket};
 ///
 /// let registry = Registry::new();
-/// let ticket = registry.acquire(&Region::bytes(0x1000, 1), Mode::Read, "").unwrap();
+/// let ticket = registry.acquire(Region::bytes(0x1000, 1), Mode::Read, "").unwrap();
 /// // As a number, it can go through C.
 /// registry.release(Ticket::from_number(ticket.number()));
 /// assert!(registry.is_empty());
@@ -78,8 +87,8 @@ impl Ticket {
     ///
     /// let registry = Registry::new();
     /// let region = Region::bytes(0x1000, 1);
-    /// let first = registry.acquire(&region, Mode::Read, "").unwrap();
-    /// let second = registry.acquire(&region, Mode::Read, "").unwrap();
+    /// let first = registry.acquire(region.clone(), Mode::Read, "").unwrap();
+    /// let second = registry.acquire(region.clone(), Mode::Read, "").unwrap();
     /// assert_ne!(first.number(), second.number());
     /// ```
     pub fn number(&self) -> usize {
@@ -102,8 +111,8 @@ impl Ticket {
 /// use dlbridge_borrow::{Mode, Region, Registry};
 ///
 /// let registry = Registry::new();
-/// let _held = registry.acquire(&Region::bytes(0x1000, 8), Mode::Write, "a matrix").unwrap();
-/// let conflict = registry.acquire(&Region::bytes(0x1004, 8), Mode::Read, "a row").unwrap_err();
+/// let _held = registry.acquire(Region::bytes(0x1000, 8), Mode::Write, "a matrix").unwrap();
+/// let conflict = registry.acquire(Region::bytes(0x1004, 8), Mode::Read, "a row").unwrap_err();
 /// assert_eq!((conflict.label.as_str(), conflict.mode), ("a matrix", Mode::Write));
 /// ```
 #[derive(Debug)]
@@ -143,13 +152,20 @@ impl Label {
     /// assert_eq!(dlbridge_borrow::Label::new("torch.Tensor").as_str(), "torch.Tensor");
     /// ```
     pub fn new(text: &str) -> Self {
+        let mut label = Self::EMPTY;
+        label.set(text);
+        label
+    }
+
+    const EMPTY: Self = Self { text: [0; Self::MAX], len: 0 };
+
+    fn set(&mut self, text: &str) {
         let mut len = text.len().min(Self::MAX);
         while !text.is_char_boundary(len) {
             len -= 1;
         }
-        let mut bytes = [0; Self::MAX];
-        bytes[..len].copy_from_slice(&text.as_bytes()[..len]);
-        Self { text: bytes, len: len as u8 }
+        self.text[..len].copy_from_slice(&text.as_bytes()[..len]);
+        self.len = len as u8;
     }
 
     /// The text.
@@ -171,6 +187,27 @@ impl fmt::Display for Label {
 impl fmt::Debug for Label {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self.as_str(), f)
+    }
+}
+
+impl State {
+    /// The borrow that is in the way of another one.
+    #[cold]
+    #[inline(never)]
+    fn check(&self, region: &Region, mode: Mode) -> Result<(), Box<Conflict>> {
+        let in_the_way = self.borrows.iter().find(|held| {
+            let matters = match held.mode {
+                None => false,
+                Some(held) => mode == Mode::Write || held == Mode::Write,
+            };
+            matters && held.region.overlaps(region)
+        });
+        match in_the_way {
+            Some(&Borrow { ref region, mode: Some(mode), label }) => {
+                Err(Box::new(Conflict { label, mode, region: region.clone() }))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -202,34 +239,30 @@ impl Registry {
     /// use dlbridge_borrow::{Mode, Region, Registry};
     ///
     /// let registry = Registry::new();
-    /// let _left = registry.acquire(&Region::bytes(0x1000, 8), Mode::Write, "left").unwrap();
-    /// let _right = registry.acquire(&Region::bytes(0x1008, 8), Mode::Write, "right").unwrap();
-    /// assert!(registry.acquire(&Region::bytes(0x1000, 16), Mode::Read, "both").is_err());
+    /// let _left = registry.acquire(Region::bytes(0x1000, 8), Mode::Write, "left").unwrap();
+    /// let _right = registry.acquire(Region::bytes(0x1008, 8), Mode::Write, "right").unwrap();
+    /// assert!(registry.acquire(Region::bytes(0x1000, 16), Mode::Read, "both").is_err());
     /// ```
+    #[inline]
     pub fn acquire(
         &self,
-        region: &Region,
+        region: Region,
         mode: Mode,
         label: &str,
     ) -> Result<Ticket, Box<Conflict>> {
         let mut guard = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let state = &mut *guard;
         if mode == Mode::Write || state.writers > 0 {
-            let in_the_way = state.borrows.iter().flatten().find(|held| {
-                let matters = mode == Mode::Write || held.mode == Mode::Write;
-                matters && held.region.overlaps(region)
-            });
-            if let Some(&Borrow { ref region, mode, label }) = in_the_way {
-                return Err(Box::new(Conflict { label, mode, region: region.clone() }));
-            }
+            state.check(&region, mode)?;
         }
         state.writers += usize::from(mode == Mode::Write);
-        let borrow = Some(Borrow { region: region.clone(), mode, label: Label::new(label) });
-        let place = state.free.pop().unwrap_or(state.borrows.len());
-        match state.borrows.get_mut(place) {
-            Some(free) => *free = borrow,
-            None => state.borrows.push(borrow),
-        }
+        let place = state.free.pop().unwrap_or_else(|| {
+            state.borrows.push(Borrow::FREE);
+            state.borrows.len() - 1
+        });
+        let borrow = &mut state.borrows[place];
+        (borrow.region, borrow.mode) = (region, Some(mode));
+        borrow.label.set(label);
         Ok(Ticket(place))
     }
 
@@ -243,17 +276,18 @@ impl Registry {
     /// use dlbridge_borrow::{Mode, Region, Registry};
     ///
     /// let registry = Registry::new();
-    /// let ticket = registry.acquire(&Region::bytes(0x1000, 8), Mode::Write, "").unwrap();
+    /// let ticket = registry.acquire(Region::bytes(0x1000, 8), Mode::Write, "").unwrap();
     /// registry.release(ticket);
     /// assert!(registry.is_empty());
     /// ```
     pub fn release(&self, ticket: Ticket) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let borrow = state.borrows.get_mut(ticket.0).and_then(Option::take);
-        let borrow = borrow.expect("a ticket is given back once");
-        state.writers -= usize::from(borrow.mode == Mode::Write);
+        let borrow = state.borrows.get_mut(ticket.0).and_then(|borrow| borrow.mode.take());
+        let mode = borrow.expect("a ticket is given back once");
+        state.writers -= usize::from(mode == Mode::Write);
         state.free.push(ticket.0);
-        if state.free.len() == state.borrows.len() {
+        // Who writes looks at all places.
+        if state.borrows.len() > KEPT && state.free.len() == state.borrows.len() {
             state.free.clear();
             state.borrows.clear();
         }
@@ -265,7 +299,8 @@ impl Registry {
     /// assert!(dlbridge_borrow::Registry::new().is_empty());
     /// ```
     pub fn is_empty(&self) -> bool {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).borrows.is_empty()
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.free.len() == state.borrows.len()
     }
 }
 

@@ -41,7 +41,7 @@ proptest! {
                     let region = Region::new(1000 + first, 1, &[count as i64], &[step]);
                     let free = bytes.iter().all(|&b| if writes { memory[b] == 0 } else { memory[b] >= 0 });
                     let mode = if writes { Mode::Write } else { Mode::Read };
-                    let granted = registry.acquire(&region, mode, "");
+                    let granted = registry.acquire(region.clone(), mode, "");
                     prop_assert_eq!(granted.is_ok(), free);
                     if let Ok(ticket) = granted {
                         let change = if writes { -1 } else { 1 };
@@ -77,7 +77,7 @@ fn threads_never_write_together() {
                     let first = (seed * 7 + turn * 3) % 6;
                     let mode = if turn % 3 == 0 { Mode::Write } else { Mode::Read };
                     let region = Region::bytes(1000 + first, 3);
-                    let Ok(ticket) = registry.acquire(&region, mode, "a thread") else { continue };
+                    let Ok(ticket) = registry.acquire(region.clone(), mode, "a thread") else { continue };
                     granted += 1;
                     let change = if mode == Mode::Write { -100 } else { 1 };
                     for user in &users[first..first + 3] {
@@ -100,12 +100,12 @@ fn threads_never_write_together() {
 #[test]
 fn the_one_in_the_way_is_named() {
     let registry = Registry::new();
-    let _reader = registry.acquire(&Region::bytes(100, 4), Mode::Read, "numpy.ndarray").unwrap();
-    let _writer = registry.acquire(&Region::bytes(200, 4), Mode::Write, &"ä".repeat(60)).unwrap();
-    let conflict = registry.acquire(&Region::bytes(103, 1), Mode::Write, "x").unwrap_err();
+    let _reader = registry.acquire(Region::bytes(100, 4), Mode::Read, "numpy.ndarray").unwrap();
+    let _writer = registry.acquire(Region::bytes(200, 4), Mode::Write, &"ä".repeat(60)).unwrap();
+    let conflict = registry.acquire(Region::bytes(103, 1), Mode::Write, "x").unwrap_err();
     assert_eq!((conflict.label.as_str(), conflict.mode), ("numpy.ndarray", Mode::Read));
     assert_eq!((conflict.region.start(), conflict.region.end()), (100, 104));
-    let conflict = registry.acquire(&Region::bytes(90, 120), Mode::Read, "x").unwrap_err();
+    let conflict = registry.acquire(Region::bytes(90, 120), Mode::Read, "x").unwrap_err();
     assert_eq!(conflict.label.to_string(), "ä".repeat(31), "cut at a character");
     assert_eq!(format!("{:?}", conflict.label), format!("{:?}", "ä".repeat(31)));
     assert_eq!(conflict.mode, Mode::Write);
@@ -115,7 +115,7 @@ fn the_one_in_the_way_is_named() {
 #[should_panic(expected = "a ticket is given back once")]
 fn a_ticket_is_given_back_once() {
     let registry = Registry::default();
-    let ticket = registry.acquire(&Region::bytes(100, 4), Mode::Read, "").unwrap();
+    let ticket = registry.acquire(Region::bytes(100, 4), Mode::Read, "").unwrap();
     let again = Ticket::from_number(ticket.number());
     registry.release(ticket);
     registry.release(again);

@@ -300,8 +300,17 @@ impl DataType {
     /// assert!(DataType::new(DataTypeCode::FLOAT4_E2M1FN, 8, 1).check().is_err());
     /// assert!(DataType::new(DataTypeCode::FLOAT, 32, 0).check().is_err());
     /// ```
+    #[inline]
     pub fn check(self) -> Result<(), Error> {
         // Almost every tensor has one of these; the table is for the others.
+        let common = self.code.0 <= DataTypeCode::FLOAT.0;
+        if common && self.bits != 0 && self.lanes != 0 {
+            return Ok(());
+        }
+        self.check_by_name()
+    }
+
+    fn check_by_name(self) -> Result<(), Error> {
         let common = self.code.0 <= DataTypeCode::FLOAT.0;
         let width_fits = match (common, self.code.naming()) {
             (true, _) | (_, None | Some((_, Naming::WithBits))) => true,

@@ -10,6 +10,7 @@ impl TensorRef<'_> {
     /// ```
     /// assert_eq!(dlbridge::TensorRef::from(&[[0_u8; 3]; 2]).ndim(), 2);
     /// ```
+    #[inline]
     pub fn ndim(&self) -> usize {
         self.shape().len()
     }
@@ -19,6 +20,7 @@ impl TensorRef<'_> {
     /// ```
     /// assert!(dlbridge::TensorRef::from(&[0_f32; 0]).is_empty());
     /// ```
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -41,6 +43,7 @@ impl TensorRef<'_> {
     ///
     /// assert!(TensorRef::from(&[[0_u8; 3]; 2]).is_c_contiguous());
     /// ```
+    #[inline]
     pub fn is_c_contiguous(&self) -> bool {
         layout::is_c_contiguous(self.shape(), self.strides())
     }
@@ -53,6 +56,7 @@ impl TensorRef<'_> {
     ///
     /// assert!(TensorRef::from(&[[0_u8; 3]; 2]).transpose().is_f_contiguous());
     /// ```
+    #[inline]
     pub fn is_f_contiguous(&self) -> bool {
         layout::is_f_contiguous(self.shape(), self.strides())
     }

@@ -35,6 +35,9 @@ pub trait Checked: 'static {
     /// Whether a tensor of one of the dtypes, on the host and aligned, can be viewed as such, which for
     /// `bool` depends on what is in it.
     fn check(tensor: &TensorRef<'_>) -> Result<(), Error>;
+
+    /// Whether that depends on more than the dtype, which is one of the dtypes.
+    fn checks(dtype: DataType) -> bool;
 }
 
 impl<T: Element> Accepts for T {
@@ -46,13 +49,13 @@ impl<T: Element> Checked for T {
         align_of::<T>()
     }
 
-    #[inline]
     fn check(tensor: &TensorRef<'_>) -> Result<(), Error> {
-        // Whole bytes that may be anything are a value.
-        match T::CHECK.is_none() && !T::DTYPE.is_subbyte() {
-            true => Ok(()),
-            false => tensor.view::<T>().map(drop),
-        }
+        tensor.view::<T>().map(drop)
+    }
+
+    #[inline(always)]
+    fn checks(_: DataType) -> bool {
+        T::CHECK.is_some() || T::DTYPE.is_subbyte()
     }
 }
 
@@ -95,6 +98,10 @@ impl Checked for AnyDataType {
     fn check(_: &TensorRef<'_>) -> Result<(), Error> {
         Ok(())
     }
+
+    fn checks(_: DataType) -> bool {
+        false
+    }
 }
 
 macro_rules! one_of {
@@ -116,6 +123,11 @@ macro_rules! one_of {
                     return $element::check(tensor);
                 })+
                 Ok(())
+            }
+
+            #[inline(always)]
+            fn checks(dtype: DataType) -> bool {
+                $((dtype == $element::DTYPE && $element::checks(dtype)))||+
             }
         }
     };

@@ -66,6 +66,7 @@ impl<'py, A: Accepts, const N: usize, S: Stream, C: Constraint> PyDeviceTensor<'
             requirement,
             mode: if requirement.writable { Mode::Write } else { Mode::Read },
             check: A::check,
+            checks: A::checks,
         }
     };
 }

@@ -47,8 +47,8 @@ macro_rules! argument {
                     "what may be written is a PyReadwriteTensor"
                 );
                 let (dtypes, alignment, mode) = (A::DTYPES, A::alignment as fn(_) -> _, $mode);
-                let (place, check) = (Place::Host, A::check);
-                Expected { dtypes, alignment, ndim, place, requirement, mode, check }
+                let (place, check, checks) = (Place::Host, A::check, A::checks as fn(_) -> _);
+                Expected { dtypes, alignment, ndim, place, requirement, mode, check, checks }
             };
         }
 
@@ -62,6 +62,9 @@ macro_rules! argument {
                 pyo3::type_hint_identifier!("dlbridge.typing", "TensorLike");
 
             fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+                if let Some(taken) = Self::EXPECTED.take_array(&object) {
+                    return Ok(Self { taken, marker: PhantomData });
+                }
                 Ok(Self { taken: Self::EXPECTED.take(&object)?, marker: PhantomData })
             }
         }

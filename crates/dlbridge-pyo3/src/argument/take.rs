@@ -12,9 +12,9 @@ use pyo3::prelude::*;
 
 use super::constraint::{Adjacent, Requirement};
 use super::convert;
-use crate::borrow::Guard;
+use crate::borrow::{Bytes, Guard};
 use crate::error::{ArgumentError, to_py_err, type_name};
-use crate::protocol::{self, Imported, StreamOf};
+use crate::protocol::{self, Imported, Kind, StreamOf};
 use crate::receipt::CopyReason;
 use crate::wanted::Wanted;
 
@@ -34,6 +34,8 @@ pub(super) struct Expected {
     pub(super) mode: Mode,
     /// Whether a tensor that fits otherwise can be viewed as such elements.
     pub(super) check: fn(&TensorRef<'_>) -> Result<(), Error>,
+    /// Whether that depends on more than the dtype.
+    pub(super) checks: fn(DataType) -> bool,
 }
 
 /// Where the data of an argument may be.
@@ -93,52 +95,71 @@ impl Taken<'_> {
     }
 }
 
-/// What came, to be compared with what was expected.
-struct Found<'a> {
-    tensor: &'a TensorRef<'a>,
-    /// Whether the data must not be written, or its producer could not have said so.
-    read_only: bool,
-    /// Whether it says of itself that it must not be written.
-    says_read_only: bool,
-    reason: Option<CopyReason>,
-}
-
-impl Imported {
-    fn found<'a>(&self, tensor: &'a TensorRef<'a>) -> Found<'a> {
-        let (read_only, says_read_only) = (self.is_read_only(), self.tensor.is_read_only());
-        Found { tensor, read_only, says_read_only, reason: self.reason }
-    }
-}
-
 impl Expected {
-    pub(super) fn take<'py>(&self, object: &Bound<'py, PyAny>) -> PyResult<Taken<'py>> {
-        let kind = protocol::kind_of(object)?;
-        if let Some(head) = kind.head
-            && let Some(array) = head.describe(object)
-            && let (tensor, read_only) = (&array.tensor, array.is_read_only())
-            && self.fits(&Found { tensor, read_only, says_read_only: read_only, reason: None })
-        {
-            let guard = Guard::acquire_as(&kind, object, tensor, self.mode)?;
-            // SAFETY: the object keeps the array, and the dims are the tensor's own.
-            let tensor = unsafe { outliving(array.tensor) };
-            return self.taken(guard, tensor, None, object);
+    /// Takes an array of NumPy that fits, where it is read in its place; `None` for all else.
+    ///
+    /// Inlined where what is expected is known, so that little is left to compare; and without a reference
+    /// to the tensor, so that it is written once, where the argument is to be.
+    #[inline(always)]
+    pub(super) fn take_array<'py>(&self, object: &Bound<'py, PyAny>) -> Option<Taken<'py>> {
+        let kind = protocol::kept_of(object)?;
+        let array = kind.head?.describe(object, self.ndim)?;
+        let (tensor, dtype) = (array.tensor, array.dtype);
+        let written = self.mode == Mode::Write;
+        let fits = self.fits_dtype(dtype)
+            && self.fits_extents(tensor.shape())
+            && self.fits_device(DeviceType::CPU)
+            && self.fits_order(&tensor)
+            && (tensor.is_empty() || self.misaligned(tensor.data().addr(), dtype).is_none())
+            && !(written && array.read_only);
+        if !fits {
+            return None;
         }
-        self.take_imported(object)
+        let guard = if tensor.is_empty() {
+            Guard::NONE
+        } else if tensor.is_c_contiguous() && !(self.checks)(dtype) {
+            Guard::of_array(kind, object, &Bytes::run(&tensor, dtype), self.mode)?
+        } else {
+            self.borrow_and_check(kind, object, tensor.clone())?
+        };
+        // SAFETY: the object keeps the array, and the dims are the tensor's own.
+        let tensor = unsafe { outliving(tensor) };
+        let (object, stream) = (object.clone(), ptr::null_mut());
+        Some(Taken { _guard: guard, own: false, tensor, _owner: None, object, stream })
+    }
+
+    /// Borrows an array whose elements are to be checked or are not adjacent, which takes a reference to the
+    /// tensor; `None` if something is wrong with them.
+    #[inline(never)]
+    fn borrow_and_check(
+        &self,
+        kind: &'static Kind,
+        object: &Bound<'_, PyAny>,
+        tensor: TensorRef<'_>,
+    ) -> Option<Guard> {
+        let guard = Guard::of_array(kind, object, &Bytes::of(&tensor), self.mode)?;
+        (self.check)(&tensor).ok()?;
+        // SAFETY: only to find out whether it can be done; see `Taken::tensor_mut`.
+        let distinct = || unsafe { tensor.clone().assume_exclusive() }.is_ok();
+        (self.mode == Mode::Read || distinct()).then_some(guard)
     }
 
     /// Takes an argument through its first door.
     #[inline(never)]
-    fn take_imported<'py>(&self, object: &Bound<'py, PyAny>) -> PyResult<Taken<'py>> {
+    pub(super) fn take<'py>(&self, object: &Bound<'py, PyAny>) -> PyResult<Taken<'py>> {
         let py = object.py();
         let mut imported = protocol::imported(object, &self.wanted())
             .map_err(|error| self.no_tensor(object, error))?;
-        let mut unmet = self.compare(&imported.found(&TensorRef::from(&imported.tensor)));
-        if !unmet.is_empty() && self.requirement.allow_copy && self.fits_extents(imported.tensor.shape()) {
+        let mut unmet = self.compare(&imported);
+        if !unmet.is_empty()
+            && self.requirement.allow_copy
+            && self.fits_extents(imported.tensor.shape())
+        {
             // The copy is read under a borrow, as everything is.
             let _reading =
                 Guard::acquire(object, &TensorRef::from(&imported.tensor), Mode::Read)?;
             if let Some(converted) = self.convert(&imported)? {
-                unmet = self.compare(&converted.found(&TensorRef::from(&converted.tensor)));
+                unmet = self.compare(&converted);
                 imported = converted;
             }
         }
@@ -147,32 +168,19 @@ impl Expected {
         }
         let owner = imported.tensor;
         let own = owner.access() == Access::Exclusive && self.requirement.allow_copy;
-        let guard = match own {
-            true => Guard::NONE,
-            false => Guard::acquire(object, &TensorRef::from(&owner), self.mode)?,
-        };
         // SAFETY: the owner keeps the memory and the dims.
         let tensor = unsafe { outliving(TensorRef::from(&owner)) };
-        let taken = self.taken(guard, tensor, Some(owner), object)?;
-        Ok(Taken { own, ..taken })
-    }
-
-    /// What is borrowed, if its elements are such as were asked for.
-    #[inline]
-    fn taken<'py>(
-        &self,
-        guard: Guard,
-        tensor: TensorRef<'static>,
-        owner: Option<Tensor>,
-        object: &Bound<'py, PyAny>,
-    ) -> PyResult<Taken<'py>> {
+        let guard = match own {
+            true => Guard::NONE,
+            false => Guard::acquire(object, &tensor, self.mode)?,
+        };
         (self.check)(&tensor).map_err(to_py_err)?;
         if self.mode == Mode::Write {
-            // SAFETY: as in `Taken::tensor_mut`; only to find out whether it can be done.
+            // SAFETY: only to find out whether it can be done; see `Taken::tensor_mut`.
             unsafe { tensor.clone().assume_exclusive() }.map_err(to_py_err)?;
         }
-        let (object, stream) = (object.clone(), ptr::null_mut());
-        Ok(Taken { _guard: guard, own: false, tensor, _owner: owner, object, stream })
+        let (owner, object) = (Some(owner), object.clone());
+        Ok(Taken { _guard: guard, own, tensor, _owner: owner, object, stream: ptr::null_mut() })
     }
 
     /// Takes an argument for who works on the device where it is, with the stream that it is in order with.
@@ -184,7 +192,7 @@ impl Expected {
     ) -> PyResult<Taken<'py>> {
         let (imported, stream) =
             protocol::on_device(object, choice).map_err(|error| self.no_tensor(object, error))?;
-        let unmet = self.compare(&imported.found(&TensorRef::from(&imported.tensor)));
+        let unmet = self.compare(&imported);
         if !unmet.is_empty() {
             let text = self.sentence(&imported, &unmet);
             return Err(ArgumentError::Mismatch.new_err(object.py(), &text));
@@ -205,65 +213,61 @@ impl Expected {
         Wanted { device, ..Wanted::default() }
     }
 
-    /// Whether nothing is different from what was asked for.
-    #[inline]
-    fn fits(&self, found: &Found<'_>) -> bool {
-        let tensor = found.tensor;
-        let (dtype, device_type) = (tensor.dtype(), tensor.device().device_type());
-        let written = self.mode == Mode::Write;
-        (self.dtypes.is_empty() || self.dtypes.contains(&dtype))
-            && self.fits_extents(tensor.shape())
-            && self.fits_device(device_type)
-            && self.fits_order(tensor)
-            && self.misaligned(tensor).is_none()
-            && !(written && (found.read_only || found.reason.is_some()))
-            && (written || self.refused_copy(found.reason).is_none())
-    }
-
     /// What is different from what was asked for, in words.
-    fn compare(&self, found: &Found<'_>) -> Vec<String> {
+    fn compare(&self, imported: &Imported) -> Vec<String> {
+        let tensor = &TensorRef::from(&imported.tensor);
+        let device_type = tensor.device().device_type();
         let mut unmet = Vec::new();
-        if self.fits(found) {
-            return unmet;
-        }
-        let tensor = found.tensor;
-        if !self.dtypes.is_empty() && !self.dtypes.contains(&tensor.dtype()) {
+        if !self.fits_dtype(tensor.dtype()) {
             unmet.push(String::new());
         }
         if !self.fits_extents(tensor.shape()) {
             unmet.push(String::new());
         }
-        if !self.fits_device(tensor.device().device_type()) {
+        if !self.fits_device(device_type) {
             unmet.push(String::new());
         }
         if !self.fits_order(tensor) {
             unmet.push(format!("strides {:?}", tensor.strides()));
         }
-        if let Some(aligned) = self.misaligned(tensor) {
+        if !tensor.is_empty()
+            && device_type.is_addressable()
+            && let Some(aligned) = self.misaligned(tensor.data().addr(), tensor.dtype())
+        {
             unmet.push(format!("{ALIGNED}{aligned} bytes"));
         }
-        match (self.mode, found.reason) {
-            (Mode::Write, _) if found.read_only => {
-                unmet.push(match found.says_read_only {
+        match (self.mode, imported.reason) {
+            (Mode::Write, _) if imported.is_read_only() => {
+                unmet.push(match imported.tensor.is_read_only() {
                     true => "read-only".to_owned(),
                     false => "from a producer that cannot say whether it may be written".to_owned(),
                 });
             }
             // What is written would be lost.
             (Mode::Write, Some(reason)) => unmet.push(format!("{COPIED}{reason}")),
-            (Mode::Read, reason) => {
-                unmet.extend(self.refused_copy(reason).map(|reason| format!("{COPIED}{reason}")));
+            // That a producer makes its data only when asked is its own affair.
+            (Mode::Read, Some(reason))
+                if !self.requirement.allow_copy && reason != CopyReason::Producer =>
+            {
+                unmet.push(format!("{COPIED}{reason}"));
             }
-            (Mode::Write, None) => {}
+            _ => {}
         }
         unmet
     }
 
+    #[inline(always)]
+    fn fits_dtype(&self, dtype: DataType) -> bool {
+        self.dtypes.is_empty() || self.dtypes.contains(&dtype)
+    }
+
+    #[inline(always)]
     fn fits_device(&self, device_type: DeviceType) -> bool {
         let devices = self.requirement.devices;
         self.place.has(device_type) && (devices.is_empty() || devices.contains(&device_type))
     }
 
+    #[inline(always)]
     fn fits_order(&self, tensor: &TensorRef<'_>) -> bool {
         match self.requirement.order {
             Adjacent::Strided => true,
@@ -273,22 +277,16 @@ impl Expected {
         }
     }
 
-    /// What the address is a multiple of, in bytes, if that is not enough.
-    fn misaligned(&self, tensor: &TensorRef<'_>) -> Option<usize> {
-        let address = tensor.data().addr();
-        let align = self.requirement.align.max((self.alignment)(tensor.dtype()));
-        let has_one = !tensor.is_empty() && tensor.device().device_type().is_addressable();
+    /// What the address of an element is a multiple of, in bytes, if that is not enough.
+    #[inline(always)]
+    fn misaligned(&self, address: usize, dtype: DataType) -> Option<usize> {
         // A power of two.
-        (has_one && address & (align - 1) != 0).then_some(address & address.wrapping_neg())
-    }
-
-    /// Why the elements of what is read were copied, if they must not be. That a producer makes its data
-    /// only when asked is its own affair.
-    fn refused_copy(&self, reason: Option<CopyReason>) -> Option<CopyReason> {
-        reason.filter(|&reason| !self.requirement.allow_copy && reason != CopyReason::Producer)
+        let align = self.requirement.align.max((self.alignment)(dtype));
+        (address & (align - 1) != 0).then_some(address & address.wrapping_neg())
     }
 
     /// Whether the number of dimensions and the extents are those asked for.
+    #[inline(always)]
     fn fits_extents(&self, shape: &[i64]) -> bool {
         let dims = self.requirement.dims;
         let fits = |(&extent, dim): (&i64, &Option<usize>)| {

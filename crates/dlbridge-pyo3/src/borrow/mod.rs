@@ -8,9 +8,10 @@
 mod numpy;
 mod shared;
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use dlbridge::{Access, RawParts, Tensor, TensorRef};
+use dlbridge::{Access, DataType, RawParts, Tensor, TensorRef};
 use dlbridge_borrow::{Mode, Region};
 use pyo3::prelude::*;
 
@@ -19,15 +20,46 @@ use self::shared::{InTheWay, Shared};
 use crate::error::{ArgumentError, to_py_err};
 use crate::protocol::{Kind, kind_of};
 
-/// A borrow of the bytes of a tensor, given back when it is dropped, on any thread.
+/// A borrow of the bytes of a tensor, given back when it is dropped, on any thread. As small as two
+/// pointers, so that it is returned in registers.
 pub(crate) struct Guard {
-    borrow: Option<(&'static Shared, usize)>,
-    _numpy: Option<NumpyBorrow>,
+    ticket: Option<NonZeroUsize>,
+    _numpy: Option<Box<NumpyBorrow>>,
 }
 
 impl Guard {
     /// Nothing is borrowed: for memory that nobody else can reach.
-    pub(crate) const NONE: Self = Self { borrow: None, _numpy: None };
+    pub(crate) const NONE: Self = Self { ticket: None, _numpy: None };
+
+    fn of(ticket: usize, numpy: Option<NumpyBorrow>) -> Self {
+        Self { ticket: NonZeroUsize::new(ticket + 1), _numpy: numpy.map(Box::new) }
+    }
+
+    /// Borrows the bytes of an array of NumPy, which has some; `None` if that cannot be, or not at once.
+    #[inline(always)]
+    pub(crate) fn of_array(
+        kind: &'static Kind,
+        object: &Bound<'_, PyAny>,
+        bytes: &Bytes<'_>,
+        mode: Mode,
+    ) -> Option<Self> {
+        let ticket = Some(Self::ticket(kind, object, bytes, mode)?);
+        Some(Self { ticket, _numpy: None })
+    }
+
+    #[inline(never)]
+    fn ticket(
+        kind: &'static Kind,
+        object: &Bound<'_, PyAny>,
+        bytes: &Bytes<'_>,
+        mode: Mode,
+    ) -> Option<NonZeroUsize> {
+        let shared = Shared::known()?;
+        if !NumpyBorrow::is_ours(object.py(), shared) {
+            return None;
+        }
+        shared.acquire(bytes, mode, &kind.name).ok().and_then(|ticket| NonZeroUsize::new(ticket + 1))
+    }
 
     /// Borrows the bytes of a tensor to be read, under a name for the messages of others.
     pub(crate) fn reading(tensor: &Tensor, name: &str) -> PyResult<Self> {
@@ -37,7 +69,7 @@ impl Guard {
         Python::attach(|py| {
             let shared = Shared::of_process(py)?;
             match shared.acquire(&Bytes::of(&TensorRef::from(tensor)), Mode::Read, name) {
-                Ok(ticket) => Ok(Self { borrow: Some((shared, ticket)), _numpy: None }),
+                Ok(ticket) => Ok(Self::of(ticket, None)),
                 Err(conflict) => Err(refusal(py, "tensor", Mode::Read, &conflict)),
             }
         })
@@ -49,27 +81,17 @@ impl Guard {
         tensor: &TensorRef<'_>,
         mode: Mode,
     ) -> PyResult<Self> {
-        Self::acquire_as(&*kind_of(object)?, object, tensor, mode)
-    }
-
-    /// As [`acquire`](Self::acquire), for an object of a type that is known.
-    pub(crate) fn acquire_as(
-        kind: &Kind,
-        object: &Bound<'_, PyAny>,
-        tensor: &TensorRef<'_>,
-        mode: Mode,
-    ) -> PyResult<Self> {
         if tensor.is_empty() {
             return Ok(Self::NONE);
         }
         let py = object.py();
-        let shared = Shared::of_process(py)?;
+        let (shared, kind) = (Shared::of_process(py)?, kind_of(object)?);
         let numpy = match kind.numpy_array {
             true => NumpyBorrow::acquire(object, shared, mode)?,
             false => None,
         };
         match shared.acquire(&Bytes::of(tensor), mode, &kind.name) {
-            Ok(ticket) => Ok(Self { borrow: Some((shared, ticket)), _numpy: numpy }),
+            Ok(ticket) => Ok(Self::of(ticket, numpy)),
             Err(conflict) => Err(refusal(py, &kind.name, mode, &conflict)),
         }
     }
@@ -92,8 +114,8 @@ fn refusal(py: Python<'_>, name: &str, mode: Mode, conflict: &InTheWay) -> PyErr
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        if let Some((shared, ticket)) = self.borrow.take() {
-            shared.release(ticket);
+        if let (Some(ticket), Some(shared)) = (self.ticket.take(), Shared::known()) {
+            shared.release(ticket.get() - 1);
         }
     }
 }
@@ -115,15 +137,23 @@ pub(crate) struct Bytes<'a> {
 
 /// As many byte strides as most tensors have, or more of them.
 enum Numbers {
+    None,
     Few([i64; 8]),
     Many(Vec<i64>),
 }
 
 impl<'a> Bytes<'a> {
-    fn of(tensor: &'a TensorRef<'_>) -> Self {
+    /// Those of whole elements that are adjacent.
+    #[inline(always)]
+    pub(crate) fn run(tensor: &TensorRef<'_>, dtype: DataType) -> Self {
+        let (address, item) = (tensor.data().addr(), tensor.len() * dtype.itemsize());
+        Self { address, item, shape: &[], strides: Numbers::None }
+    }
+
+    pub(crate) fn of(tensor: &'a TensorRef<'_>) -> Self {
         let address = tensor.data().addr().saturating_add(tensor.byte_offset() as usize);
         let dtype = tensor.dtype();
-        let run = |address, item| Self { address, item, shape: &[], strides: Numbers::Few([0; 8]) };
+        let run = |address, item| Self { address, item, shape: &[], strides: Numbers::None };
         if dtype.is_subbyte() && !tensor.is_subbyte_padded() {
             // Several elements in a byte: all bytes from the first to the last.
             let bits = i128::from(dtype.element_bits());
@@ -157,6 +187,7 @@ impl<'a> Bytes<'a> {
     /// One for each extent.
     fn strides(&self) -> &[i64] {
         match &self.strides {
+            Numbers::None => &[],
             Numbers::Few(few) => &few[..self.shape.len()],
             Numbers::Many(many) => many,
         }

@@ -59,6 +59,12 @@ pub(super) struct NumpyBorrow {
 }
 
 impl NumpyBorrow {
+    /// Whether rust-numpy uses our registry, as far as is known.
+    #[inline]
+    pub(super) fn is_ours(py: Python<'_>, shared: &'static Shared) -> bool {
+        INTERFACE.get(py).is_some_and(|interface| ptr::eq(interface.flags.cast(), shared))
+    }
+
     /// Borrows an array of NumPy; `None` if rust-numpy uses our registry.
     pub(super) fn acquire(
         object: &Bound<'_, PyAny>,
@@ -114,10 +120,12 @@ impl Drop for NumpyBorrow {
     }
 }
 
+/// What rust-numpy and this extension share, once an array was borrowed.
+static INTERFACE: PyOnceLock<&'static Interface> = PyOnceLock::new();
+
 impl Interface {
     /// What the extensions of this process share; NumPy is imported.
     fn of_process(py: Python<'_>, shared: &'static Shared) -> PyResult<&'static Self> {
-        static INTERFACE: PyOnceLock<&'static Interface> = PyOnceLock::new();
         INTERFACE.get_or_try_init(py, || Self::find_or_offer(py, shared)).copied()
     }
 

@@ -7,11 +7,11 @@ use std::ffi::{CStr, c_int, c_void};
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr::NonNull;
 use std::slice;
+use std::sync::OnceLock;
 
 use dlbridge_borrow::{Mode, Region, Registry, Ticket};
 use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCapsule, PyDict};
 use pyo3::{ffi, intern};
 
@@ -23,8 +23,8 @@ const NAME: &CStr = c"dlbridge.borrow.2";
 /// What extensions share: a registry and the functions of the extension that it belongs to.
 ///
 /// - **Shared.** `registry` is what the functions are called with; all of it lives as long as the
-///   process, and the functions can be called on any thread. A text is never longer than a `Conflict`
-///   has room for.
+///   process, and the functions can be called on any thread. A text is UTF-8, and that of a `Conflict` never
+///   longer than it has room for.
 #[repr(C)]
 pub(crate) struct Shared {
     /// Of this struct: 1.
@@ -96,11 +96,26 @@ static OURS: Shared = Shared {
     release: release_here,
 };
 
+/// What the extensions of this process share, once this one has found it. Whoever is first to look finds
+/// what all others find.
+static SHARED: OnceLock<&'static Shared> = OnceLock::new();
+
 impl Shared {
     /// What the extensions of this process share.
     pub(super) fn of_process(py: Python<'_>) -> PyResult<&'static Self> {
-        static SHARED: PyOnceLock<&'static Shared> = PyOnceLock::new();
-        SHARED.get_or_try_init(py, || Self::find_or_offer(py)).copied()
+        match Self::known() {
+            Some(shared) => Ok(shared),
+            None => Ok(SHARED.get_or_init({
+                let found = Self::find_or_offer(py)?;
+                move || found
+            })),
+        }
+    }
+
+    /// What the extensions of this process share, if something was borrowed before.
+    #[inline]
+    pub(super) fn known() -> Option<&'static Self> {
+        SHARED.get().copied()
     }
 
     fn find_or_offer(py: Python<'_>) -> PyResult<&'static Self> {
@@ -197,9 +212,13 @@ unsafe extern "C" fn acquire_here(
                 elements(label, label_len),
             )
         };
-        let region = Region::new(view.address, view.item, shape, strides);
+        let region = match shape {
+            [] => Region::bytes(view.address, view.item),
+            _ => Region::new(view.address, view.item, shape, strides),
+        };
         let mode = if mode == WRITE { Mode::Write } else { Mode::Read };
-        registry.acquire(&region, mode, str::from_utf8(label).unwrap_or("tensor"))
+        // SAFETY: a text is UTF-8 (Shared).
+        registry.acquire(region, mode, unsafe { str::from_utf8_unchecked(label) })
     };
     // A panic must not cross into another extension; there is nothing here that a panic would break.
     match panic::catch_unwind(AssertUnwindSafe(acquire)) {

@@ -96,12 +96,19 @@ pub(crate) fn of(object: &Bound<'_, PyAny>) -> PyResult<Known> {
     }
 }
 
+/// What is known of the type of an object, if that is known for ever.
+#[inline(always)]
+pub(crate) fn kept_of(object: &Bound<'_, PyAny>) -> Option<&'static Kind> {
+    kept(object.get_type_ptr().addr())
+}
+
 /// A place for a type. Types are large, so the lowest bits of their addresses tell nothing.
 fn place(address: usize) -> &'static AtomicPtr<Entry> {
     &KEPT[(address >> 4 ^ address >> 10) % PLACES]
 }
 
-#[inline]
+/// What is known of a type for ever, by its address.
+#[inline(always)]
 fn kept(address: usize) -> Option<&'static Kind> {
     // SAFETY: what is there was leaked for this by `look_up`, and is never written.
     let entry = unsafe { place(address).load(Ordering::Acquire).as_ref() }?;

@@ -31,7 +31,7 @@ pub(crate) use on_device::on_device;
 pub(crate) use stream::StreamOf;
 
 use self::exchange_api::Table;
-pub(crate) use self::kind::Kind;
+pub(crate) use self::kind::{Kind, kept_of};
 use self::kind::Known;
 use self::stream::Streams;
 use crate::PyTensor;

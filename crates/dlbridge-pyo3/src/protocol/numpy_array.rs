@@ -45,9 +45,6 @@ pub(crate) const WRITEABLE: c_int = 0x0400;
 /// The flag of an array on whose first write NumPy warns.
 const WARN_ON_WRITE: c_int = 1 << 31;
 
-/// Arrays with more dimensions go through `__dlpack__`.
-const MAX_NDIM: usize = 8;
-
 /// How to read the arrays of the NumPy that is loaded.
 #[derive(Clone, Copy)]
 pub(crate) struct NumpyArray(&'static Numpy);
@@ -87,13 +84,9 @@ const fn integer(code: DataTypeCode, size: usize) -> DataType {
 /// An array as `__dlpack__` would describe it.
 pub(crate) struct Described<'a> {
     pub(crate) tensor: TensorRef<'a>,
-    parts: RawParts,
-}
-
-impl Described<'_> {
-    pub(crate) fn is_read_only(&self) -> bool {
-        self.parts.access == Access::ReadOnly
-    }
+    pub(crate) dtype: DataType,
+    pub(crate) read_only: bool,
+    data: *mut u8,
 }
 
 impl NumpyArray {
@@ -108,43 +101,55 @@ impl NumpyArray {
         Ok((object_type.as_ptr().addr() == *array_type).then_some(Self(numpy)))
     }
 
-    /// An array, which is of the type that this is of; `None` if `__dlpack__` must be asked.
-    #[inline]
-    pub(crate) fn describe<'a>(self, array: &'a Bound<'_, PyAny>) -> Option<Described<'a>> {
+    /// An array, which is of the type that this is of; `None` if `__dlpack__` must be asked, or if there
+    /// are not `expected` dimensions. Where that number is known when this is compiled, extents and strides
+    /// stay in registers until they are where they are to be.
+    #[inline(always)]
+    pub(crate) fn describe<'a>(
+        self,
+        array: &'a Bound<'_, PyAny>,
+        expected: Option<usize>,
+    ) -> Option<Described<'a>> {
         let head: *const Head = array.as_ptr().cast_const().cast();
         // SAFETY: Head, attached.
         let (data, ndim, descr, flags) =
             unsafe { ((*head).data, (*head).ndim, (*head).descr.addr(), (*head).flags) };
         let known = self.0.dtypes.iter().find(|(address, _)| *address == descr);
         let &(_, dtype) = known.filter(|_| flags & WARN_ON_WRITE == 0)?;
-        let ndim = usize::try_from(ndim).ok().filter(|&ndim| ndim <= MAX_NDIM)?;
-        let itemsize = dtype.itemsize() as isize;
-        let (mut shape, mut strides) = ([0; MAX_NDIM], [0; MAX_NDIM]);
-        for axis in 0..ndim {
+        let ndim = usize::try_from(ndim).ok()?;
+        let ndim = match expected {
+            Some(expected) if expected == ndim => expected,
+            Some(_) => return None,
+            None => ndim,
+        };
+        // A power of two.
+        let shift = dtype.itemsize().trailing_zeros();
+        let mut whole = true;
+        let axes = (0..ndim).map(|axis| {
             // SAFETY: Head: so many numbers.
             let (extent, stride) = unsafe {
                 ((*head).dimensions.add(axis).read(), (*head).strides.add(axis).read())
             };
-            // A power of two.
-            if stride & (itemsize - 1) != 0 {
-                return None;
-            }
-            shape[axis] = extent as i64;
-            strides[axis] = (stride / itemsize) as i64;
-        }
+            whole &= stride >> shift << shift == stride;
+            (extent as i64, (stride >> shift) as i64)
+        });
         let writeable = flags & WRITEABLE != 0;
-        let access = if writeable { Access::Shared } else { Access::ReadOnly };
-        let parts = RawParts { access, ..RawParts::new(data.cast(), dtype) };
+        let parts = RawParts::new(data.cast(), dtype);
         // SAFETY: the memory of the array's elements, which is as long there as the array. That nobody
         // writes while a view is alive is promised by the program (see the crate documentation).
-        let tensor =
-            unsafe { TensorRef::from_raw_parts(&parts, &shape[..ndim], Some(&strides[..ndim])) };
-        Some(Described { tensor: tensor.ok()?, parts })
+        let tensor = unsafe { TensorRef::from_raw_axes(&parts, axes) };
+        if !whole {
+            return None;
+        }
+        Some(Described { tensor: tensor.ok()?, dtype, read_only: !writeable, data })
     }
 
     /// Imports an array, which is of the type that this is of; `None` if `__dlpack__` must be asked.
     pub(super) fn import(self, array: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
-        let Some(Described { tensor, parts }) = self.describe(array) else { return Ok(None) };
+        let Some(described) = self.describe(array, None) else { return Ok(None) };
+        let Described { tensor, dtype, read_only, data } = described;
+        let access = if read_only { Access::ReadOnly } else { Access::Shared };
+        let parts = RawParts { access, ..RawParts::new(data.cast(), dtype) };
         let owner = PyOwner::new(array)?;
         // SAFETY: as in `describe`; the owner keeps the array.
         let imported = unsafe {

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut};
 
-use super::{MAX_NDIM, c_strides, element_count};
+use super::{MAX_NDIM, Measure, c_strides, element_count, measure};
 use crate::{Error, Result};
 
 /// Extents and strides, one of each for every dimension: borrowed from a tensor, or a view's own.
@@ -29,8 +29,9 @@ impl<'a> Dims<'a> {
         Self::Own { shape, strides }
     }
 
-    /// Dims from outside, whose lengths and extents are checked; strides of C order where none are
-    /// given.
+    /// Dims from outside, whose lengths are checked; strides of C order where none are given, for which
+    /// the extents are checked too.
+    #[inline]
     pub(crate) fn checked<S, T>(shape: &[S], strides: Option<&[T]>) -> Result<Self>
     where
         S: Copy + TryInto<i64>,
@@ -44,16 +45,41 @@ impl<'a> Dims<'a> {
             return Err(Error::StridesLength { ndim, strides: strides.len() });
         }
         let shape = Numbers::checked(shape)?;
-        element_count(&shape)?;
         let strides = match strides {
             Some(strides) => Numbers::checked(strides)?,
             None => {
+                element_count(&shape)?;
                 let mut strides: Numbers = shape.iter().map(|_| 0).collect();
                 c_strides(&shape, |axis, stride| strides[axis] = stride);
                 strides
             }
         };
         Ok(Self::Own { shape, strides })
+    }
+
+    /// Dims from outside, an extent and a stride for each axis, and what [`measure`] tells of them, found on
+    /// the way.
+    #[inline(always)]
+    pub(crate) fn measured(
+        axes: impl ExactSizeIterator<Item = (i64, i64)>,
+    ) -> Result<(Self, Measure)> {
+        let len = axes.len();
+        if len > INLINE {
+            if len > MAX_NDIM {
+                return Err(Error::InvalidNdim { ndim: len as i64 });
+            }
+            let dims = Self::new(axes);
+            let measure = measure(dims.axes())?;
+            return Ok((dims, measure));
+        }
+        let (mut shape, mut strides) = ([0; INLINE], [0; INLINE]);
+        let places = shape.iter_mut().zip(&mut strides);
+        let measure = measure(axes.zip(places).map(|((extent, stride), (first, second))| {
+            (*first, *second) = (extent, stride);
+            (extent, stride)
+        }))?;
+        let own = |numbers| Numbers::Inline { len, numbers };
+        Ok((Self::Own { shape: own(shape), strides: own(strides) }, measure))
     }
 
     #[inline]
@@ -77,6 +103,7 @@ impl<'a> Dims<'a> {
     }
 
     /// Extent and stride of each axis.
+    #[inline]
     pub(crate) fn axes(&self) -> impl DoubleEndedIterator<Item = (i64, i64)> + ExactSizeIterator {
         self.shape().iter().copied().zip(self.strides().iter().copied())
     }
@@ -123,12 +150,18 @@ impl Numbers {
     }
 
     /// Numbers of any type, if they fit.
+    #[inline]
     pub(crate) fn checked<N: Copy + TryInto<i64>>(numbers: &[N]) -> Result<Self> {
-        let mut checked = Self::new();
-        for &number in numbers {
-            checked.push(number.try_into().map_err(|_| Error::TooLarge)?);
+        let checked = |number: N| number.try_into().map_err(|_| Error::TooLarge);
+        let len = numbers.len();
+        if len > INLINE {
+            return numbers.iter().map(|&number| checked(number)).collect::<Result<_>>().map(Self::Heap);
         }
-        Ok(checked)
+        let mut few = [0; INLINE];
+        for (place, &number) in few.iter_mut().zip(numbers) {
+            *place = checked(number)?;
+        }
+        Ok(Self::Inline { len, numbers: few })
     }
 
     pub(crate) fn push(&mut self, number: i64) {

@@ -45,6 +45,7 @@ pub(crate) struct ElementExtent {
 ///
 /// The product of the extents that are not zero must fit an `isize` even when another extent is
 /// zero: libraries reject such shapes.
+#[inline]
 pub(crate) fn element_count(shape: &[i64]) -> Result<usize> {
     let mut product = 1_isize;
     let mut empty = false;
@@ -69,6 +70,7 @@ pub(crate) fn trusted_count(shape: &[i64]) -> usize {
 }
 
 /// The elements that a non-empty layout touches.
+#[inline]
 pub(crate) fn element_extent(shape: &[i64], strides: &[i64]) -> Result<ElementExtent> {
     let (mut lowest, mut highest) = (0_i64, 0_i64);
     for (&extent, &stride) in shape.iter().zip(strides) {
@@ -80,9 +82,44 @@ pub(crate) fn element_extent(shape: &[i64], strides: &[i64]) -> Result<ElementEx
     Ok(ElementExtent { lowest, highest })
 }
 
+/// What is found out about a layout in one pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Measure {
+    /// What [`element_count`] tells.
+    pub(crate) count: usize,
+    /// What [`element_extent`] tells of one that is not empty; `None` where that is an error.
+    pub(crate) extent: Option<ElementExtent>,
+}
+
+/// Measures a layout, of which each axis has this extent and stride.
+#[inline(always)]
+pub(crate) fn measure(axes: impl Iterator<Item = (i64, i64)>) -> Result<Measure> {
+    let (mut product, mut empty) = (1_isize, false);
+    let (mut lowest, mut highest, mut fits) = (0_i64, 0_i64, true);
+    for (axis, (extent, stride)) in axes.enumerate() {
+        if extent <= 0 {
+            if extent < 0 {
+                return Err(Error::NegativeExtent { axis, extent });
+            }
+            empty = true;
+            continue;
+        }
+        let count = isize::try_from(extent).map_err(|_| Error::TooLarge)?;
+        product = product.checked_mul(count).ok_or(Error::TooLarge)?;
+        let (reach, overflows) = (extent - 1).overflowing_mul(stride);
+        let end = if reach < 0 { &mut lowest } else { &mut highest };
+        let (sum, overflows_too) = end.overflowing_add(reach);
+        *end = sum;
+        fits &= !overflows && !overflows_too;
+    }
+    let count = if empty { 0 } else { product.unsigned_abs() };
+    Ok(Measure { count, extent: fits.then_some(ElementExtent { lowest, highest }) })
+}
+
 /// The bytes that a non-empty layout of elements of a dtype occupies.
 ///
 /// `padded` says that sub-byte elements take whole bytes.
+#[inline(always)]
 pub(crate) fn byte_extent(
     extent: ElementExtent,
     dtype: DataType,
@@ -128,6 +165,7 @@ pub(crate) fn c_strides(shape: &[i64], mut write: impl FnMut(usize, i64)) {
 
 /// Whether the elements are adjacent and in C order. Axes of extent 1 never matter, and an empty
 /// tensor is contiguous.
+#[inline(always)]
 pub(crate) fn is_c_contiguous(shape: &[i64], strides: &[i64]) -> bool {
     contiguous(shape.iter().zip(strides).rev()) || shape.contains(&0)
 }
@@ -138,6 +176,7 @@ pub(crate) fn is_f_contiguous(shape: &[i64], strides: &[i64]) -> bool {
 }
 
 /// Whether axes, fastest first, step through adjacent elements.
+#[inline(always)]
 fn contiguous<'a>(axes: impl Iterator<Item = (&'a i64, &'a i64)>) -> bool {
     let mut expected = 1_i64;
     for (&extent, &stride) in axes {
@@ -206,6 +245,25 @@ mod tests {
         assert_eq!(element_count(&[2, -1]), Err(Error::NegativeExtent { axis: 1, extent: -1 }));
         assert_eq!(element_count(&[i64::MAX, 2]), Err(Error::TooLarge));
         assert_eq!(element_count(&[i64::MAX, 2, 0]), Err(Error::TooLarge));
+    }
+
+    #[test]
+    fn one_pass_tells_what_two_do() {
+        let numbers = [0, 1, 2, 3, -1, -3, i64::MAX, i64::MIN, 1 << 62];
+        for (a, b) in numbers.iter().flat_map(|&a| numbers.map(|b| (a, b))) {
+            for (s, t) in numbers.iter().flat_map(|&s| numbers.map(|t| (s, t))) {
+                let (shape, strides) = ([a, b], [s, t]);
+                let measured = measure(shape.into_iter().zip(strides));
+                match element_count(&shape) {
+                    Err(error) => assert_eq!(measured, Err(error)),
+                    Ok(0) => assert_eq!(measured.unwrap().count, 0),
+                    Ok(count) => {
+                        let extent = element_extent(&shape, &strides).ok();
+                        assert_eq!(measured, Ok(Measure { count, extent }));
+                    }
+                }
+            }
+        }
     }
 
     #[test]

@@ -8,7 +8,8 @@ use dlbridge_sys::{
 };
 
 use super::element::Element;
-use crate::{DataType, Device, Error, Result, layout};
+use crate::layout::{self, ElementExtent};
+use crate::{DataType, Device, Error, Result};
 
 /// Who may read and write the data of a tensor.
 ///
@@ -122,11 +123,11 @@ impl RawParts {
 
     /// The address and byte offset of data with elements, all of which lie in the address space
     /// (Layout). On addressable devices the byte offset is folded into the address.
-    pub(super) fn locate(&self, shape: &[i64], strides: &[i64]) -> Result<(*mut c_void, u64)> {
+    #[inline(always)]
+    pub(super) fn locate(&self, elements: ElementExtent) -> Result<(*mut c_void, u64)> {
         if self.data.is_null() {
             return Err(Error::NullPointer { field: "the data of a tensor with elements" });
         }
-        let elements = layout::element_extent(shape, strides)?;
         let extent = layout::byte_extent(elements, self.dtype, self.subbyte_padded)?;
         let addressable = self.device.device_type().is_addressable();
         let base = if addressable { self.data.addr() as u64 } else { 0 };

@@ -318,7 +318,7 @@ impl Managed {
         parts.dtype.check()?;
         let (data, byte_offset) = match elements {
             0 => (ptr::null_mut(), 0),
-            _ => parts.locate(self.shape(), self.strides())?,
+            _ => parts.locate(layout::element_extent(self.shape(), self.strides())?)?,
         };
         let flags = parts.flags();
         let tensor = self.tensor_mut();

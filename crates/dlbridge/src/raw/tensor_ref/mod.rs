@@ -14,7 +14,7 @@ use core::slice;
 
 use dlbridge_sys::DLTensor;
 
-use crate::layout::{self, Dims, Part};
+use crate::layout::{self, Dims, Measure, Part};
 use crate::raw::block::Managed;
 use crate::raw::copy;
 use crate::raw::dl_tensor::DLTensorRef;
@@ -78,6 +78,7 @@ impl<'a> TensorRef<'a> {
     /// assert_eq!(columns.view::<f32>()?[[0, 1]], 3.0);
     /// # Ok::<(), dlbridge::Error>(())
     /// ```
+    #[inline]
     pub unsafe fn from_raw_parts<S, T>(
         parts: &RawParts,
         shape: &[S],
@@ -87,14 +88,47 @@ impl<'a> TensorRef<'a> {
         S: Copy + TryInto<i64>,
         T: Copy + TryInto<i64>,
     {
-        parts.dtype.check()?;
         let dims = Dims::checked(shape, strides)?;
-        let len = layout::element_count(dims.shape())?;
-        let (data, byte_offset) = match len {
-            0 => (ptr::null_mut(), 0),
-            _ => parts.locate(dims.shape(), dims.strides())?,
+        let measure = layout::measure(dims.axes())?;
+        Self::of(parts, dims, measure)
+    }
+
+    /// As [`from_raw_parts`](TensorRef::from_raw_parts), with the extent and the stride of each axis in
+    /// pairs, which saves who computes them a place for them.
+    ///
+    /// # Errors
+    /// Whatever is wrong with the parts.
+    ///
+    /// # Safety
+    /// The contract of [`from_raw_parts`](TensorRef::from_raw_parts).
+    ///
+    /// ```
+    /// use dlbridge::{Access, RawParts, TensorRef};
+    ///
+    /// let values = [1.0_f32, 2.0, 3.0, 4.0];
+    /// let parts = RawParts::of_elements(values.as_ptr().cast_mut(), Access::ReadOnly);
+    /// // SAFETY: four floats, borrowed as long as the tensor.
+    /// let columns = unsafe { TensorRef::from_raw_axes(&parts, [(2, 1), (2, 2)].into_iter()) }?;
+    /// assert_eq!(columns.strides(), [1, 2]);
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    #[inline(always)]
+    pub unsafe fn from_raw_axes(
+        parts: &RawParts,
+        axes: impl ExactSizeIterator<Item = (i64, i64)>,
+    ) -> Result<Self> {
+        let (dims, measure) = Dims::measured(axes)?;
+        Self::of(parts, dims, measure)
+    }
+
+    #[inline(always)]
+    fn of(parts: &RawParts, dims: Dims<'a>, measure: Measure) -> Result<Self> {
+        parts.dtype.check()?;
+        let (data, byte_offset) = match (measure.count, measure.extent) {
+            (0, _) => (ptr::null_mut(), 0),
+            (_, extent) => parts.locate(extent.ok_or(Error::TooLarge)?)?,
         };
-        let RawParts { dtype, device, subbyte_padded, .. } = *parts;
+        let (len, RawParts { dtype, device, subbyte_padded, .. }) = (measure.count, *parts);
         // Ref: by contract, and Layout by `locate`.
         let memory = PhantomData;
         Ok(Self { data, byte_offset, dims, len, dtype, device, subbyte_padded, memory })
@@ -295,6 +329,7 @@ impl<'a> TensorRef<'a> {
     /// ```
     /// assert_eq!(dlbridge::TensorRef::from(&[[0_u8; 3]; 2]).shape(), [2, 3]);
     /// ```
+    #[inline]
     pub fn shape(&self) -> &[i64] {
         self.dims.shape()
     }
@@ -304,6 +339,7 @@ impl<'a> TensorRef<'a> {
     /// ```
     /// assert_eq!(dlbridge::TensorRef::from(&[[0_u8; 3]; 2]).strides(), [3, 1]);
     /// ```
+    #[inline]
     pub fn strides(&self) -> &[i64] {
         self.dims.strides()
     }
@@ -313,6 +349,7 @@ impl<'a> TensorRef<'a> {
     /// ```
     /// assert_eq!(dlbridge::TensorRef::from(&[[0_u8; 3]; 2]).len(), 6);
     /// ```
+    #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
@@ -324,6 +361,7 @@ impl<'a> TensorRef<'a> {
     ///
     /// assert_eq!(TensorRef::from(&[0_u16]).dtype(), DataType::UINT16);
     /// ```
+    #[inline]
     pub fn dtype(&self) -> DataType {
         self.dtype
     }
@@ -335,6 +373,7 @@ impl<'a> TensorRef<'a> {
     ///
     /// assert_eq!(TensorRef::from(&[0_u16]).device(), Device::CPU);
     /// ```
+    #[inline]
     pub fn device(&self) -> Device {
         self.device
     }
@@ -346,6 +385,7 @@ impl<'a> TensorRef<'a> {
     /// let values = [1_u8, 2];
     /// assert_eq!(dlbridge::TensorRef::from(&values).data().addr(), values.as_ptr().addr());
     /// ```
+    #[inline]
     pub fn data(&self) -> *mut c_void {
         self.data
     }
