@@ -47,6 +47,9 @@ pub(crate) fn run(workplace: &Workplace, options: &Options) -> Result<()> {
             Finished::Notice(reason) => Err(reason),
         };
     }
+    if !cfg!(target_os = "linux") {
+        return Err("what is measured is read from Linux: the clock of a thread, and /proc".into());
+    }
     let peers = Peers::new(workplace, "benches", "benches/python", "bench_")?;
     peers.ready_venv(&venv, INSTALLED, pins::BENCHES)?;
     let wheel = venv.build_project(".")?;
@@ -57,7 +60,7 @@ pub(crate) fn run(workplace: &Workplace, options: &Options) -> Result<()> {
     }
     peers.compile_nanobind(OPTIMISED)?;
     peers.compile_c("floor", venv.dlpack_include()?, OPTIMISED)?;
-    let program = peers.build_program("benches/rust", "rust-benches")?;
+    let program = peers.build_program("benches/rust", "rust-benches", &[])?;
     let mut measure = workplace.command(peers.python());
     measure.env("PYTHONPATH", peers.modules()).arg("benches/report/run.py");
     measure.arg("--rust").arg(program).arg("--scratch").arg(peers.directory());
@@ -87,7 +90,8 @@ pub(crate) fn instructions(workplace: &Workplace, venv: &Venv, write: bool) -> R
     }
     let peers = Peers::new(workplace, "instructions", "benches/python", "bench_")?;
     peers.build("dlbridge", venv.program("python"))?;
-    let program: PathBuf = peers.build_program("benches/rust", "rust-benches")?;
+    let alone = ["--no-default-features"];
+    let program: PathBuf = peers.build_program("benches/rust", "rust-benches", &alone)?;
     let mut count = venv.python();
     count.env("PYTHONPATH", peers.modules()).arg("benches/report/budgets.py");
     count.arg("--rust").arg(program).arg("--scratch").arg(peers.directory());

@@ -99,8 +99,16 @@ impl<'a> Peers<'a> {
     }
 
     /// Builds a package that is a program. Returns where that is.
-    pub(crate) fn build_program(&self, folder: &str, name: &str) -> Result<PathBuf> {
-        let release = self.cargo(&format!("{folder}/Cargo.toml"), |_| {})?;
+    pub(crate) fn build_program(
+        &self,
+        folder: &str,
+        name: &str,
+        options: &[&str],
+    ) -> Result<PathBuf> {
+        let manifest = format!("{folder}/Cargo.toml");
+        let release = self.cargo(&manifest, |build| {
+            build.args(options);
+        })?;
         Ok(release.join(name).with_extension(env::consts::EXE_EXTENSION))
     }
 

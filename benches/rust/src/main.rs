@@ -11,14 +11,15 @@
 mod counting;
 mod measure;
 mod rows;
+#[cfg(feature = "peers")]
 mod safetensors;
+#[cfg(feature = "peers")]
 mod threads;
 
 use std::env;
 use std::process::ExitCode;
 
 use measure::Plan;
-use rows::ROWS;
 
 #[global_allocator]
 static ALLOCATOR: counting::Counting = counting::Counting;
@@ -40,15 +41,17 @@ fn main() -> ExitCode {
             Ok(())
         }
         ["rows"] => {
-            let names: Vec<&str> = ROWS.iter().map(|row| row.name).collect();
+            let names: Vec<&str> = rows::all().iter().map(|row| row.name).collect();
             println!("{names:?}");
             Ok(())
         }
         ["repeat", ref pairs @ ..] => repeat(pairs),
+        #[cfg(feature = "peers")]
         ["threads"] | ["threads", "--quick"] => {
             threads::print(quick);
             Ok(())
         }
+        #[cfg(feature = "peers")]
         ["safetensors", library, file] => safetensors::print(library, file),
         _ => Err(USAGE.to_owned()),
     };
@@ -62,8 +65,9 @@ fn main() -> ExitCode {
 }
 
 fn print_costs(quick: bool) {
-    let costs = measure::measure(ROWS, &Plan::new(quick));
-    let lines: Vec<String> = ROWS
+    let rows = rows::all();
+    let costs = measure::measure(&rows, &Plan::new(quick));
+    let lines: Vec<String> = rows
         .iter()
         .zip(&costs)
         .map(|(row, cost)| {

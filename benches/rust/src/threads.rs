@@ -16,7 +16,7 @@ pub(crate) fn print(quick: bool) {
     let borrow = |thread: usize| {
         // Each thread has memory of its own, as two callers have that work on two arrays.
         let region = Region::bytes(0x10_0000 * (1 + thread), 4096);
-        if let Ok(ticket) = registry.acquire(&region, Mode::Read, "bench") {
+        if let Ok(ticket) = registry.acquire(region, Mode::Read, "bench") {
             registry.release(ticket);
         }
     };

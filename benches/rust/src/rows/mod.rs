@@ -10,39 +10,41 @@
 //! is subtracted from them.
 
 mod dlbridge;
-mod dlpack_rs;
-mod dlpark;
-mod dlpk;
 mod floor;
+#[cfg(feature = "peers")]
+mod peers;
 mod source;
 
 /// One piece of work, as one library does it.
+#[derive(Clone, Copy)]
 pub(crate) struct Row {
     pub(crate) name: &'static str,
     pub(crate) run: fn(),
 }
 
 /// All rows.
-pub(crate) const ROWS: &[Row] = &[
+pub(crate) fn all() -> Vec<Row> {
+    #[cfg(feature = "peers")]
+    let others = peers::ROWS;
+    #[cfg(not(feature = "peers"))]
+    let others = &[];
+    [OURS, others].concat()
+}
+
+/// dlbridge, what it begins with, and hand-written code.
+const OURS: &[Row] = &[
     Row { name: "vec/source", run: source::vec },
     Row { name: "vec/floor", run: floor::vec },
     Row { name: "vec/dlbridge", run: dlbridge::vec },
-    Row { name: "vec/dlpark", run: dlpark::vec },
-    Row { name: "vec/dlpk", run: dlpk::vec },
-    Row { name: "vec/dlpack-rs", run: dlpack_rs::vec },
     Row { name: "four/source", run: source::vec },
     Row { name: "four/floor", run: floor::four },
     Row { name: "four/dlbridge", run: dlbridge::four },
-    Row { name: "four/dlpark", run: dlpark::four },
-    Row { name: "four/dlpack-rs", run: dlpack_rs::four },
     Row { name: "array/source", run: source::array },
     Row { name: "array/floor", run: floor::array },
     Row { name: "array/dlbridge", run: dlbridge::array },
-    Row { name: "array/dlpark", run: dlpark::array },
-    Row { name: "array/dlpk", run: dlpk::array },
 ];
 
 /// The row of a name.
-pub(crate) fn named(name: &str) -> Option<&'static Row> {
-    ROWS.iter().find(|row| row.name == name)
+pub(crate) fn named(name: &str) -> Option<Row> {
+    all().into_iter().find(|row| row.name == name)
 }

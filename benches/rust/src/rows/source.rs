@@ -8,6 +8,7 @@ use ndarray::Array3;
 pub(super) static SHAPE: [usize; 4] = [2, 3, 2, 2];
 pub(super) static SHAPE_I64: [i64; 4] = [2, 3, 2, 2];
 /// Its strides, for who has to say them.
+#[cfg(feature = "peers")]
 pub(super) static STRIDES: [i64; 4] = [12, 4, 2, 1];
 
 /// How many elements every source has.

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use dlpk::DLPackTensor;
 use ndarray::ArrayView3;
 
-use super::source::{buffer, three};
+use crate::rows::source::{buffer, three};
 
 pub(super) fn vec() {
     drop(black_box(DLPackTensor::try_from(buffer()).expect("float32")));

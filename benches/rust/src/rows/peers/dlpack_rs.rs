@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use dlpack_rs::safe::{TensorInfo, cpu_device, dtype_f32, pack_versioned};
 
-use super::source::{SHAPE_I64, buffer};
+use crate::rows::source::{SHAPE_I64, buffer};
 
 fn export(mut values: Vec<f32>, shape: Vec<i64>) {
     let data = values.as_mut_ptr().cast();

@@ -7,7 +7,7 @@ use dlpark::metadata::Fixed;
 use dlpark::{TryFromDlpack, allocation::dynamic, versioned};
 use ndarray::ArrayViewD;
 
-use super::source::{SHAPE_I64, STRIDES, buffer, three};
+use crate::rows::source::{SHAPE_I64, STRIDES, buffer, three};
 
 fn export<const N: usize>(mut values: Vec<f32>, shape: &[i64; N], strides: &[i64; N]) {
     let data = values.as_mut_ptr().cast();
