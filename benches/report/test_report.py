@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import xml.etree.ElementTree
 from pathlib import Path
 from typing import Any
 
 import budgets
+import counted
 import page
 import plot
 import pytest
@@ -148,6 +150,25 @@ def test_budgets_and_rows_are_the_same() -> None:
     assert wrong == ["a: 104 instructions, of 100", "c: no budget", "d: a budget, and no row"]
     assert lines[1].endswith("OVER") and lines[2].endswith("less")
     assert budgets.compared({"a": 99}, {"a": 100})[1] == []
+
+
+def test_a_call_is_the_difference_of_two_lengths() -> None:
+    # A loop of 500 instructions before and after, 7 in each turn; then one of 11.
+    assert counted.per_call([500 + 7 * 1000, 500 + 7 * 3000, 11 * 1000, 11 * 3000]) == [7, 11]
+
+
+def test_a_row_that_ends_the_process_is_left_out_of_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[list[str]] = []
+
+    def answer(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
+        asked.append(command)
+        if len(asked) == 1:
+            return subprocess.CompletedProcess(command, -11, "", "begin: a: one\nbegin: a: two\n")
+        return subprocess.CompletedProcess(command, 0, '{"a": {"one": 1.0, "two": "crash"}}\nlast words\n', "")
+
+    monkeypatch.setattr(run.subprocess, "run", answer)
+    assert run.group("numpy", quick=True) == {"a": {"one": 1.0, "two": "crash"}}
+    assert asked[1][-2:] == ["--without", "a: two"]
 
 
 def test_a_file_of_holes_is_a_safetensors_file(tmp_path: Path) -> None:
