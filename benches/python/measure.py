@@ -78,7 +78,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--without", action="append", default=[])
     options = parser.parse_args()
-    rounds = 7 if options.quick else 25
+    rounds = 7 if options.quick else 75
     print(json.dumps(measure(options.group, rounds, set(options.without))))
 
 

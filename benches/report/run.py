@@ -93,7 +93,9 @@ def files(rust: str, scratch: Path, quick: bool) -> dict[str, Any]:
     size, count = (500_000_000, 100) if quick else (5_000_000_000, 1000)
     path = large_file(scratch, size, count)
     scale = str(PYTHON / "scale.py")
-    commands = {f"Rust: {name}": (rust, "safetensors", name, str(path)) for name in FILES["rust"]}
+    commands: dict[str, tuple[str, ...]] = {
+        f"Rust: {name}": (rust, "safetensors", name, str(path)) for name in FILES["rust"]
+    }
     for name in FILES["python"]:
         commands[f"Python: {name}"] = (sys.executable, scale, "safetensors", name, "--file", str(path))
     found = {}

@@ -166,7 +166,7 @@ def test_a_row_that_ends_the_process_is_left_out_of_the_next(monkeypatch: pytest
             return subprocess.CompletedProcess(command, -11, "", "begin: a: one\nbegin: a: two\n")
         return subprocess.CompletedProcess(command, 0, '{"a": {"one": 1.0, "two": "crash"}}\nlast words\n', "")
 
-    monkeypatch.setattr(run.subprocess, "run", answer)
+    monkeypatch.setattr(subprocess, "run", answer)
     assert run.group("numpy", quick=True) == {"a": {"one": 1.0, "two": "crash"}}
     assert asked[1][-2:] == ["--without", "a: two"]
 

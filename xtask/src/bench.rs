@@ -34,6 +34,9 @@ const OPTIMISED: &[&str] = &["-O3", "-flto=auto", "-DNDEBUG"];
 const RESULTS: &str = "benches/results.json";
 const BUDGETS: &str = "benches/budgets.json";
 
+/// The Python whose instructions the budgets contain: each has an interpreter of its own.
+const COUNTED_WITH: &str = "3.11";
+
 pub(crate) fn run(workplace: &Workplace, options: &Options) -> Result<()> {
     let venv = Venv::ready(workplace)?;
     if options.render {
@@ -87,6 +90,14 @@ pub(crate) fn instructions(workplace: &Workplace, venv: &Venv, write: bool) -> R
         return Ok(Finished::Notice(
             "valgrind is not installed, so the instruction budgets were not compared".into(),
         ));
+    }
+    let question = "import sys; print('%d.%d' % sys.version_info[:2])";
+    let python = process::answer(venv.python().args(["-c", question])).unwrap_or_default();
+    if python != COUNTED_WITH || !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
+        return Ok(Finished::Notice(format!(
+            "the instruction budgets are of Python {COUNTED_WITH} on Linux and x86-64, and were not \
+             compared with Python {python} here; PYTHON chooses another"
+        )));
     }
     let peers = Peers::new(workplace, "instructions", "benches/python", "bench_")?;
     peers.build("dlbridge", venv.program("python"))?;

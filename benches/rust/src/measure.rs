@@ -21,7 +21,7 @@ pub(crate) struct Plan {
 
 impl Plan {
     pub(crate) fn new(quick: bool) -> Self {
-        Self { batch: 20_000, rounds: if quick { 41 } else { 201 } }
+        Self { batch: 20_000, rounds: if quick { 41 } else { 601 } }
     }
 }
 
