@@ -12,6 +12,7 @@ use pyo3::prelude::*;
 
 use super::constraint::{Adjacent, Requirement};
 use super::convert;
+use crate::PyTensor;
 use crate::borrow::{Bytes, Guard};
 use crate::error::{ArgumentError, to_py_err, type_name};
 use crate::protocol::{self, Imported, Kind, StreamOf};
@@ -144,9 +145,70 @@ impl Expected {
         (self.mode == Mode::Read || distinct()).then_some(guard)
     }
 
-    /// Takes an argument through its first door.
+    /// Takes an argument.
     #[inline(never)]
     pub(super) fn take<'py>(&self, object: &Bound<'py, PyAny>) -> PyResult<Taken<'py>> {
+        if let Some(taken) = self.take_at_once(object)? {
+            return Ok(taken);
+        }
+        self.take_imported(object)
+    }
+
+    /// Takes an argument that fits, of our own class or of one that tells what it is by a function of C;
+    /// `None` for all else.
+    fn take_at_once<'py>(&self, object: &Bound<'py, PyAny>) -> PyResult<Option<Taken<'py>>> {
+        let (tensor, owner, read_only) = match object.cast::<PyTensor>() {
+            Ok(ours) => (TensorRef::from(&**ours.get().tensor()), None, ours.get().is_read_only()),
+            Err(_) => {
+                let Some(imported) = protocol::at_once(object)? else { return Ok(None) };
+                let read_only = imported.is_read_only();
+                // SAFETY: the owner keeps the memory and the dims.
+                let tensor = unsafe { outliving(TensorRef::from(&imported.tensor)) };
+                (tensor, Some(imported.tensor), read_only)
+            }
+        };
+        if !self.fits(&tensor, read_only) {
+            return Ok(None);
+        }
+        // SAFETY: the owner keeps the memory and the dims, or else the object its tensor, which nobody can
+        // exchange for another.
+        let tensor = unsafe { outliving(tensor) };
+        let guard = Guard::acquire(object, &tensor, self.mode)?;
+        self.taken(guard, tensor, owner, object).map(Some)
+    }
+
+    /// Whether there is nothing to say against a tensor that is no copy.
+    fn fits(&self, tensor: &TensorRef<'_>, read_only: bool) -> bool {
+        let (dtype, device_type) = (tensor.dtype(), tensor.device().device_type());
+        self.fits_dtype(dtype)
+            && self.fits_extents(tensor.shape())
+            && self.fits_device(device_type)
+            && self.fits_order(tensor)
+            && (tensor.is_empty() || self.misaligned(tensor.data().addr(), dtype).is_none())
+            && !(self.mode == Mode::Write && read_only)
+    }
+
+    /// What is borrowed, if its elements are such as were asked for.
+    fn taken<'py>(
+        &self,
+        guard: Guard,
+        tensor: TensorRef<'static>,
+        owner: Option<Tensor>,
+        object: &Bound<'py, PyAny>,
+    ) -> PyResult<Taken<'py>> {
+        if (self.checks)(tensor.dtype()) {
+            (self.check)(&tensor).map_err(to_py_err)?;
+        }
+        if self.mode == Mode::Write {
+            // SAFETY: only to find out whether it can be done; see `Taken::tensor_mut`.
+            unsafe { tensor.clone().assume_exclusive() }.map_err(to_py_err)?;
+        }
+        let (object, stream) = (object.clone(), ptr::null_mut());
+        Ok(Taken { _guard: guard, own: false, tensor, _owner: owner, object, stream })
+    }
+
+    /// Takes an argument through its first door.
+    fn take_imported<'py>(&self, object: &Bound<'py, PyAny>) -> PyResult<Taken<'py>> {
         let py = object.py();
         let mut imported = protocol::imported(object, &self.wanted())
             .map_err(|error| self.no_tensor(object, error))?;
@@ -174,13 +236,8 @@ impl Expected {
             true => Guard::NONE,
             false => Guard::acquire(object, &tensor, self.mode)?,
         };
-        (self.check)(&tensor).map_err(to_py_err)?;
-        if self.mode == Mode::Write {
-            // SAFETY: only to find out whether it can be done; see `Taken::tensor_mut`.
-            unsafe { tensor.clone().assume_exclusive() }.map_err(to_py_err)?;
-        }
-        let (owner, object) = (Some(owner), object.clone());
-        Ok(Taken { _guard: guard, own, tensor, _owner: owner, object, stream: ptr::null_mut() })
+        let taken = self.taken(guard, tensor, Some(owner), object)?;
+        Ok(Taken { own, ..taken })
     }
 
     /// Takes an argument for who works on the device where it is, with the stream that it is in order with.

@@ -13,38 +13,36 @@ use super::kind::{self, Caveats};
 
 /// Refuses an object in a state that its bytes do not show; `dtype` is that of its tensor, since
 /// most states belong to some dtypes only.
-pub(super) fn check(object: &Bound<'_, PyAny>, caveats: Caveats, dtype: DataType) -> PyResult<()> {
-    let py = object.py();
+pub(super) fn check(object: &Bound<'_, PyAny>, caveats: &Caveats, dtype: DataType) -> PyResult<()> {
     let refuse = |reason: &str| Err(PyBufferError::new_err(reason.to_owned()));
     let complex = dtype.code() == DataTypeCode::COMPLEX;
     let differentiable = complex || !is_whole(dtype);
-    let truth = |answer: Bound<'_, PyAny>| answer.is_truthy();
-    if caveats.requires_grad
+    if let Some(requires_grad) = &caveats.requires_grad
         && differentiable
-        && truth(object.getattr(intern!(py, "requires_grad"))?)?
+        && requires_grad.ask(object)?
     {
         return refuse(
             "the tensor requires grad, and autograd would not see what is done through the shared \
              memory; call detach() first",
         );
     }
-    if caveats.lazy_bits {
-        if complex && truth(object.call_method0(intern!(py, "is_conj"))?)? {
+    if let Some((is_conj, is_neg)) = &caveats.lazy_bits {
+        if complex && is_conj.ask(object)? {
             return refuse(
                 "the tensor has its conjugate bit set: its values are the conjugates of what is in \
                  memory; call resolve_conj() first",
             );
         }
-        if truth(object.call_method0(intern!(py, "is_neg"))?)? {
+        if is_neg.ask(object)? {
             return refuse(
                 "the tensor has its negative bit set: its values are the negatives of what is in \
                  memory; call resolve_neg() first",
             );
         }
     }
-    if caveats.stop_gradient
+    if let Some(stop_gradient) = &caveats.stop_gradient
         && differentiable
-        && !truth(object.getattr(intern!(py, "stop_gradient"))?)?
+        && !stop_gradient.ask(object)?
     {
         return refuse(
             "the tensor has stop_gradient=False, and autograd would not see what is done through \
@@ -55,7 +53,7 @@ pub(super) fn check(object: &Bound<'_, PyAny>, caveats: Caveats, dtype: DataType
 }
 
 /// Refuses an object for what must be known before any of its doors is opened.
-pub(super) fn check_before(object: &Bound<'_, PyAny>, caveats: Caveats) -> PyResult<()> {
+pub(super) fn check_before(object: &Bound<'_, PyAny>, caveats: &Caveats) -> PyResult<()> {
     if caveats.mask {
         check_mask(object)?;
     }
@@ -112,12 +110,12 @@ const NOT_STRIDED: [(&str, &str); 4] = [
 ];
 
 /// The reason why a producer refused, where its own exception does not say what to do about it.
-pub(super) fn explained(object: &Bound<'_, PyAny>, caveats: Caveats, error: PyErr) -> PyErr {
+pub(super) fn explained(object: &Bound<'_, PyAny>, caveats: &Caveats, error: PyErr) -> PyErr {
     let py = object.py();
     if !caveats.library || !error.is_instance_of::<PyException>(py) {
         return error;
     }
-    if !caveats.lazy_bits {
+    if caveats.lazy_bits.is_none() {
         return of_standard(py, error);
     }
     let applies = |name: &str| -> PyResult<bool> {

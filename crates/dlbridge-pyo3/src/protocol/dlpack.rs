@@ -78,9 +78,9 @@ fn check_behind(
     if behind.is(object) {
         return Ok(());
     }
-    let caveats = kind::of(&behind)?.caveats;
-    caveats::check_before(&behind, caveats)?;
-    caveats::check(&behind, caveats, tensor.dtype())
+    let kind = kind::of(&behind)?;
+    caveats::check_before(&behind, &kind.caveats)?;
+    caveats::check(&behind, &kind.caveats, tensor.dtype())
 }
 
 /// Whether an object does not say that its data is where the CPU cannot read it.

@@ -8,10 +8,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyMemoryView, PyString, PyTuple, PyType};
-use pyo3::{ffi, intern};
+use pyo3::intern;
 
 use super::exchange_api::Table;
 use super::numpy_array::NumpyArray;
+use super::question::{Question, is_plain};
 use crate::error::type_name;
 
 /// What is known of a type.
@@ -26,19 +27,21 @@ pub(crate) struct Kind {
     pub(crate) numpy_array: bool,
     /// How to read an object where it is, if the type is NumPy's array itself.
     pub(crate) head: Option<NumpyArray>,
+    /// Whether the buffer of its objects says what their `__dlpack__` does, and sooner: JAX's, which makes
+    /// one on a single device that is the CPU.
+    pub(super) same_buffer: bool,
     /// Whether its objects surely have no door but their buffer: then nobody needs to look.
     pub(super) only_buffer: bool,
 }
 
 /// States of a tensor in which its bytes are not its values, or must not be lent.
-#[derive(Clone, Copy)]
 pub(super) struct Caveats {
     /// The attribute `requires_grad`: PyTorch.
-    pub(super) requires_grad: bool,
+    pub(super) requires_grad: Option<Question>,
     /// The methods `is_conj` and `is_neg`: PyTorch.
-    pub(super) lazy_bits: bool,
+    pub(super) lazy_bits: Option<(Question, Question)>,
     /// The attribute `stop_gradient`: Paddle.
-    pub(super) stop_gradient: bool,
+    pub(super) stop_gradient: Option<Question>,
     /// The attribute `mask`, of NumPy's masked arrays.
     pub(super) mask: bool,
     /// Python's own memoryview, whose object may be such an array.
@@ -152,10 +155,12 @@ fn find_out(object_type: &Bound<'_, PyType>) -> PyResult<Kind> {
     let py = object_type.py();
     let has = |name| object_type.hasattr(name);
     let package = package_of(object_type)?;
+    let is_conj = Question::method(object_type, intern!(py, "is_conj"))?;
+    let is_neg = Question::method(object_type, intern!(py, "is_neg"))?;
     let caveats = Caveats {
-        requires_grad: has(intern!(py, "requires_grad"))?,
-        lazy_bits: has(intern!(py, "is_conj"))? && has(intern!(py, "is_neg"))?,
-        stop_gradient: has(intern!(py, "stop_gradient"))?,
+        requires_grad: Question::attribute(object_type, intern!(py, "requires_grad"))?,
+        lazy_bits: is_conj.zip(is_neg),
+        stop_gradient: Question::attribute(object_type, intern!(py, "stop_gradient"))?,
         mask: has(intern!(py, "mask"))?
             && is_subclass(object_type, intern!(py, "numpy.ma"), intern!(py, "MaskedArray"))?,
         memoryview: object_type.is(py.get_type::<PyMemoryView>()),
@@ -174,7 +179,17 @@ fn find_out(object_type: &Bound<'_, PyType>) -> PyResult<Kind> {
         numpy_array |= is_subclass(object_type, module, intern!(py, "ndarray"))?;
     }
     let head = NumpyArray::of_type(object_type)?;
-    Ok(Kind { name: String::new(), table, caveats, numpy_array, head, only_buffer })
+    let same_buffer = package == "jaxlib" && jax_has_one_cpu(py);
+    let name = String::new();
+    Ok(Kind { name, table, caveats, numpy_array, head, same_buffer, only_buffer })
+}
+
+/// Whether the CPU is one device for JAX, and not several with numbers, which a buffer could not tell.
+fn jax_has_one_cpu(py: Python<'_>) -> bool {
+    let count = || -> PyResult<usize> {
+        py.import(intern!(py, "jax"))?.call_method1(intern!(py, "devices"), ("cpu",))?.len()
+    };
+    count().is_ok_and(|count| count == 1)
 }
 
 /// Libraries whose exceptions for data that they cannot export are not those of the standard.
@@ -208,10 +223,7 @@ fn has_only_buffer(object_type: &Bound<'_, PyType>) -> PyResult<bool> {
     let flags = object_type.getattr(intern!(py, "__flags__"))?.extract::<u64>()?;
     let dict_offset = object_type.getattr(intern!(py, "__dictoffset__"))?.extract::<i64>()?;
     let fixed = flags & HEAP == 0 || flags & IMMUTABLE != 0;
-    // SAFETY: attached; a type, and the number of one of its slots.
-    let lookup = unsafe { ffi::PyType_GetSlot(object_type.as_type_ptr(), ffi::Py_tp_getattro) };
-    let plain = lookup.addr() == ffi::PyObject_GenericGetAttr as *const () as usize;
-    if !fixed || dict_offset != 0 || !plain {
+    if !fixed || dict_offset != 0 || !is_plain(object_type) {
         return Ok(false);
     }
     for door in DOORS {

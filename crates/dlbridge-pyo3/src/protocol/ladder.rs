@@ -32,6 +32,25 @@ pub(crate) fn by_ladder(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<
     by_ladder_on(object, wanted, &Streams::default())
 }
 
+/// Imports an object on the CPU that tells by a function of C what its first door would tell; `None` if there
+/// is no such function, or if it says what needs more than that: then the ladder is asked.
+pub(crate) fn at_once(object: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
+    let kind = kind::of(object)?;
+    let imported = match kind.table {
+        Some(table) => table.unsynchronized(object).ok(),
+        None if kind.same_buffer => buffer::import(object, &Wanted::default()).ok().flatten(),
+        None => None,
+    };
+    let plain = |imported: &Imported| {
+        let tensor = &imported.tensor;
+        let copied = tensor.flags() & DLPACK_FLAG_BITMASK_IS_COPIED != 0;
+        tensor.device() == Device::CPU && !copied && imported.reason.is_none()
+    };
+    let Some(imported) = imported.filter(plain) else { return Ok(None) };
+    caveats::check(object, &kind.caveats, imported.tensor.dtype())?;
+    Ok(Some(imported))
+}
+
 /// As [`by_ladder`], in order with a stream.
 pub(super) fn by_ladder_on(
     object: &Bound<'_, PyAny>,
@@ -121,7 +140,7 @@ fn by_door(
     streams: &Streams,
 ) -> PyResult<Imported> {
     let kind = kind::of(object)?;
-    if let Err(refusal) = caveats::check_before(object, kind.caveats) {
+    if let Err(refusal) = caveats::check_before(object, &kind.caveats) {
         return Err(if protocol.is_there(object, &kind)? {
             refusal
         } else {
@@ -130,9 +149,9 @@ fn by_door(
     }
     let imported = protocol
         .import(object, &kind, wanted, streams)
-        .map_err(|error| caveats::explained(object, kind.caveats, error))?;
+        .map_err(|error| caveats::explained(object, &kind.caveats, error))?;
     let imported = imported.ok_or_else(|| no_door(object, &[protocol]))?;
-    caveats::check(object, kind.caveats, imported.tensor.dtype())?;
+    caveats::check(object, &kind.caveats, imported.tensor.dtype())?;
     Ok(imported)
 }
 
@@ -142,17 +161,17 @@ fn by_first_door(
     streams: &Streams,
 ) -> PyResult<Imported> {
     let kind = kind::of(object)?;
-    caveats::check_before(object, kind.caveats)?;
+    caveats::check_before(object, &kind.caveats)?;
     let ladder = if kind.only_buffer { &[Protocol::Buffer][..] } else { &Protocol::LADDER };
     for &protocol in ladder {
         let imported = match protocol.import(object, &kind, wanted, streams) {
             Ok(Some(imported)) => imported,
             Ok(None) => continue,
             Err(refusal) if protocol == Protocol::Dlpack => repaired(object, wanted, refusal)
-                .map_err(|error| caveats::explained(object, kind.caveats, error))?,
-            Err(error) => return Err(caveats::explained(object, kind.caveats, error)),
+                .map_err(|error| caveats::explained(object, &kind.caveats, error))?,
+            Err(error) => return Err(caveats::explained(object, &kind.caveats, error)),
         };
-        caveats::check(object, kind.caveats, imported.tensor.dtype())?;
+        caveats::check(object, &kind.caveats, imported.tensor.dtype())?;
         return Ok(imported);
     }
     Err(no_door(object, &Protocol::LADDER))

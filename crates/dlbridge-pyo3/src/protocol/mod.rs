@@ -15,6 +15,7 @@ mod ladder;
 mod memory;
 pub(crate) mod numpy_array;
 mod on_device;
+mod question;
 mod stream;
 mod typestr;
 
@@ -25,7 +26,7 @@ use pyo3::types::{PyString, PyType};
 use pyo3::{ffi, intern};
 
 pub(crate) use dlpack::{Request, expect_named_device, export};
-pub(crate) use ladder::{by_dlpack, by_ladder, has_a_door};
+pub(crate) use ladder::{at_once, by_dlpack, by_ladder, has_a_door};
 pub(crate) use memory::normalized;
 pub(crate) use on_device::on_device;
 pub(crate) use stream::StreamOf;

@@ -53,11 +53,11 @@ pub(crate) fn on_device(
 fn on_work_stream(object: &Bound<'_, PyAny>) -> PyResult<Option<(Imported, *mut c_void)>> {
     let kind = kind::of(object)?;
     let Some(table) = kind.table else { return Ok(None) };
-    caveats::check_before(object, kind.caveats)?;
+    caveats::check_before(object, &kind.caveats)?;
     let answer = table
         .import_on_work_stream(object)
-        .map_err(|error| caveats::explained(object, kind.caveats, error))?;
+        .map_err(|error| caveats::explained(object, &kind.caveats, error))?;
     let Some((imported, stream)) = answer else { return Ok(None) };
-    caveats::check(object, kind.caveats, imported.tensor.dtype())?;
+    caveats::check(object, &kind.caveats, imported.tensor.dtype())?;
     Ok(Some((told_copied(imported, &Wanted::default())?, stream)))
 }

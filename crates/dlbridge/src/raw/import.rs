@@ -5,14 +5,13 @@
 //! validation fails.
 
 use core::ptr::NonNull;
-use core::slice;
 
 use dlbridge_sys::{
     DLManagedTensor, DLManagedTensorVersioned, DLPACK_FLAG_BITMASK_IS_COPIED,
     DLPACK_FLAG_BITMASK_READ_ONLY, DLPACK_MAJOR_VERSION, DLTensor,
 };
 
-use super::block::Managed;
+use super::block::{Draft, Managed};
 use super::export::recognise_legacy;
 use super::parts::{Access, RawParts};
 use crate::layout::MAX_NDIM;
@@ -159,23 +158,22 @@ unsafe fn adopt<M: Deleter>(owner: Foreign<M>, tensor: &DLTensor, flags: u64) ->
         access: Access::of(flags),
         subbyte_padded: Access::subbyte_padded(flags),
     };
-    let mut managed = Managed::new(owner, ndim);
     // A producer may hand out pointers that are not aligned for `i64`; `Dim` has no alignment.
-    let dims = |pointer: *mut i64| match ndim {
-        0 => &[][..],
-        // SAFETY: valid by contract, not NULL (`check_dims`), and read before the owner, which
-        // moved into the block, is dropped.
-        _ => unsafe { slice::from_raw_parts(pointer.cast::<Dim>(), ndim) },
-    };
-    let elements =
-        managed.set_dims(dims(tensor.shape), has_strides.then(|| dims(tensor.strides)))?;
+    let (shape, strides) = (tensor.shape.cast::<Dim>(), tensor.strides.cast::<Dim>());
+    let mut draft = Draft::new(owner, ndim);
+    // SAFETY: valid by contract, not NULL (`check_dims`), `axis < ndim`, and read before the owner, which
+    // moved into the block, is dropped.
+    let extent = |axis| i64::from(unsafe { *shape.add(axis) });
+    let measure = match has_strides {
+        // SAFETY: as above; there are strides.
+        true => draft.set_axes((0..ndim).map(|axis| (extent(axis), unsafe { *strides.add(axis) }.into()))),
+        false => draft.set_shape((0..ndim).map(extent)),
+    }?;
+    // `parts` knows one access, but a read-only copy has two flags.
+    let kept = DLPACK_FLAG_BITMASK_IS_COPIED | DLPACK_FLAG_BITMASK_READ_ONLY;
     // SAFETY: Data, Calm, Exclusive and Send are what the specification, and so the contract of
     // `Tensor::from_raw`, promises for such a tensor and such flags.
-    unsafe { managed.describe(&parts, elements) }?;
-    // `describe` knows one access, but a read-only copy has two flags.
-    let kept = DLPACK_FLAG_BITMASK_IS_COPIED | DLPACK_FLAG_BITMASK_READ_ONLY;
-    managed.set_flags(managed.flags() | flags & kept);
-    Ok(managed)
+    unsafe { draft.describe(&parts, measure, flags & kept) }
 }
 
 /// An `i64` of a foreign struct, at any address.

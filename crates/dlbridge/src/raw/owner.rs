@@ -332,11 +332,32 @@ where
     S: Copy + TryInto<i64>,
     T: Copy + TryInto<i64>,
 {
-    let mut managed = Managed::new(owner, shape.len());
-    let elements = managed.set_dims(shape, strides)?;
+    let ndim = shape.len();
+    if let Some(strides) = strides.filter(|strides| strides.len() != ndim) {
+        return Err(Error::StridesLength { ndim, strides: strides.len() });
+    }
+    let mut fits = true;
+    let (mut draft, extents) = (Draft::new(owner, ndim), shape.iter().copied());
+    let measure = match strides {
+        Some(strides) => draft.set_axes(extents.zip(strides.iter().copied()).map(|axis| {
+            (number(axis.0, &mut fits), number(axis.1, &mut fits))
+        })),
+        None => draft.set_shape(extents.map(|extent| number(extent, &mut fits))),
+    };
+    if !fits {
+        return Err(Error::TooLarge);
+    }
     // SAFETY: Data, Calm, Exclusive and Send are this function's contract.
-    unsafe { managed.describe(parts, elements) }?;
-    Ok(managed)
+    unsafe { draft.describe(parts, measure?, 0) }
+}
+
+/// A number as the dims have it; zero where that cannot be, and then `fits` says so.
+#[inline]
+fn number<N: TryInto<i64>>(number: N, fits: &mut bool) -> i64 {
+    number.try_into().unwrap_or_else(|_| {
+        *fits = false;
+        0
+    })
 }
 
 /// Makes a tensor of an owner that knows its own shape and strides, which `describe` reads off it in its

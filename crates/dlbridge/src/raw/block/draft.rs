@@ -6,10 +6,13 @@ use core::marker::PhantomData;
 use core::mem;
 use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
+use core::slice;
 
 use dlbridge_sys::{DLManagedTensorVersioned, DLPackVersion, DLTensor};
 
 use super::{Block, Check, DELETER, Free, Header, Managed, brand};
+use crate::layout::{self, ElementExtent, Measure};
+use crate::raw::parts::RawParts;
 use crate::{Error, Result};
 
 /// An allocated block with an initialised owner, and nothing else in it. Dropping it drops the owner
@@ -73,6 +76,77 @@ impl<O: Send + 'static> Draft<O> {
         // So no factor of it was cut either.
         isize::try_from(product).map_err(|_| Error::TooLarge)?;
         Ok(elements)
+    }
+
+    /// Writes the extent and the stride of each axis into the block, and measures them on the way.
+    ///
+    /// The block must have been made for as many dimensions.
+    #[inline]
+    pub(in crate::raw) fn set_axes(
+        &mut self,
+        axes: impl ExactSizeIterator<Item = (i64, i64)>,
+    ) -> Result<Measure> {
+        assert!(axes.len() == self.ndim, "the block was made for other dimensions");
+        let (extents, ndim) = (self.extents(), self.ndim);
+        // However many axes the iterator has after all, no more than there is room for.
+        layout::measure(axes.take(ndim).enumerate().map(|(axis, (extent, stride))| {
+            // SAFETY: `axis < ndim`, and the block has room for as many extents and strides.
+            unsafe {
+                extents.add(axis).write(extent);
+                extents.add(ndim + axis).write(stride);
+            }
+            (extent, stride)
+        }))
+    }
+
+    /// Writes extents into the block, and the strides of C order.
+    ///
+    /// The block must have been made for as many dimensions.
+    pub(in crate::raw) fn set_shape(
+        &mut self,
+        shape: impl ExactSizeIterator<Item = i64>,
+    ) -> Result<Measure> {
+        let Measure { count, .. } = self.set_axes(shape.map(|extent| (extent, 0)))?;
+        // SAFETY: as many extents were just written, and nobody else knows of them.
+        let extents = unsafe { slice::from_raw_parts(self.extents(), self.ndim) };
+        layout::c_strides(extents, |axis, stride| {
+            // SAFETY: `axis < ndim`, and the block has room for as many strides behind the extents.
+            unsafe { self.extents().add(self.ndim + axis).write(stride) };
+        });
+        let highest = count.saturating_sub(1) as i64;
+        Ok(Measure { count, extent: Some(ElementExtent { lowest: 0, highest }) })
+    }
+
+    /// Describes the data, after checking all that can be checked (Layout, Dtype). On addressable
+    /// devices the byte offset is folded into the address; the address of a tensor without elements
+    /// becomes NULL. `flags` are added to those of the parts.
+    ///
+    /// # Safety
+    /// As many axes as there are dimensions were written, and this is what they measure. Data, Calm,
+    /// Exclusive and Send hold for `parts`, the dims and the owner.
+    #[inline]
+    pub(in crate::raw) unsafe fn describe(
+        self,
+        parts: &RawParts,
+        measure: Measure,
+        flags: u64,
+    ) -> Result<Managed> {
+        parts.dtype.check()?;
+        let (data, byte_offset) = match (measure.count, measure.extent) {
+            (0, _) => (ptr::null_mut(), 0),
+            (_, extent) => parts.locate(extent.ok_or(Error::TooLarge)?)?,
+        };
+        let description = DLTensor {
+            data,
+            device: parts.device.into(),
+            ndim: self.ndim as i32,
+            dtype: parts.dtype.into(),
+            shape: ptr::null_mut(),
+            strides: ptr::null_mut(),
+            byte_offset,
+        };
+        // SAFETY: by contract.
+        Ok(unsafe { self.finish(description, parts.flags() | flags, None) })
     }
 
     /// The owner, and a place for the extents and strides that it knows.

@@ -1,0 +1,90 @@
+//! States of an object that an attribute or a method of it tells, asked again and again of objects of one
+//! type.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyString, PyType};
+use pyo3::{ffi, intern};
+
+/// How objects of a type tell whether something is so.
+///
+/// An attribute that a type in C computes is a descriptor of the type, and so is a method. To call what it
+/// has found once saves Python to look the name up in all classes each time, a third of the whole.
+pub(super) struct Question {
+    name: Py<PyString>,
+    way: Way,
+}
+
+enum Way {
+    /// The attribute of this name.
+    Attribute,
+    /// The method of this name, without arguments.
+    Method,
+    /// What gets the attribute, and the descriptor that it is called with.
+    Getter(ffi::descrgetfunc, Py<PyAny>),
+    /// The method, not bound to an object.
+    Unbound(Py<PyAny>),
+}
+
+impl Question {
+    /// That an attribute tells; `None` if the type has none.
+    pub(super) fn attribute(
+        object_type: &Bound<'_, PyType>,
+        name: &Bound<'_, PyString>,
+    ) -> PyResult<Option<Self>> {
+        let Some(found) = object_type.getattr_opt(name)? else { return Ok(None) };
+        let getter = match is_plain(object_type) && is_of(&found, "GetSetDescriptorType")? {
+            // SAFETY: attached; a type, and the number of one of its slots.
+            true => unsafe {
+                let slot = ffi::PyType_GetSlot(found.get_type_ptr(), ffi::Py_tp_descr_get);
+                // SAFETY: what this slot holds.
+                std::mem::transmute::<*mut std::ffi::c_void, Option<ffi::descrgetfunc>>(slot)
+            },
+            false => None,
+        };
+        let way = getter.map_or(Way::Attribute, |get| Way::Getter(get, found.unbind()));
+        Ok(Some(Self { name: name.clone().unbind(), way }))
+    }
+
+    /// That a method tells; `None` if the type has none.
+    pub(super) fn method(
+        object_type: &Bound<'_, PyType>,
+        name: &Bound<'_, PyString>,
+    ) -> PyResult<Option<Self>> {
+        let Some(found) = object_type.getattr_opt(name)? else { return Ok(None) };
+        let way = match is_plain(object_type) && is_of(&found, "MethodDescriptorType")? {
+            true => Way::Unbound(found.unbind()),
+            false => Way::Method,
+        };
+        Ok(Some(Self { name: name.clone().unbind(), way }))
+    }
+
+    /// Whether it is so of an object, which is of the type.
+    pub(super) fn ask(&self, object: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let py = object.py();
+        let answer = match &self.way {
+            Way::Attribute => object.getattr(&self.name)?,
+            Way::Method => object.call_method0(&self.name)?,
+            Way::Unbound(method) => method.bind(py).call1((object,))?,
+            // SAFETY: attached; the descriptor that the function is of, an object of its type, and that.
+            Way::Getter(get, descriptor) => unsafe {
+                let object_type = object.get_type_ptr().cast();
+                let answer = get(descriptor.as_ptr(), object.as_ptr(), object_type);
+                Bound::from_owned_ptr_or_err(py, answer)?
+            },
+        };
+        answer.is_truthy()
+    }
+}
+
+/// Whether attributes of objects of a type are looked for as those of `object` are.
+pub(super) fn is_plain(object_type: &Bound<'_, PyType>) -> bool {
+    // SAFETY: attached; a type, and the number of one of its slots.
+    let lookup = unsafe { ffi::PyType_GetSlot(object_type.as_type_ptr(), ffi::Py_tp_getattro) };
+    lookup.addr() == ffi::PyObject_GenericGetAttr as *const () as usize
+}
+
+/// Whether something is of a type of Python's module `types`.
+fn is_of(object: &Bound<'_, PyAny>, name: &str) -> PyResult<bool> {
+    let types = object.py().import(intern!(object.py(), "types"))?;
+    Ok(object.get_type().is(&types.getattr(name)?))
+}
