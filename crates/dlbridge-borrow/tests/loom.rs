@@ -20,7 +20,9 @@ fn writers(regions: &'static [&'static [usize]], mode: fn(usize) -> Mode) -> usi
             let (registry, cells) = (Arc::clone(&registry), Arc::clone(&cells));
             thread::spawn(move || {
                 let region = Region::bytes(1000 + places[0], places.len());
-                let Ok(ticket) = registry.acquire(region.clone(), mode(number), "") else { return 0 };
+                let Ok(ticket) = registry.acquire(region.clone(), mode(number), "") else {
+                    return 0;
+                };
                 for &place in *places {
                     match mode(number) {
                         Mode::Read => cells[place].with(|cell| {

@@ -77,7 +77,9 @@ fn threads_never_write_together() {
                     let first = (seed * 7 + turn * 3) % 6;
                     let mode = if turn % 3 == 0 { Mode::Write } else { Mode::Read };
                     let region = Region::bytes(1000 + first, 3);
-                    let Ok(ticket) = registry.acquire(region.clone(), mode, "a thread") else { continue };
+                    let Ok(ticket) = registry.acquire(region.clone(), mode, "a thread") else {
+                        continue;
+                    };
                     granted += 1;
                     let change = if mode == Mode::Write { -100 } else { 1 };
                     for user in &users[first..first + 3] {

@@ -69,26 +69,39 @@ unsafe fn new<'py>(
 unsafe extern "C" fn destroy_versioned(capsule: *mut ffi::PyObject) {
     // SAFETY: Python calls a destructor attached, with the dying capsule; what is in one of this
     // name is ours to give up, unless somebody renamed it.
-    unsafe { destroy(capsule, VERSIONED, |managed| drop(Tensor::from_raw(managed.cast()))) }
+    unsafe { destroy(capsule, VERSIONED, USED_VERSIONED, |m| drop(Tensor::from_raw(m.cast()))) }
 }
 
 /// The destructor of a capsule over a legacy managed tensor.
 unsafe extern "C" fn destroy_legacy(capsule: *mut ffi::PyObject) {
     // SAFETY: as above.
-    unsafe { destroy(capsule, LEGACY, |managed| drop(Tensor::from_raw_legacy(managed.cast()))) }
+    unsafe { destroy(capsule, LEGACY, USED_LEGACY, |m| drop(Tensor::from_raw_legacy(m.cast()))) }
 }
 
 /// Calls `delete` on what the capsule holds, unless somebody has taken it.
 ///
 /// # Safety
 /// Attached; `capsule` is a capsule, and `delete` is right for the pointer of one of this name.
-unsafe fn destroy(capsule: *mut ffi::PyObject, unused: &CStr, delete: impl FnOnce(*mut c_void)) {
+unsafe fn destroy(
+    capsule: *mut ffi::PyObject,
+    unused: &'static CStr,
+    used: &'static CStr,
+    delete: impl FnOnce(*mut c_void),
+) {
+    // SAFETY: attached; a capsule by contract.
+    let name = unsafe { ffi::PyCapsule_GetName(capsule) };
+    // Most capsules die after they were taken, by us or by who has a text of its own that says so.
+    if name == used.as_ptr() {
+        return;
+    }
     // SAFETY: attached by contract.
     let py = unsafe { Python::assume_attached() };
     keeping_pending(py, || {
         // SAFETY: a capsule by contract; a name that does not match is no error here.
         unsafe {
-            if ffi::PyCapsule_IsValid(capsule, unused.as_ptr()) != 0 {
+            let is_unused =
+                name == unused.as_ptr() || ffi::PyCapsule_IsValid(capsule, unused.as_ptr()) != 0;
+            if is_unused {
                 delete(ffi::PyCapsule_GetPointer(capsule, unused.as_ptr()));
             }
         }

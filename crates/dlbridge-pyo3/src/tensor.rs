@@ -12,8 +12,8 @@ use pyo3::types::{PyCapsule, PyDict, PyTuple};
 use crate::borrow::{Borrowed, Guard};
 use crate::error::to_py_err;
 use crate::protocol::{
-    self, Imported, Protocol, Request, array_interface, array_struct, arrow, buffer,
-    cuda_array_interface, exchange_table,
+    self, Imported, Protocol, array_interface, array_struct, arrow, buffer, cuda_array_interface,
+    dlpack_method, exchange_table,
 };
 use crate::receipt::CopyReason;
 use crate::wanted::{Wanted, expect_bool};
@@ -184,18 +184,10 @@ impl PyTensor {
 
 #[pymethods]
 impl PyTensor {
-    /// A capsule over the tensor, as the array API standard describes it.
-    #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
-    fn __dlpack__<'py>(
-        &self,
-        py: Python<'py>,
-        stream: Option<&Bound<'py, PyAny>>,
-        max_version: Option<&Bound<'py, PyAny>>,
-        dl_device: Option<&Bound<'py, PyAny>>,
-        copy: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, PyCapsule>> {
-        let request = Request { stream, max_version, dl_device, copy };
-        protocol::export(py, self, &request)
+    /// The method with which a tensor goes to others.
+    #[classattr]
+    fn __dlpack__(py: Python<'_>) -> PyResult<Py<PyAny>> {
+        dlpack_method::descriptor(py)
     }
 
     /// The C exchange API of DLPack, for consumers in C.

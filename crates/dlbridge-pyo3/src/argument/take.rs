@@ -218,8 +218,7 @@ impl Expected {
             && self.fits_extents(imported.tensor.shape())
         {
             // The copy is read under a borrow, as everything is.
-            let _reading =
-                Guard::acquire(object, &TensorRef::from(&imported.tensor), Mode::Read)?;
+            let _reading = Guard::acquire(object, &TensorRef::from(&imported.tensor), Mode::Read)?;
             if let Some(converted) = self.convert(&imported)? {
                 unmet = self.compare(&converted);
                 imported = converted;

@@ -58,7 +58,10 @@ impl Guard {
         if !NumpyBorrow::is_ours(object.py(), shared) {
             return None;
         }
-        shared.acquire(bytes, mode, &kind.name).ok().and_then(|ticket| NonZeroUsize::new(ticket + 1))
+        shared
+            .acquire(bytes, mode, &kind.name)
+            .ok()
+            .and_then(|ticket| NonZeroUsize::new(ticket + 1))
     }
 
     /// Borrows the bytes of a tensor to be read, under a name for the messages of others.

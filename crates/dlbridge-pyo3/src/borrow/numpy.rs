@@ -18,8 +18,8 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::PyCapsule;
 use pyo3::{ffi, intern};
 
-use super::{Bytes, Numbers};
 use super::shared::Shared;
+use super::{Bytes, Numbers};
 use crate::error::ArgumentError;
 use crate::interpreter::while_it_lives;
 use crate::protocol::numpy_array::{Head, WRITEABLE};

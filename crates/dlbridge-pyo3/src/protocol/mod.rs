@@ -8,6 +8,7 @@ mod buffer_format;
 mod caveats;
 pub(crate) mod cuda_array_interface;
 mod dlpack;
+pub(crate) mod dlpack_method;
 pub(crate) mod exchange_api;
 pub(crate) mod exchange_table;
 mod kind;
@@ -32,8 +33,8 @@ pub(crate) use on_device::on_device;
 pub(crate) use stream::StreamOf;
 
 use self::exchange_api::Table;
-pub(crate) use self::kind::{Kind, kept_of};
 use self::kind::Known;
+pub(crate) use self::kind::{Kind, kept_of};
 use self::stream::Streams;
 use crate::PyTensor;
 use crate::borrow::Borrowed;

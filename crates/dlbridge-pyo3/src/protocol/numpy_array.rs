@@ -127,9 +127,8 @@ impl NumpyArray {
         let mut whole = true;
         let axes = (0..ndim).map(|axis| {
             // SAFETY: Head: so many numbers.
-            let (extent, stride) = unsafe {
-                ((*head).dimensions.add(axis).read(), (*head).strides.add(axis).read())
-            };
+            let (extent, stride) =
+                unsafe { ((*head).dimensions.add(axis).read(), (*head).strides.add(axis).read()) };
             whole &= stride >> shift << shift == stride;
             (extent as i64, (stride >> shift) as i64)
         });
@@ -152,9 +151,8 @@ impl NumpyArray {
         let parts = RawParts { access, ..RawParts::new(data.cast(), dtype) };
         let owner = PyOwner::new(array)?;
         // SAFETY: as in `describe`; the owner keeps the array.
-        let imported = unsafe {
-            Tensor::from_raw_parts(owner, parts, tensor.shape(), Some(tensor.strides()))
-        };
+        let imported =
+            unsafe { Tensor::from_raw_parts(owner, parts, tensor.shape(), Some(tensor.strides())) };
         let Ok(tensor) = imported else { return Ok(None) };
         let version = self.0.version;
         Ok(Some(Imported { version, ..Imported::new(tensor, Protocol::Dlpack) }))

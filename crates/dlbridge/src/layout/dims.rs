@@ -155,7 +155,11 @@ impl Numbers {
         let checked = |number: N| number.try_into().map_err(|_| Error::TooLarge);
         let len = numbers.len();
         if len > INLINE {
-            return numbers.iter().map(|&number| checked(number)).collect::<Result<_>>().map(Self::Heap);
+            return numbers
+                .iter()
+                .map(|&number| checked(number))
+                .collect::<Result<_>>()
+                .map(Self::Heap);
         }
         let mut few = [0; INLINE];
         for (place, &number) in few.iter_mut().zip(numbers) {

@@ -11,7 +11,7 @@ use dlbridge_sys::{
     DLPACK_FLAG_BITMASK_READ_ONLY,
 };
 
-use super::block::{Managed, no_unwind};
+use super::block::{Draft, Managed, no_unwind};
 use super::owner::within;
 use super::parts::{Access, RawParts};
 use crate::{DataType, Error, MAX_NDIM, Result, Tensor, TensorRef};
@@ -23,29 +23,26 @@ use crate::{DataType, Error, MAX_NDIM, Result, Tensor, TensorRef};
 /// every turn, and take as deep a stack to drop. Unless it was made exclusive since: whoever has
 /// that one by `&mut` must be alone (Exclusive), so what is lent of it holds it itself.
 pub(crate) fn lend(tensor: Arc<Tensor>) -> Managed {
+    // Without IS_COPIED the lent tensor claims no exclusivity.
     let flags = tensor.flags() & !DLPACK_FLAG_BITMASK_IS_COPIED;
     let description = *tensor.managed().tensor();
     let source = tensor.managed().owner::<Arc<Tensor>>();
-    let mut managed = match source.filter(|_| tensor.access() != Access::Exclusive) {
+    let (owner, dims_end) = match source.filter(|_| tensor.access() != Access::Exclusive) {
         // A part of what was lent has dims of its own, which end with it.
-        Some(source) if tensor.managed().has_dims() => {
-            let mut managed = Managed::new(Arc::clone(source), tensor.ndim());
-            let (shape, strides) = (tensor.shape(), tensor.strides());
-            managed.set_dims(shape, Some(strides)).expect("checked when the tensor was made");
-            managed
-        }
-        Some(source) => Managed::new(Arc::clone(source), 0),
-        None => Managed::new(Arc::clone(&tensor), 0),
+        Some(source) => (Arc::clone(source), tensor.managed().has_dims()),
+        None => (Arc::clone(&tensor), false),
     };
-    // Every invariant of the description holds as long as the tensor that owns the memory lives; it
-    // is the owner. Without IS_COPIED the lent tensor claims no exclusivity.
-    let dims = managed.has_dims().then(|| (managed.tensor().shape, managed.tensor().strides));
-    *managed.tensor_mut() = description;
-    if let Some((shape, strides)) = dims {
-        (managed.tensor_mut().shape, managed.tensor_mut().strides) = (shape, strides);
+    // SAFETY: every invariant of the description holds as long as the tensor that owns the memory lives;
+    // it is the owner. Its dims do, or are copied.
+    match dims_end {
+        false => unsafe { Draft::new(owner, 0).finish_with_dims(description, flags) },
+        true => unsafe {
+            let mut draft = Draft::new(owner, tensor.ndim());
+            let axes = tensor.shape().iter().copied().zip(tensor.strides().iter().copied());
+            draft.set_axes(axes).expect("measured when the tensor was made");
+            draft.finish(description, flags, None)
+        },
     }
-    managed.set_flags(flags);
-    managed
 }
 
 /// A second tensor over the memory of a first, read-only, because the first is still there.

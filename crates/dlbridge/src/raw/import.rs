@@ -166,7 +166,8 @@ unsafe fn adopt<M: Deleter>(owner: Foreign<M>, tensor: &DLTensor, flags: u64) ->
     let extent = |axis| i64::from(unsafe { *shape.add(axis) });
     let measure = match has_strides {
         // SAFETY: as above; there are strides.
-        true => draft.set_axes((0..ndim).map(|axis| (extent(axis), unsafe { *strides.add(axis) }.into()))),
+        true => draft
+            .set_axes((0..ndim).map(|axis| (extent(axis), unsafe { *strides.add(axis) }.into()))),
         false => draft.set_shape((0..ndim).map(extent)),
     }?;
     // `parts` knows one access, but a read-only copy has two flags.

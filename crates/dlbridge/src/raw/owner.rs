@@ -339,9 +339,11 @@ where
     let mut fits = true;
     let (mut draft, extents) = (Draft::new(owner, ndim), shape.iter().copied());
     let measure = match strides {
-        Some(strides) => draft.set_axes(extents.zip(strides.iter().copied()).map(|axis| {
-            (number(axis.0, &mut fits), number(axis.1, &mut fits))
-        })),
+        Some(strides) => draft.set_axes(
+            extents
+                .zip(strides.iter().copied())
+                .map(|axis| (number(axis.0, &mut fits), number(axis.1, &mut fits))),
+        ),
         None => draft.set_shape(extents.map(|extent| number(extent, &mut fits))),
     };
     if !fits {

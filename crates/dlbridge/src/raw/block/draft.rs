@@ -175,12 +175,34 @@ impl<O: Send + 'static> Draft<O> {
         let shape = self.extents();
         // SAFETY: the dims are within the allocation, or none.
         let strides = unsafe { shape.add(self.ndim) };
+        // SAFETY: by contract.
+        unsafe { self.write_header(DLTensor { shape, strides, ..description }, flags, check) }
+    }
+
+    /// Writes the header with a description whose dims are elsewhere.
+    ///
+    /// # Safety
+    /// Everything holds for the description that [`finish`](Self::finish) demands; the owner keeps the dims.
+    #[inline]
+    pub(in crate::raw) unsafe fn finish_with_dims(
+        self,
+        description: DLTensor,
+        flags: u64,
+    ) -> Managed {
+        // SAFETY: by contract.
+        unsafe { self.write_header(description, flags, None) }
+    }
+
+    /// # Safety
+    /// That of [`finish`](Self::finish), for a description with its dims.
+    #[inline(always)]
+    unsafe fn write_header(self, dl_tensor: DLTensor, flags: u64, check: Option<Check>) -> Managed {
         let managed = DLManagedTensorVersioned {
             version: DLPackVersion::CURRENT,
             manager_ctx: brand(),
             deleter: Some(DELETER),
             flags,
-            dl_tensor: DLTensor { shape, strides, ..description },
+            dl_tensor,
         };
         let header = Header { managed, vtable: &Block::<O>::VTABLE, dims: 2 * self.ndim, check };
         // SAFETY: within the block, which is ours alone.
