@@ -1,4 +1,4 @@
-"""Runs everything that `cargo xtask bench` has built, two times, and writes the results and the page.
+"""Runs everything that `cargo xtask bench` has built, and writes the results and the page: two times, or one if quick.
 
     run.py --rust FILE --scratch FOLDER --results FILE --page FILE --plot FILE [--quick]
     run.py --results FILE --page FILE --plot FILE --render
@@ -144,7 +144,7 @@ def main() -> None:
         results = {
             "machine": machine.described(),
             "instructions": counted.rust_rows(options.rust, options.scratch),
-            "runs": [run(options.rust, options.scratch, options.quick) for _ in range(2)],
+            "runs": [run(options.rust, options.scratch, options.quick) for _ in range(1 if options.quick else 2)],
         }
         if (measured := copies(options.quick)) is not None:
             results["copies"] = measured
