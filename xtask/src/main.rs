@@ -4,6 +4,8 @@
 //! | --- | --- |
 //! | `demo` | from a fresh clone to the image pipeline and the interop table |
 //! | `compare` | the comparison with peers, and its tables in the documentation |
+//! | `bench` | the benchmarks, their page, and the instruction budgets |
+//! | `peers` | extensions written with peers, for both |
 //! | `test` | everything that has to hold, as one list of `steps` |
 //! | `python` | the virtual environment, what is installed in it, the project's wheels |
 //! | `pins` | the version of everything that is installed |
@@ -14,9 +16,11 @@
 //! | `toolchains` | what has to compile with another Rust, or for another target |
 //! | `unsafe_table` | where the unsafe code is, as the documentation has it |
 
+mod bench;
 mod c_examples;
 mod compare;
 mod demo;
+mod peers;
 mod pins;
 mod process;
 mod python;
@@ -50,6 +54,14 @@ cargo xtask compare
     Builds the functions of comparison/ with dlbridge and with its peers, runs them on the same
     inputs, and writes the tables of docs/comparison.md.
 
+cargo xtask bench [--quick | --render | --instructions [--write]]
+    Builds benches/ with dlbridge and its peers, measures everything two times, and writes
+    docs/benchmarks.md with its plot, and benches/results.json.
+    --quick         a short look; the page stays as it is
+    --render        only writes the page, from the results that are there
+    --instructions  only counts instructions, and fails where one has more than its budget
+    --write         makes what was counted the budgets
+
 cargo xtask seeded-faults
     Makes one fault after another in a copy of dlbridge, and writes which rules of the conformance
     kit notice to docs/conformance-faults.md.
@@ -64,6 +76,7 @@ enum Task {
     Demo(demo::Options),
     Test(test::Options),
     Compare,
+    Bench(bench::Options),
     SeededFaults,
 }
 
@@ -87,6 +100,9 @@ fn main() -> ExitCode {
         }
         Task::SeededFaults => Workplace::find().and_then(|w| seeded_faults::run(&w)),
         Task::Test(options) => Workplace::find().map(|w| test::run(&w, &options)),
+        Task::Bench(options) => {
+            Workplace::find().and_then(|w| bench::run(&w, &options)).map(|()| true)
+        }
         Task::Compare => Workplace::find().and_then(|w| compare::run(&w)).map(|()| true),
     };
     match done {
@@ -145,6 +161,29 @@ fn parse(arguments: &[String]) -> Result<Task> {
                 return Err("`--quick` leaves out what `--instrumented` asks for".into());
             }
             Ok(Task::Test(options))
+        }
+        "bench" => {
+            let mut options = bench::Options::default();
+            for argument in rest {
+                match argument {
+                    "--quick" => options.quick = true,
+                    "--render" => options.render = true,
+                    "--instructions" => options.instructions = true,
+                    "--write" => options.write = true,
+                    "--help" | "-h" => return Ok(Task::Help),
+                    _ => return unknown(argument),
+                }
+            }
+            let modes = [options.quick, options.render, options.instructions];
+            if modes.iter().filter(|mode| **mode).count() > 1 {
+                return Err(
+                    "`--quick`, `--render` and `--instructions` are one or the other".into()
+                );
+            }
+            if options.write && !options.instructions {
+                return Err("`--write` belongs to `--instructions`".into());
+            }
+            Ok(Task::Bench(options))
         }
         "compare" => match rest.next() {
             None => Ok(Task::Compare),
@@ -224,6 +263,9 @@ mod tests {
         let instrumented = test::Options { instrumented: true, ..Default::default() };
         assert_eq!(parsed("test --instrumented"), Ok(Task::Test(instrumented)));
         assert!(parsed("test --quick --instrumented").is_err());
+        assert_eq!(parsed("bench"), Ok(Task::Bench(bench::Options::default())));
+        let write = bench::Options { instructions: true, write: true, ..Default::default() };
+        assert_eq!(parsed("bench --instructions --write"), Ok(Task::Bench(write)));
         let Ok(Task::Demo(options)) = parsed("demo --with torch,jax --out=a/b") else { panic!() };
         assert_eq!(options.with.iter().map(|f| f.name).collect::<Vec<_>>(), ["torch", "jax"]);
         assert_eq!(options.out, Path::new("a/b"));
@@ -240,6 +282,9 @@ mod tests {
             "test --fast",
             "test quick",
             "compare dlpark",
+            "bench --write",
+            "bench --quick --instructions",
+            "bench quick",
             "demo torch",
             "demo --with",
             "demo --with abacus",

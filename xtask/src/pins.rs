@@ -38,6 +38,9 @@ pub(crate) const INTEROP: &[&str] = &[
     "intel-opencl-rt==2026.2.0",
 ];
 
+/// What the benchmarks need beside those: peers of the Python package.
+pub(crate) const BENCHES: &[&str] = &["pydlpack==0.2.1", "safetensors==0.8.0"];
+
 /// Always installed: the demo's picture is lent to it.
 pub(crate) const NUMPY: &str = "numpy==2.4.6";
 

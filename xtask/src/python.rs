@@ -107,9 +107,15 @@ impl<'a> Venv<'a> {
         process::run(self.python().args(["-m", "pip", "install"]).args(what))
     }
 
-    /// Builds the Python project in a directory of the repository, in release mode, and installs
-    /// its wheel in place of whatever was installed under its name.
+    /// Builds the Python project in a directory of the repository, and installs its wheel in place of
+    /// whatever was installed under its name.
     pub(crate) fn install_project(&self, directory: &str) -> Result<()> {
+        let wheel = self.build_project(directory)?;
+        self.install(&[OsStr::new("--no-deps"), OsStr::new("--force-reinstall"), wheel.as_os_str()])
+    }
+
+    /// The wheel of the Python project in a directory of the repository, built in release mode.
+    pub(crate) fn build_project(&self, directory: &str) -> Result<PathBuf> {
         let wheels = self.workplace.target.join("wheels").join(match directory {
             "." => "dlbridge",
             other => other,
@@ -120,8 +126,7 @@ impl<'a> Venv<'a> {
         build.current_dir(self.workplace.root.join(directory));
         build.args(["build", "--release", "--locked", "--interpreter"]).arg(self.program("python"));
         process::run(build.arg("--out").arg(&wheels))?;
-        let wheel = only("whl", &wheels)?;
-        self.install(&[OsStr::new("--no-deps"), OsStr::new("--force-reinstall"), wheel.as_os_str()])
+        only("whl", &wheels)
     }
 
     /// Compares the stub of an example with the one that its code gives.

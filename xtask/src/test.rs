@@ -8,7 +8,8 @@ use std::{env, fs};
 use crate::python::Venv;
 use crate::steps::{Finished, Steps};
 use crate::{
-    Result, Workplace, c_examples, compare, pins, process, sanitizers, toolchains, unsafe_table,
+    Result, Workplace, bench, c_examples, compare, pins, process, sanitizers, toolchains,
+    unsafe_table,
 };
 
 #[derive(Debug, Default, PartialEq)]
@@ -104,7 +105,11 @@ fn with_python(
         steps.run("Chromium", || browser(workplace));
     }
     python_tests(steps, workplace, venv, options);
+    steps.run("the page of the benchmarks", || {
+        process::run(&mut pytest(workplace, venv, "benches/report", true)?)
+    });
     if !options.quick {
+        steps.try_run("instruction budgets", || bench::instructions(workplace, venv, false));
         steps.try_run("Python under valgrind", || under_valgrind(workplace, venv));
     }
     let rust_numpy = match options.quick {

@@ -1,38 +1,103 @@
-use std::hint::black_box;
-use std::alloc::{alloc, dealloc, Layout};
-use dlbridge::sys::*;
-use ndarray::*;
+//! dlbridge beside its peers, in Rust: `cargo xtask bench` runs it, and puts the results into `docs/benchmarks.md`.
+//!
+//! | | |
+//! | --- | --- |
+//! | `rows` | what is measured: one file for each library |
+//! | `measure` | how |
+//! | `counting` | the allocator that counts |
+//! | `safetensors` | a large file, opened as many tensors |
+//! | `threads` | one thread and two |
 
-#[inline(never)] fn source() -> Vec<f32> { black_box(vec![1.0f32; 24]) }
-fn finish(raw: *mut DLManagedTensorVersioned) { let raw = black_box(raw); unsafe { ((*raw).deleter.unwrap())(raw) } }
-fn ours() { finish(dlbridge::Tensor::from(source()).into_raw()) }
-fn ours4(s: [usize;4]) { finish(dlbridge::Tensor::from_parts(source(), s).unwrap().into_raw()) }
-#[repr(C)] struct Floor<const N: usize> { managed: DLManagedTensorVersioned, shape: [i64; N], strides: [i64; N], owner: Vec<f32> }
-unsafe extern "C" fn drop_floor<const N: usize>(p: *mut DLManagedTensorVersioned) { drop(unsafe { Box::from_raw(p.cast::<Floor<N>>()) }) }
-fn floor<const N: usize>(shape: [i64; N]) {
-    let mut owner = source();
-    let mut strides = [0; N]; let mut s = 1; for i in (0..N).rev() { strides[i] = s; s *= shape[i]; }
-    let data = owner.as_mut_ptr();
-    let b = Box::into_raw(Box::new(Floor { managed: DLManagedTensorVersioned { version: DLPackVersion { major: 1, minor: 3 }, manager_ctx: std::ptr::null_mut(), deleter: Some(drop_floor::<N>), flags: 0,
-      dl_tensor: DLTensor { data: data.cast(), device: DLDevice { device_type: kDLCPU, device_id: 0 }, ndim: N as i32, dtype: DLDataType { code: kDLFloat, bits: 32, lanes: 1 }, shape: std::ptr::null_mut(), strides: std::ptr::null_mut(), byte_offset: 0 } }, shape, strides, owner }));
-    unsafe { (*b).managed.dl_tensor.shape = (&raw mut (*b).shape).cast(); (*b).managed.dl_tensor.strides = (&raw mut (*b).strides).cast(); }
-    finish(b.cast())
+mod counting;
+mod measure;
+mod rows;
+#[cfg(feature = "peers")]
+mod safetensors;
+#[cfg(feature = "peers")]
+mod threads;
+
+use std::env;
+use std::process::ExitCode;
+
+use measure::Plan;
+
+#[global_allocator]
+static ALLOCATOR: counting::Counting = counting::Counting;
+
+const USAGE: &str = "\
+rust-benches measure [--quick]          nanoseconds and allocations of each row, as JSON
+rust-benches rows                       their names, as JSON
+rust-benches repeat ROW N [ROW N ...]   runs a row N times, between marks for callgrind
+rust-benches threads [--quick]          what one thread does in a second, and each of two
+rust-benches safetensors LIBRARY FILE   time to the first byte, and memory";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let quick = arguments.last() == Some(&"--quick");
+    let done = match arguments[..] {
+        ["measure"] | ["measure", "--quick"] => {
+            print_costs(quick);
+            Ok(())
+        }
+        ["rows"] => {
+            let names: Vec<&str> = rows::all().iter().map(|row| row.name).collect();
+            println!("{names:?}");
+            Ok(())
+        }
+        ["repeat", ref pairs @ ..] => repeat(pairs),
+        #[cfg(feature = "peers")]
+        ["threads"] | ["threads", "--quick"] => {
+            threads::print(quick);
+            Ok(())
+        }
+        #[cfg(feature = "peers")]
+        ["safetensors", library, file] => safetensors::print(library, file),
+        _ => Err(USAGE.to_owned()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
 }
-#[inline(never)] fn array() -> Array3<f32> { black_box(Array3::<f32>::zeros((2, 3, 4))) }
-fn ours_nd() { let t = dlbridge::Tensor::from(array()); let v: ArrayView3<f32> = t.view::<f32>().unwrap().try_into().unwrap(); black_box(v[[1,2,3]]); }
-fn ours_nd_new() { black_box(dlbridge::Tensor::from(array())); }
-fn ours_nd_view() { let t = dlbridge::Tensor::from(array()); black_box(t.view::<f32>().unwrap()); }
-fn dlpark_nd() {
-    use dlpark::{allocation::dynamic, versioned, TryFromDlpack};
-    let i: dynamic::Initialized<dlpark::ffi::DLManagedTensorVersioned> = Box::new(array()).try_into().unwrap();
-    let d: versioned::Dlpack = unsafe { i.finish() };
-    let v: ArrayViewD<f32> = unsafe { ArrayViewD::try_from_dlpack(&d, ()) }.unwrap(); black_box(v[[1,2,3]]);
+
+fn print_costs(quick: bool) {
+    let rows = rows::all();
+    let costs = measure::measure(&rows, &Plan::new(quick));
+    let lines: Vec<String> = rows
+        .iter()
+        .zip(&costs)
+        .map(|(row, cost)| {
+            let (name, ns, blocks) = (row.name, cost.nanoseconds, cost.allocations);
+            format!(r#""{name}": {{"ns": {ns:.3}, "allocations": {blocks}}}"#)
+        })
+        .collect();
+    println!("{{{}}}", lines.join(", "));
 }
-fn main() {
-    let args: Vec<String> = std::env::args().collect();
-    let n: usize = args[2].parse().unwrap();
-    let shape = black_box([2i64,3,2,2]); let ushape = black_box([2usize,3,2,2]); let one = black_box([24i64]);
-    let f: &dyn Fn() = match &args[1][..] { "source" => &|| { black_box(source()); }, "ours" => &ours, "ours4" => &|| ours4(ushape), "floor" => &|| floor(one), "floor4" => &|| floor(shape), "array" => &|| { black_box(array()); }, "nd" => &ours_nd, "nd_new" => &ours_nd_new, "nd_view" => &ours_nd_view, "dlpark_nd" => &dlpark_nd, _ => panic!() };
-    for _ in 0..n { f() }
-    let _ = Layout::new::<u8>(); let _ = (alloc as unsafe fn(Layout)->*mut u8, dealloc as unsafe fn(*mut u8, Layout));
+
+/// Each row N times, with a mark before the first and after each.
+fn repeat(pairs: &[&str]) -> Result<(), String> {
+    let (pairs, []) = pairs.as_chunks::<2>() else { return Err(USAGE.to_owned()) };
+    let mut todo = Vec::new();
+    for [name, times] in pairs {
+        let row = rows::named(name).ok_or_else(|| format!("there is no row {name}"))?;
+        let times: u32 = times.parse().map_err(|_| format!("{times} is no number"))?;
+        todo.push((row, times));
+    }
+    mark();
+    for (row, times) in todo {
+        for _ in 0..times {
+            (row.run)();
+        }
+        mark();
+    }
+    Ok(())
+}
+
+/// Where callgrind, told `--dump-before=getppid`, writes what it has counted and begins anew.
+fn mark() {
+    let _ = std::os::unix::process::parent_id();
 }

@@ -1,0 +1,61 @@
+//! The functions that are measured from Python, written with dlbridge-pyo3.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::hint::black_box;
+use std::path::PathBuf;
+
+use dlbridge::Tensor;
+use dlbridge_pyo3::{PyReadonlyTensor, PyTensor, Wanted};
+use memmap2::Mmap;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+
+/// A typed argument: imported, checked, borrowed in the registry, and given back.
+#[pyfunction]
+fn noop(x: PyReadonlyTensor<'_, f32, 2>) {
+    black_box(x.len());
+}
+
+/// The import alone, borrowed as anything is that came from Python: no type is asked for.
+#[pyfunction]
+fn bare(x: &Bound<'_, PyAny>) -> PyResult<()> {
+    black_box(dlbridge_pyo3::import(x)?);
+    Ok(())
+}
+
+/// A new tensor as a capsule.
+#[pyfunction]
+fn new(py: Python<'_>) -> PyResult<Bound<'_, PyCapsule>> {
+    dlbridge_pyo3::into_capsule(py, Tensor::from(vec![1.0_f32; 24]))
+}
+
+/// A new tensor as an object that exports it.
+#[pyfunction]
+fn make() -> PyTensor {
+    PyTensor::from(vec![1.0_f32; 24])
+}
+
+/// Another library's tensor, taken and handed on.
+#[pyfunction]
+fn hand_on<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyTensor>> {
+    PyTensor::import(x, &Wanted::default())
+}
+
+/// The tensors of a safetensors file, which is mapped, and not read.
+#[pyfunction]
+fn open_safetensors(path: PathBuf) -> PyResult<BTreeMap<String, PyTensor>> {
+    // SAFETY: the benchmark made the file, and nobody changes it.
+    let map = unsafe { Mmap::map(&File::open(path)?)? };
+    let tensors = dlbridge::safetensors::load(map);
+    let tensors = tensors.map_err(|error| PyValueError::new_err(error.to_string()))?;
+    Ok(tensors.into_iter().map(|(name, tensor)| (name, PyTensor::from(tensor))).collect())
+}
+
+/// The extension module.
+#[pymodule]
+mod bench_dlbridge {
+    #[pymodule_export]
+    use super::{bare, hand_on, make, new, noop, open_safetensors};
+}

@@ -1,0 +1,74 @@
+"""Runs the paths that have a budget, between marks for callgrind: `repeat.py SHORT LONG`; `--rows` prints their names.
+
+Only numpy is imported beside dlbridge, so that any environment of the tests will do.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from itertools import repeat
+from typing import Any
+
+ROWS = {
+    "an empty loop": "pass",
+    "NumPy array -> no-op argument": "noop(array)",
+    "dlbridge.Tensor -> no-op argument": "noop(tensor)",
+    "new tensor -> capsule": "new()",
+    "new tensor -> object -> capsule": "make().__dlpack__(max_version=version)",
+    "object -> np.from_dlpack": "from_dlpack(kept)",
+    "asdlpack(NumPy array)": "asdlpack(array)",
+}
+
+
+def names() -> dict[str, Any]:
+    import bench_dlbridge as bench
+    import dlbridge
+    import numpy as np
+
+    array = np.ones((4, 6), "float32")
+    return {
+        "array": array,
+        "tensor": dlbridge.asdlpack(np.ones((4, 6), "float32")),
+        "kept": bench.make(),
+        "noop": bench.noop,
+        "new": bench.new,
+        "make": bench.make,
+        "version": (1, 3),
+        "from_dlpack": np.from_dlpack,
+        "asdlpack": dlbridge.asdlpack,
+    }
+
+
+def loop(statement: str, known: dict[str, Any]) -> Callable[[int], None]:
+    """A function that runs a statement so often."""
+    source = f"def run(times):\n    for _ in repeat(None, times):\n        {statement}\n"
+    # As locals of a function they are found without a dictionary.
+    arguments = ", ".join(known)
+    wrapped = f"def wrap({arguments}, repeat):\n" + "".join(f"    {line}\n" for line in source.splitlines())
+    scope: dict[str, Any] = {}
+    exec(f"{wrapped}    return run\n", scope)
+    run: Callable[[int], None] = scope["wrap"](**known, repeat=repeat)
+    return run
+
+
+def main(short: int, long: int) -> None:
+    known = names()
+    loops = [loop(statement, known) for statement in ROWS.values()]
+    # The interpreter adapts its code to what it has seen, and the libraries fill their caches.
+    for run in loops:
+        run(100)
+    os.getppid()
+    for run in loops:
+        for times in (short, long):
+            run(times)
+            os.getppid()
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--rows"]:
+        print(json.dumps(list(ROWS)))
+    else:
+        main(int(sys.argv[1]), int(sys.argv[2]))

@@ -1,0 +1,186 @@
+"""What is measured from Python: one statement for each library and each piece of work.
+
+A row's work belongs to one group, which is a process of its own with one framework in it. A row that a library cannot
+do is not left out: it raises, and the table says so.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+Names = dict[str, Any]
+"""What a statement knows."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One piece of work, as one library does it."""
+
+    group: str
+    work: str
+    library: str
+    statement: str
+    names: Callable[[], Names]
+    """Imports what the statement needs. Called in the process that measures, and once."""
+
+
+EXTENSIONS = ("dlbridge", "dlpark", "dlpk", "pyo3-dlpack", "dlpack-rs", "rust-numpy", "nanobind")
+"""The libraries that an author of an extension can choose from: `benches/python/NAME`."""
+
+WITH_CAPSULES = tuple(name for name in EXTENSIONS if name != "rust-numpy")
+
+ONE_USE = ("dlpk",)
+"""Whose objects can be exported once, so that each time takes a new one."""
+
+
+def extension(library: str) -> Any:
+    return importlib.import_module("bench_" + library.replace("-", "_"))
+
+
+def function_of(library: str, name: str) -> Any:
+    return getattr(extension(library), name)
+
+
+def matrix(group: str) -> Any:
+    """A small float32 matrix of a framework."""
+    if group == "torch":
+        import torch
+
+        # A matrix product starts threads that a single-threaded measurement has to do without.
+        torch.set_num_threads(1)
+        return torch.ones(4, 6)
+    if group == "jax":
+        import jax
+
+        return jax.block_until_ready(jax.numpy.ones((4, 6), "float32"))
+    import numpy as np
+
+    return np.ones((4, 6), "float32")
+
+
+def calling(group: str, function: Callable[[], Any]) -> Callable[[], Names]:
+    return lambda: {"f": function(), "x": matrix(group)}
+
+
+def arguments(group: str) -> Iterator[Row]:
+    """A framework's matrix as the argument of a function that does nothing with it."""
+    work = f"{group} -> no-op"
+
+    def row(library: str, function: Callable[[], Any]) -> Row:
+        return Row(group, work, library, "f(x)", calling(group, function))
+
+    for library in EXTENSIONS:
+        yield row(library, partial(function_of, library, "noop"))
+    yield row("dlbridge, `import` alone", partial(function_of, "dlbridge", "bare"))
+    yield row("tvm-ffi", tvm_nothing)
+    doors = {"numpy": ("dlpack", "buffer"), "torch": ("dlpack", "borrowed_table", "owned_table")}
+    for door in doors.get(group, ("dlpack", "buffer")):
+        yield row(f"floor: {door.replace('_', ' ')}", partial(function_of, "floor", f"by_{door}"))
+
+
+def tvm_nothing() -> Any:
+    import tvm_ffi
+
+    return tvm_ffi.get_global_func("testing.nop")
+
+
+def imports(group: str) -> Iterator[Row]:
+    """A framework's matrix as an object that exports DLPack, and as one of the framework's own."""
+
+    def dlbridge_function() -> Any:
+        import dlbridge
+
+        return dlbridge.asdlpack
+
+    def pydlpack_function() -> Any:
+        import dlpack
+
+        return dlpack.asdlpack
+
+    def own() -> Any:
+        if group == "torch":
+            import torch
+
+            return torch.from_dlpack
+        if group == "jax":
+            import jax
+
+            return jax.numpy.from_dlpack
+        import numpy as np
+
+        return np.from_dlpack
+
+    def tvm() -> Any:
+        import tvm_ffi
+
+        return tvm_ffi.from_dlpack
+
+    work = f"{group} -> object"
+    yield Row(group, work, "dlbridge", "f(x)", calling(group, dlbridge_function))
+    yield Row(group, work, "pydlpack", "f(x)", calling(group, pydlpack_function))
+    yield Row(group, work, "tvm-ffi", "f(x)", calling(group, tvm))
+    yield Row(group, work, f"{group}'s own `from_dlpack`", "f(x)", calling(group, own))
+
+
+def exports() -> Iterator[Row]:
+    """A tensor of the extension's, as a capsule, as an array of NumPy, as a tensor of PyTorch."""
+
+    def capsule(library: str) -> Callable[[], Names]:
+        return lambda: {"new": extension(library).new}
+
+    def to_numpy(library: str) -> Callable[[], Names]:
+        import numpy as np
+
+        def names() -> Names:
+            make = extension(library).make
+            return {"make": make, "x": make(), "f": np.from_dlpack}
+
+        return names
+
+    for library in (*WITH_CAPSULES, "floor"):
+        yield Row("export", "new tensor -> capsule", library, "new()", capsule(library))
+        statement = "f(make())" if library in ONE_USE else "f(x)"
+        yield Row("export", "object -> numpy", library, statement, to_numpy(library))
+
+
+def to_torch() -> Iterator[Row]:
+    """A new tensor of the extension's, and one that is there, as a tensor of PyTorch."""
+
+    def names(library: str, **functions: str) -> Callable[[], Names]:
+        def get() -> Names:
+            import torch
+
+            # What a program does once: the type of the tensors is known to the library.
+            module = extension(library)
+            found = {name: getattr(module, function) for name, function in functions.items()}
+            kept = {"x": module.make()} if hasattr(module, "make") else {}
+            return {"f": torch.from_dlpack, "Tensor": torch.Tensor, **found, **kept}
+
+        return get
+
+    work = "new tensor -> torch"
+    yield Row("torch", work, "dlbridge: `.torch()`", "make().torch()", names("dlbridge", make="make"))
+    for library in WITH_CAPSULES:
+        yield Row("torch", work, f"{library}: capsule", "f(new())", names(library, new="new"))
+    yield Row("torch", work, "floor: capsule", "f(new())", names("floor", new="new"))
+    yield Row("torch", work, "floor: table", "new(Tensor)", names("floor", new="new_as"))
+
+    work = "object -> torch"
+    yield Row("torch", work, "dlbridge: `.torch()`", "x.torch()", names("dlbridge"))
+    for library in (*WITH_CAPSULES, "floor"):
+        statement = "f(make())" if library in ONE_USE else "f(x)"
+        yield Row("torch", work, library, statement, names(library, make="make"))
+
+
+def rows() -> list[Row]:
+    every: list[Row] = []
+    for group in ("numpy", "torch", "jax"):
+        every += [*arguments(group), *imports(group)]
+    return [*every, *exports(), *to_torch()]
+
+
+GROUPS = ("numpy", "torch", "jax", "export")

@@ -1,0 +1,84 @@
+"""The instruction budgets: `budgets.py --rust FILE --scratch FOLDER --budgets FILE [--write]`.
+
+Times differ from machine to machine and from day to day; the number of instructions does not. Each row has a
+budget, and whoever makes it slower notices here. `--write` makes what is measured the budget.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from counted import LONG, SHORT, Counts, available, per_call, rust_rows, segments
+
+REPEAT = Path(__file__).parents[1] / "python" / "repeat.py"
+
+TOLERANCE = 0.03
+"""How much more than its budget a row may take: another minor release of the compiler moves that much."""
+
+EMPTY = "an empty loop"
+
+OURS = ("vec", "four", "array")
+
+
+def net_of_source(rows: Counts) -> Counts:
+    """Ours of the Rust rows, without what they begin with."""
+    return {f"Rust: {work}": rows[f"{work}/dlbridge"] - rows[f"{work}/source"] for work in OURS}
+
+
+def python_rows(scratch: Path) -> Counts:
+    """The paths of `benches/python/repeat.py`, without the loop."""
+    sys.path.insert(0, str(REPEAT.parent))
+    from repeat import ROWS
+
+    counted = segments([sys.executable, str(REPEAT), str(SHORT), str(LONG)], scratch / "callgrind")
+    # Whatever else asked for its parent did so before the rows began.
+    found = dict(zip(ROWS, per_call(counted[-2 * len(ROWS) :]), strict=True))
+    empty = found.pop(EMPTY)
+    return {f"Python: {name}": count - empty for name, count in found.items()}
+
+
+def over(measured: int, budget: int | None) -> bool:
+    """Whether a row takes more than it may. A row without a budget does."""
+    return budget is None or measured > budget * (1 + TOLERANCE)
+
+
+def compared(measured: Counts, budgets: Counts) -> tuple[list[str], list[str]]:
+    """The table, and what is wrong."""
+    width = max(map(len, measured))
+    lines = [f"{'instructions of a call':{width}}  measured  budget"]
+    wrong = []
+    for name, count in measured.items():
+        budget = budgets.get(name)
+        mark = "  OVER" if over(count, budget) else "  less" if budget and count < budget * (1 - TOLERANCE) else ""
+        lines.append(f"{name:{width}}  {count:8}  {'none' if budget is None else budget:>6}{mark}")
+        if over(count, budget):
+            wrong.append(f"{name}: {count} instructions, of {budget}" if budget else f"{name}: no budget")
+    wrong += [f"{name}: a budget, and no row" for name in budgets if name not in measured]
+    return lines, wrong
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rust", required=True)
+    parser.add_argument("--scratch", type=Path, required=True)
+    parser.add_argument("--budgets", type=Path, required=True)
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    if not available():
+        raise SystemExit("valgrind is not installed")
+    measured = {**net_of_source(rust_rows(options.rust, options.scratch)), **python_rows(options.scratch)}
+    budgets: Counts = json.loads(options.budgets.read_text()) if options.budgets.exists() else {}
+    lines, wrong = compared(measured, budgets)
+    print("\n".join(lines))
+    if options.write:
+        options.budgets.write_text(json.dumps(measured, indent=2) + "\n")
+    elif wrong:
+        hint = "if that is meant, `cargo xtask bench --instructions --write` makes it the budget"
+        raise SystemExit("\n".join([*wrong, hint]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""What the numbers were measured on and with: nothing that names the machine or a folder of it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import tomllib
+from importlib.metadata import version
+from pathlib import Path
+
+BENCHES = Path(__file__).parents[1]
+
+INSTALLED = ("numpy", "torch", "jax", "apache-tvm-ffi", "nanobind", "pydlpack", "safetensors")
+"""From PyPI."""
+
+LOCKED = {
+    "rust": ("dlpark", "dlpk", "dlpack-rs", "ndarray", "safetensors"),
+    "python/dlbridge": ("pyo3",),
+    "python/dlpark": ("dlpark", "pyo3"),
+    "python/dlpk": ("dlpk", "pyo3"),
+    "python/pyo3-dlpack": ("pyo3-dlpack", "pyo3"),
+    "python/dlpack-rs": ("dlpack-rs", "pyo3"),
+    "python/rust-numpy": ("numpy", "pyo3"),
+}
+"""From crates.io: what the lock file of each package pins."""
+
+
+def field(file: str, name: str) -> str:
+    """The first line `NAME: VALUE` or `NAME=VALUE` of a file of the system."""
+    try:
+        lines = Path(file).read_text().splitlines()
+    except OSError:
+        return "unknown"
+    for line in lines:
+        key, separator, value = line.partition("=" if "=" in line else ":")
+        if separator and key.strip() == name:
+            return value.strip().strip('"')
+    return "unknown"
+
+
+def memory() -> str:
+    total = field("/proc/meminfo", "MemTotal").split()[0]
+    return f"{round(int(total) / 2**20)} GiB" if total.isdigit() else "unknown"
+
+
+def first_line(*command: str) -> str:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return "none"
+    return done.stdout.splitlines()[0].strip()
+
+
+def locked(package: str) -> str:
+    """`dlpark 0.10.0, pyo3 0.30.1`."""
+    lock = tomllib.loads((BENCHES / package / "Cargo.lock").read_text())
+    versions = {entry["name"]: entry["version"] for entry in lock["package"]}
+    return ", ".join(f"{name} {versions[name]}" for name in LOCKED[package])
+
+
+def described() -> dict[str, str]:
+    """The lines of the page's table."""
+    kernel = ".".join(platform.release().split(".")[:2])
+    return {
+        "processor": field("/proc/cpuinfo", "model name"),
+        "processors that the system sees": str(os.cpu_count()),
+        "memory": memory(),
+        "system": f"{field('/etc/os-release', 'PRETTY_NAME')}, {platform.system()} {kernel}, {platform.machine()}",
+        "Rust": first_line("rustc", "--version"),
+        "C++": first_line(os.environ.get("CXX", "c++"), "--version"),
+        "Python": platform.python_version(),
+        "from PyPI": ", ".join(f"{name} {version(name)}" for name in INSTALLED),
+        **{f"crates of `benches/{package}`": locked(package) for package in LOCKED},
+    }

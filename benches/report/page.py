@@ -1,0 +1,231 @@
+"""The tables of `docs/benchmarks.md`, from `benches/results.json`."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from targets import (
+    RUST,
+    TARGETS,
+    Run,
+    Target,
+    allocations,
+    best,
+    instructions,
+    is_floor,
+    is_offer,
+    is_ours,
+    is_peer,
+    libraries,
+    nanoseconds,
+)
+
+Results = dict[str, Any]
+
+WORKS = {
+    **RUST,
+    "numpy -> no-op": "NumPy array -> argument of a function that does nothing",
+    "torch -> no-op": "PyTorch tensor -> argument of a function that does nothing",
+    "jax -> no-op": "JAX array -> argument of a function that does nothing",
+    "numpy -> object": "NumPy array -> an object that exports DLPack",
+    "torch -> object": "PyTorch tensor -> an object that exports DLPack",
+    "jax -> object": "JAX array -> an object that exports DLPack",
+    "new tensor -> capsule": "new tensor -> capsule",
+    "object -> numpy": "object of the extension -> `np.from_dlpack`",
+    "new tensor -> torch": "new tensor -> PyTorch tensor",
+    "object -> torch": "object of the extension -> PyTorch tensor",
+}
+
+
+def table(header: list[str], rows: list[list[str]]) -> str:
+    """A Markdown table; the first column is text, the others are numbers."""
+    rule = ["---", *["---:"] * (len(header) - 1)]
+    return "\n".join("| " + " | ".join(line).rstrip() + " |" for line in [header, rule, *rows])
+
+
+def number(value: float | None) -> str:
+    """Three digits that count; thousands are set apart."""
+    if value is None:
+        return ""
+    if abs(value) >= 100:
+        return f"{value:,.0f}".replace(",", " ")
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+
+
+def ratio(value: float | None) -> str:
+    return "" if value is None else f"{value:.4f}" if value < 0.02 else f"{value:.2f}"
+
+
+def named(found: tuple[str, float] | None) -> str:
+    return "" if found is None else f"{found[0].removeprefix('floor: ')}: {number(found[1])}"
+
+
+def measured(target: Target, run: Run) -> str:
+    value = target.measured(run)
+    return ratio(value) if target.reference else number(value)
+
+
+def promised(target: Target) -> str:
+    unit = {"ns": " ns", "allocations": "", "instructions": ""}[target.quantity]
+    return f"{target.limit:g} x {target.reference}" if target.reference else f"{target.limit:g}{unit}"
+
+
+def targets(runs: list[Run]) -> str:
+    rows = []
+    for target in TARGETS:
+        first = runs[0]
+        # Beside a difference of two rows of ours there is no peer.
+        alone = target.subtract is not None
+        peer = None if alone else best(first, target.work, is_peer, target.quantity)
+        floor = None if alone else best(first, target.work, is_floor, target.quantity)
+        what = "" if target.quantity == "ns" else f", {target.quantity}"
+        rows.append(
+            [
+                f"{target.title}{what}",
+                number(target.own(first)),
+                named(peer),
+                named(floor) if floor and ": " in floor[0] else number(floor[1] if floor else None),
+                *(measured(target, run) for run in runs),
+                f"<= {promised(target)}",
+                "yes" if target.reached(runs) else "**no**",
+            ]
+        )
+    header = ["work", "ours", "best peer", "floor", *(f"run {n + 1}" for n in range(len(runs))), "must be", "reached"]
+    return table(header, rows)
+
+
+def peers(runs: list[Run]) -> str:
+    """Every work with every library; the last column is the first run's, over ours."""
+    text = []
+    for work, title in WORKS.items():
+        text.append(f"### {title}")
+        ours = best(runs[0], work, is_offer)
+        refused = {} if work in RUST else runs[0]["python"].get(work, {})
+        rows = []
+        for library in libraries(runs[0], work):
+            times = [nanoseconds(run, work, library) for run in runs]
+            more = [f"{times[0] / ours[1]:.2f}" if ours and times[0] else ""]
+            if work in RUST:
+                more += [number(allocations(runs[0], work, library)), number(instructions(runs[0], work, library))]
+            rows.append([f"**{library}**" if is_ours(library) else library, *map(number, times), *more])
+        width = len(rows[0]) if rows else 2
+        rows += [[name, why, *[""] * (width - 2)] for name, why in refused.items() if isinstance(why, str)]
+        header = ["", *(f"ns, run {n + 1}" for n in range(len(runs))), "x ours"]
+        text.append(table(header + (["allocations", "instructions"] if work in RUST else []), rows))
+    return "\n\n".join(text)
+
+
+def scale(runs: list[Run]) -> str:
+    return "\n\n".join(part for part in (bytes_table(runs), state(runs), files(runs), threads(runs)) if part)
+
+
+def both(values: list[float | None]) -> str:
+    """The same number of all runs."""
+    return " / ".join(number(value) for value in values)
+
+
+def bytes_table(runs: list[Run]) -> str:
+    text = ["### From 1 KiB to 1 GiB", "Nanoseconds of one argument, the loop's included; both runs."]
+    for framework, found in runs[0]["scale"]["bytes"].items():
+        sizes = list(next(iter(found.values())))
+        rows = [
+            [library, *(both([run["scale"]["bytes"][framework][library][size] for run in runs]) for size in sizes)]
+            for library in found
+        ]
+        text.append(table([f"{WORKS[f'{framework} -> no-op'].split(' ->')[0]} of", *sizes], rows))
+    return "\n\n".join(text)
+
+
+def state(runs: list[Run]) -> str:
+    found = runs[0]["scale"]["tensors"]
+    counts = list(next(iter(found.values())))
+    rows = []
+    for library in found:
+        for way in ("there", "back"):
+            cells = [both([run["scale"]["tensors"][library][count][way] for run in runs]) for count in counts]
+            rows.append([f"{library}, {way}", *cells])
+    words = "Nanoseconds of each tensor, from PyTorch to an object of the extension, and back; both runs."
+    return f"### A state dict\n\n{words}\n\n" + table(["", *(f"of {count}" for count in counts)], rows)
+
+
+def files(runs: list[Run]) -> str:
+    found = runs[0]["scale"].get("safetensors")
+    if not found:
+        return ""
+    rows = []
+    for library in found["libraries"]:
+        each = [run["scale"]["safetensors"]["libraries"][library] for run in runs]
+        rows.append([library, both([e["ms"] for e in each]), both([e["resident"] / 2**20 for e in each])])
+    words = (
+        f"A file of {found['bytes'] / 1e9:g} GB, opened as {found['tensors']} tensors; milliseconds until the first "
+        "element of the last one is read, and how many MiB more are in memory then; both runs. The elements are a "
+        "hole of the file, so that no disk is measured."
+    )
+    return f"### A safetensors file\n\n{words}\n\n" + table(["", "ms to the first byte", "MiB in memory"], rows)
+
+
+def threads(runs: list[Run]) -> str:
+    rust = runs[0]["scale"]["rust threads"]
+    rows = []
+    for name in rust:
+        each = [run["scale"]["rust threads"][name] for run in runs]
+        share = [e["2"] / e["1"] for e in each]
+        rows.append([name, both([e["1"] for e in each]), both([e["2"] for e in each]), both(share)])
+    text = [
+        "### Two threads",
+        "Calls of each thread in a microsecond, and the share that is left of them when another thread makes them too. "
+        "The floor has nothing in common with itself but the allocator and the processors: what it loses, all lose.",
+        table(["", "one thread", "each of two", "share"], rows),
+        "From Python, both threads together, under the interpreter's lock:",
+    ]
+    rows = []
+    for name in runs[0]["scale"]["threads"]:
+        each = [run["scale"]["threads"][name] for run in runs]
+        share = [e["2"] / e["1"] for e in each]
+        rows.append([name, both([e["1"] for e in each]), both([e["2"] for e in each]), both(share)])
+    return "\n\n".join([*text, table(["NumPy array of", "one thread", "two together", "share"], rows)])
+
+
+def copies(rows: list[dict[str, Any]]) -> str:
+    """What `benches/python/copies.py` measured: gigabytes in a second."""
+    names = [name for name in rows[0] if name not in ("case", "bytes")]
+    cells = [[row["case"], size(row["bytes"]), *(number(row[name]) for name in names)] for row in rows]
+    return table(["GB/s", "size", *names], cells)
+
+
+def size(count: int) -> str:
+    for unit, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if count >= factor:
+            return f"{count / factor:g} {unit}" if count % factor == 0 else f"{count / factor:.1f} {unit}"
+    return f"{count} B"
+
+
+def machine(described: dict[str, str]) -> str:
+    lines = [f"- {name}: {value}" for name, value in described.items()]
+    return "\n".join(lines)
+
+
+def replaced(page: str, name: str, text: str) -> str:
+    """The page with a text between its markers."""
+    begin, end = f"<!-- begin: {name} -->\n", f"<!-- end: {name} -->"
+    if page.count(begin) != 1 or page.count(end) != 1:
+        raise SystemExit(f"the page has not one `{begin.strip()}` and one `{end}`")
+    return re.sub(f"{begin}.*{end}", lambda _: f"{begin}\n{text}\n\n{end}", page, flags=re.DOTALL)
+
+
+def rendered(page: str, results: Results) -> str:
+    """The page with all its tables."""
+    runs = [{**run, "instructions": results["instructions"]} for run in results["runs"]]
+    measured_copies = results.get("copies")
+    parts = {
+        "targets": targets(runs),
+        "peers": peers(runs),
+        "scale": scale(runs),
+        "copies": f"## Copies\n\n{copies(measured_copies)}" if measured_copies else "",
+        "machine": machine(results["machine"]),
+    }
+    for name, text in parts.items():
+        page = replaced(page, name, text)
+    # A part that is left out leaves its markers alone.
+    return re.sub(r"(<!-- begin: \w+ -->\n)\n+(<!-- end)", r"\1\2", page)

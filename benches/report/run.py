@@ -1,0 +1,160 @@
+"""Runs everything that `cargo xtask bench` has built, and writes the results and the page: two times, or one if quick.
+
+    run.py --rust FILE --scratch FOLDER --results FILE --page FILE --plot FILE [--quick]
+    run.py --results FILE --page FILE --plot FILE --render
+
+`--render` makes the page of results that are there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import counted
+import machine
+import page
+import plot
+
+PYTHON = Path(__file__).parents[1] / "python"
+
+# No framework is to look for an accelerator, or to start threads.
+ENVIRONMENT = {
+    "JAX_PLATFORMS": "cpu",
+    "CUDA_VISIBLE_DEVICES": "",
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "PYTHONHASHSEED": "0",
+}
+
+GROUPS = ("numpy", "torch", "jax", "export")
+FILES = {
+    "rust": ("dlbridge", "dlpark", "safetensors"),
+    "python": ("dlbridge", "safetensors: `safe_open`", "safetensors: `load_file`"),
+}
+READS_ALL = "`load_file`"
+
+
+def printed(text: str) -> Any:
+    """The JSON in what a script printed; some libraries have last words of their own."""
+    return json.loads(next(line for line in text.splitlines() if line.startswith("{")))
+
+
+def answer(*command: str) -> Any:
+    """What a command prints, as JSON."""
+    done = subprocess.run(command, env={**os.environ, **ENVIRONMENT}, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)}: {done.returncode}\n{done.stderr}")
+    return printed(done.stdout)
+
+
+def group(name: str, quick: bool) -> Any:
+    """A group's rows; one that ends the process is a crash, and the others are measured without it."""
+    without: list[str] = []
+    while True:
+        command = [sys.executable, str(PYTHON / "measure.py"), name, *(["--quick"] if quick else []), *without]
+        done = subprocess.run(command, env={**os.environ, **ENVIRONMENT}, capture_output=True, text=True)
+        if done.returncode == 0:
+            return printed(done.stdout)
+        begun = [line.removeprefix("begin: ") for line in done.stderr.splitlines() if line.startswith("begin: ")]
+        if done.returncode > 0 or not begun or begun[-1] in without:
+            raise SystemExit(f"{name}: {done.returncode}\n{done.stderr}")
+        print(f"{begun[-1]}: {signal.Signals(-done.returncode).name}")
+        without += ["--without", begun[-1]]
+
+
+def large_file(folder: Path, size: int, count: int) -> Path:
+    """A safetensors file whose elements are a hole: it takes no disk, and reads as zeros."""
+    rows = size // count // 4 // 1024
+    each = rows * 1024 * 4
+    header = {
+        f"layer.{n:04}.weight": {"dtype": "F32", "shape": [rows, 1024], "data_offsets": [n * each, (n + 1) * each]}
+        for n in range(count)
+    }
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 64 + 56)
+    path = folder / "large.safetensors"
+    with path.open("wb") as file:
+        file.write(len(text).to_bytes(8, "little"))
+        file.write(text)
+        file.truncate(8 + len(text) + count * each)
+    return path
+
+
+def files(rust: str, scratch: Path, quick: bool) -> dict[str, Any]:
+    size, count = (500_000_000, 100) if quick else (5_000_000_000, 1000)
+    path = large_file(scratch, size, count)
+    scale = str(PYTHON / "scale.py")
+    commands: dict[str, tuple[str, ...]] = {
+        f"Rust: {name}": (rust, "safetensors", name, str(path)) for name in FILES["rust"]
+    }
+    for name in FILES["python"]:
+        commands[f"Python: {name}"] = (sys.executable, scale, "safetensors", name, "--file", str(path))
+    found = {}
+    try:
+        for name, command in commands.items():
+            # A process opens the file once. Reading all of it takes too long to be done often.
+            times = [answer(*command) for _ in range(1 if READS_ALL in name else 9)]
+            found[name] = sorted(times, key=lambda answered: answered["ms"])[len(times) // 2]
+    finally:
+        path.unlink()
+    return {"bytes": size, "tensors": count, "libraries": found}
+
+
+def run(rust: str, scratch: Path, quick: bool) -> dict[str, Any]:
+    """Everything once."""
+    flags = ["--quick"] if quick else []
+    scale = str(PYTHON / "scale.py")
+    done: dict[str, Any] = {"rust": answer(rust, "measure", *flags), "python": {}}
+    for name in GROUPS:
+        done["python"].update(group(name, quick))
+    done["scale"] = {what: answer(sys.executable, scale, what, *flags) for what in ("bytes", "tensors", "threads")}
+    done["scale"]["rust threads"] = answer(rust, "threads", *flags)
+    done["scale"]["safetensors"] = files(rust, scratch, quick)
+    return done
+
+
+def copies(quick: bool) -> list[dict[str, Any]] | None:
+    """What the module of the copies measures, where there is one."""
+    if not (PYTHON / "copies.py").exists():
+        return None
+    source = f"import sys; sys.path.insert(0, {str(PYTHON)!r})\n"
+    source += f"import json, copies; print(json.dumps({{'rows': copies.rows({quick})}}))"
+    found: list[dict[str, Any]] = answer(sys.executable, "-c", source)["rows"]
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in ("results", "page", "plot"):
+        parser.add_argument(f"--{name}", type=Path, required=True)
+    parser.add_argument("--rust")
+    parser.add_argument("--scratch", type=Path)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--render", action="store_true")
+    options = parser.parse_args()
+    if not options.render:
+        results = {
+            "machine": machine.described(),
+            "instructions": counted.rust_rows(options.rust, options.scratch),
+            "runs": [run(options.rust, options.scratch, options.quick) for _ in range(1 if options.quick else 2)],
+        }
+        if (measured := copies(options.quick)) is not None:
+            results["copies"] = measured
+        options.results.write_text(json.dumps(results, indent=1) + "\n")
+    results = json.loads(options.results.read_text())
+    options.page.write_text(page.rendered(options.page.read_text(), results))
+    options.plot.write_text(plot.svg(results["runs"][0]))
+    runs = [{**run, "instructions": results["instructions"]} for run in results["runs"]]
+    print(page.targets(runs))
+
+
+if __name__ == "__main__":
+    main()

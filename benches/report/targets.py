@@ -1,0 +1,150 @@
+"""What was promised, and whether it holds: computed from the results, never written by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+Run = dict[str, Any]
+"""One run of everything: `benches/results.json` has two."""
+
+
+def nanoseconds(run: Run, work: str, library: str) -> float | None:
+    """What a call takes, net of what the row begins with; nothing where the library cannot do it."""
+    if work in RUST:
+        rust = run["rust"]
+        row, source = rust.get(f"{work}/{library}"), rust[f"{work}/source"]
+        return None if row is None else row["ns"] - source["ns"]
+    found = run["python"].get(work, {}).get(library)
+    return found if isinstance(found, (int, float)) else None
+
+
+RUST = {
+    "vec": "`Vec<f32>` -> versioned tensor -> deleter",
+    "four": "four-dimensional owned buffer, same",
+    "array": "`ndarray::Array3` -> tensor -> view -> drop",
+}
+
+
+def allocations(run: Run, work: str, library: str) -> float | None:
+    row = run["rust"].get(f"{work}/{library}")
+    return None if row is None else row["allocations"] - run["rust"][f"{work}/source"]["allocations"]
+
+
+def instructions(run: Run, work: str, library: str) -> float | None:
+    counted = run["instructions"]
+    row = counted.get(f"{work}/{library}")
+    return None if row is None else row - counted[f"{work}/source"]
+
+
+QUANTITIES: dict[str, Callable[[Run, str, str], float | None]] = {
+    "ns": nanoseconds,
+    "allocations": allocations,
+    "instructions": instructions,
+}
+
+
+@dataclass(frozen=True)
+class Target:
+    """A number of ours that must not be above a limit, or above a share of somebody else's."""
+
+    work: str
+    """The work's name in the results."""
+    title: str
+    limit: float
+    reference: str | None = None
+    """Whose number the limit is a share of; without one the limit is the number itself."""
+    quantity: str = "ns"
+    ours: str = "dlbridge"
+    subtract: str | None = None
+    """A row whose number is taken off ours."""
+
+    def own(self, run: Run) -> float | None:
+        read = QUANTITIES[self.quantity]
+        value = read(run, self.work, self.ours)
+        if value is None or self.subtract is None:
+            return value
+        less = read(run, self.work, self.subtract)
+        return None if less is None else value - less
+
+    def measured(self, run: Run) -> float | None:
+        """What the limit is for: a ratio, or the number itself."""
+        value = self.own(run)
+        if value is None or self.reference is None:
+            return value
+        beside = QUANTITIES[self.quantity](run, self.work, self.reference)
+        return None if beside is None else value / beside
+
+    def reached(self, runs: list[Run]) -> bool:
+        """Whether it holds in every run."""
+        values = [self.measured(run) for run in runs]
+        return all(value is not None and value <= self.limit for value in values)
+
+
+BARE = "dlbridge, `import` alone"
+
+TARGETS = (
+    Target("vec", RUST["vec"], 1.15, "floor"),
+    Target("vec", RUST["vec"], 1, quantity="allocations"),
+    Target("vec", RUST["vec"], 200, quantity="instructions"),
+    Target("four", RUST["four"], 1.15, "floor"),
+    Target("four", RUST["four"], 1, quantity="allocations"),
+    Target("four", RUST["four"], 205, quantity="instructions"),
+    Target("array", RUST["array"], 1.25, "floor"),
+    Target("array", RUST["array"], 1, quantity="allocations"),
+    Target("array", RUST["array"], 240, quantity="instructions"),
+    Target("numpy -> no-op", "NumPy array -> Rust no-op argument", 0.6, "nanobind"),
+    Target("torch -> no-op", "PyTorch tensor -> Rust no-op argument", 0.45, "tvm-ffi"),
+    Target("jax -> no-op", "JAX array -> Rust no-op argument", 0.2, "nanobind"),
+    Target("numpy -> object", "`asdlpack(NumPy array)`", 0.006, "pydlpack"),
+    Target("new tensor -> capsule", "new tensor -> capsule", 0.7, "dlpark"),
+    Target("object -> numpy", "our object -> `np.from_dlpack`", 0.8, "pyo3-dlpack"),
+    Target(
+        "new tensor -> torch",
+        "new tensor -> PyTorch tensor, the best way that we offer",
+        0.65,
+        "dlpark: capsule",
+        ours="dlbridge: `.torch()`",
+    ),
+    Target("numpy -> no-op", "typed argument, more than `import` alone: NumPy", 40, subtract=BARE),
+    Target("torch -> no-op", "typed argument, more than `import` alone: PyTorch", 40, subtract=BARE),
+    Target("numpy -> no-op", "typed argument, more than the floor: NumPy", 40, subtract="floor: buffer"),
+    Target("torch -> no-op", "typed argument, more than the floor: PyTorch", 40, subtract="floor: borrowed table"),
+)
+
+
+def is_ours(library: str) -> bool:
+    return library.startswith("dlbridge")
+
+
+def is_offer(library: str) -> bool:
+    """Ours, as an author uses it: the import alone is a part of that."""
+    return is_ours(library) and library != BARE
+
+
+def is_floor(library: str) -> bool:
+    return library.startswith("floor")
+
+
+def is_peer(library: str) -> bool:
+    """Neither ours, nor hand-written, nor a framework's own."""
+    return not is_ours(library) and not is_floor(library) and "'s own " not in library
+
+
+def libraries(run: Run, work: str) -> list[str]:
+    """Who has a row of a work, and a number in it."""
+    if work in RUST:
+        named = [row.split("/", 1) for row in run["rust"]]
+        found = [library for of, library in named if of == work and library != "source"]
+    else:
+        found = list(run["python"].get(work, {}))
+    return [library for library in found if nanoseconds(run, work, library) is not None]
+
+
+def best(run: Run, work: str, wanted: Callable[[str], bool], quantity: str = "ns") -> tuple[str, float] | None:
+    """The library with the least, of those that are wanted."""
+    read = QUANTITIES[quantity]
+    values = [(name, read(run, work, name)) for name in libraries(run, work) if wanted(name)]
+    known = [(name, value) for name, value in values if value is not None]
+    return min(known, key=lambda found: found[1]) if known else None

@@ -1,0 +1,180 @@
+"""The page, the plot and the budgets, from results that are made up."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import xml.etree.ElementTree
+from pathlib import Path
+from typing import Any
+
+import budgets
+import counted
+import page
+import plot
+import pytest
+import run
+import targets
+from targets import Target
+
+ROOT = Path(__file__).parents[2]
+
+
+def one_run(ours: float = 10.0) -> dict[str, Any]:
+    rust = {
+        f"{work}/{library}": {"ns": 20 + more, "allocations": 1 + blocks}
+        for work in targets.RUST
+        for library, more, blocks in (("source", 0, 0), ("floor", 9, 1), ("dlbridge", ours, 1), ("dlpark", 30, 2))
+    }
+    works = [work for work in page.WORKS if work not in targets.RUST]
+    python: dict[str, Any] = {
+        work: {
+            "dlbridge": ours,
+            targets.BARE: 4.0,
+            "nanobind": 20.0,
+            "dlpark": 25.0,
+            "rust-numpy": "refused: TypeError",
+        }
+        for work in works
+    }
+    python["numpy -> no-op"]["floor: buffer"] = 5.0
+    python["torch -> no-op"]["tvm-ffi"] = 1234.0
+    python["new tensor -> torch"] = {"dlbridge: `.torch()`": ours, "dlpark: capsule": 40.0}
+    python["object -> numpy"]["pyo3-dlpack"] = "crash"
+    sizes = {"1 KiB": 10.0, "1 GiB": 11.0}
+    return {
+        "rust": rust,
+        "python": python,
+        "instructions": {row: 200 if row.endswith("source") else 390 for row in rust},
+        "scale": {
+            "bytes": {"numpy": {"dlbridge": sizes, "nanobind": sizes}},
+            "tensors": {"dlbridge": {"100": {"there": 1.0, "back": 2.0}, "1000": {"there": 3.0, "back": 4.0}}},
+            "threads": {"dlbridge": {"1": 4.0, "2": 2.0}},
+            "rust threads": {"vec/dlbridge": {"1": 10.0, "2": 9.0}},
+            "safetensors": {
+                "bytes": 5_000_000_000,
+                "tensors": 1000,
+                "libraries": {"Rust: dlbridge": {"ms": 1.5, "resident": 2**20}},
+            },
+        },
+    }
+
+
+def results() -> dict[str, Any]:
+    runs = [one_run(10.0), one_run(11.0)]
+    return {"machine": {"processor": "abacus"}, "instructions": runs[0].pop("instructions"), "runs": runs}
+
+
+def test_a_ratio_is_net_of_the_source() -> None:
+    assert Target("vec", "", 1.15, "floor").measured(one_run()) == pytest.approx(10 / 9)
+    assert Target("vec", "", 1, quantity="allocations").measured(one_run()) == 1
+    assert Target("vec", "", 200, quantity="instructions").measured(one_run()) == 190
+
+
+def test_a_target_holds_in_all_runs_or_not_at_all() -> None:
+    target = Target("vec", "", 1.15, "floor")
+    assert target.reached([one_run(10.0), one_run(10.3)])
+    assert not target.reached([one_run(10.0), one_run(10.4)])
+
+
+def test_what_was_not_measured_is_not_reached() -> None:
+    missing = Target("object -> numpy", "", 0.8, "pyo3-dlpack")
+    assert missing.measured(one_run()) is None
+    assert not missing.reached([one_run()])
+
+
+def test_a_difference_of_two_rows() -> None:
+    assert Target("numpy -> no-op", "", 40, subtract=targets.BARE).measured(one_run()) == 6
+
+
+def test_the_best_is_of_those_that_are_wanted() -> None:
+    assert targets.best(one_run(), "numpy -> no-op", targets.is_peer) == ("nanobind", 20.0)
+    assert targets.best(one_run(), "numpy -> no-op", targets.is_floor) == ("floor: buffer", 5.0)
+    assert targets.best(one_run(), "vec", targets.is_peer, "allocations") == ("dlpark", 2)
+    assert targets.best(one_run(), "numpy -> no-op", targets.is_offer) == ("dlbridge", 10.0)
+    assert targets.best(one_run(), "vec", lambda name: name == "abacus") is None
+    assert not targets.is_peer("numpy's own `from_dlpack`")
+
+
+def test_every_target_has_its_work_on_the_page() -> None:
+    assert {target.work for target in targets.TARGETS} <= set(page.WORKS)
+    assert set(plot.SHOWN) <= set(page.WORKS)
+
+
+def test_the_page_has_every_part() -> None:
+    empty = "".join(
+        f"<!-- begin: {n} -->\n<!-- end: {n} -->\n" for n in ("targets", "peers", "scale", "copies", "machine")
+    )
+    text = page.rendered(empty, results())
+    assert "| 1.11 | 1.22 | <= 1.15 x floor | **no** |" in text
+    assert "| 1.00 | 1.00 | <= 1 | yes |" in text
+    assert "| NumPy array -> Rust no-op argument | 10.0 | nanobind: 20.0 | buffer: 5.00 | 0.50 | 0.55 |" in text
+    assert "| rust-numpy | refused: TypeError |  | |" in text
+    assert "| tvm-ffi | 1 234 | 1 234 | 123.40 |" in text
+    assert "| dlbridge, there | 1.00 / 1.00 | 3.00 / 3.00 |" in text
+    assert "A file of 5 GB, opened as 1000 tensors" in text
+    assert "- processor: abacus" in text
+    # Nobody measured copies.
+    assert "<!-- begin: copies -->\n<!-- end: copies -->" in text
+    # A page is the same after another time.
+    assert page.rendered(text, results()) == text
+
+
+def test_copies_are_a_part_where_they_were_measured() -> None:
+    rows = [{"case": "transposed", "bytes": 64 * 2**20, "dlbridge": 4.5, "numpy": 1.25, "torch": None, "memcpy": 10.0}]
+    assert "| transposed | 64 MiB | 4.50 | 1.25 |  | 10.0 |" in page.copies(rows)
+
+
+def test_the_kept_page_is_of_the_kept_results() -> None:
+    kept = (ROOT / "docs" / "benchmarks.md").read_text()
+    found = json.loads((ROOT / "benches" / "results.json").read_text())
+    assert page.rendered(kept, found) == kept
+    assert plot.svg(found["runs"][0]) == (ROOT / "docs" / "benchmarks.svg").read_text()
+
+
+def test_the_plot_is_xml_and_shows_who_is_there() -> None:
+    picture = plot.svg(one_run())
+    xml.etree.ElementTree.fromstring(picture)
+    assert ">nanobind<" in picture and ">2.0<" in picture
+    assert plot.across(1) < plot.across(2) < plot.across(1000) == plot.across(10_000)
+
+
+def test_a_budget_has_room_for_another_compiler() -> None:
+    assert not budgets.over(103, 100)
+    assert budgets.over(104, 100)
+    assert budgets.over(1, None)
+
+
+def test_budgets_and_rows_are_the_same() -> None:
+    lines, wrong = budgets.compared({"a": 104, "b": 50, "c": 7}, {"a": 100, "b": 100, "d": 1})
+    assert wrong == ["a: 104 instructions, of 100", "c: no budget", "d: a budget, and no row"]
+    assert lines[1].endswith("OVER") and lines[2].endswith("less")
+    assert budgets.compared({"a": 99}, {"a": 100})[1] == []
+
+
+def test_a_call_is_the_difference_of_two_lengths() -> None:
+    # A loop of 500 instructions before and after, 7 in each turn; then one of 11.
+    assert counted.per_call([500 + 7 * 1000, 500 + 7 * 3000, 11 * 1000, 11 * 3000]) == [7, 11]
+
+
+def test_a_row_that_ends_the_process_is_left_out_of_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[list[str]] = []
+
+    def answer(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
+        asked.append(command)
+        if len(asked) == 1:
+            return subprocess.CompletedProcess(command, -11, "", "begin: a: one\nbegin: a: two\n")
+        return subprocess.CompletedProcess(command, 0, '{"a": {"one": 1.0, "two": "crash"}}\nlast words\n', "")
+
+    monkeypatch.setattr(subprocess, "run", answer)
+    assert run.group("numpy", quick=True) == {"a": {"one": 1.0, "two": "crash"}}
+    assert asked[1][-2:] == ["--without", "a: two"]
+
+
+def test_a_file_of_holes_is_a_safetensors_file(tmp_path: Path) -> None:
+    path = run.large_file(tmp_path, 10_000_000, 10)
+    size = int.from_bytes(path.read_bytes()[:8], "little")
+    header = json.loads(path.read_bytes()[8 : 8 + size])
+    assert len(header) == 10
+    assert path.stat().st_size == 8 + size + max(entry["data_offsets"][1] for entry in header.values())
+    assert (8 + size) % 64 == 0

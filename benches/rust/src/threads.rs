@@ -1,0 +1,65 @@
+//! One thread and two: what they share must not make them wait. Tensors share the allocator; borrows share the
+//! registry, of which there is one in a process.
+
+use std::sync::Barrier;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use dlbridge_borrow::{Mode, Region, Registry};
+
+use crate::rows;
+
+/// Prints how many calls a thread makes in a microsecond, alone and as one of two, as JSON.
+pub(crate) fn print(quick: bool) {
+    let time = Duration::from_millis(if quick { 100 } else { 1000 });
+    let registry = Registry::new();
+    let borrow = |thread: usize| {
+        // Each thread has memory of its own, as two callers have that work on two arrays.
+        let region = Region::bytes(0x10_0000 * (1 + thread), 4096);
+        if let Ok(ticket) = registry.acquire(region, Mode::Read, "bench") {
+            registry.release(ticket);
+        }
+    };
+    let named = |name| rows::named(name).map(|row| row.run).expect("it is a row");
+    let (ours, dlpark, floor) = (named("vec/dlbridge"), named("vec/dlpark"), named("vec/floor"));
+    let works: [(&str, &(dyn Fn(usize) + Sync)); 4] = [
+        ("vec/floor", &|_| floor()),
+        ("vec/dlbridge", &|_| ours()),
+        ("vec/dlpark", &|_| dlpark()),
+        ("borrow/dlbridge", &borrow),
+    ];
+    let lines: Vec<String> = works
+        .iter()
+        .map(|(name, work)| {
+            let [one, two] = [1, 2].map(|threads| rate(*work, threads, time));
+            format!(r#""{name}": {{"1": {one:.3}, "2": {two:.3}}}"#)
+        })
+        .collect();
+    println!("{{{}}}", lines.join(", "));
+}
+
+/// Calls of each thread in a microsecond.
+fn rate(work: &(dyn Fn(usize) + Sync), threads: usize, time: Duration) -> f64 {
+    let start = Barrier::new(threads);
+    let rates: Vec<f64> = thread::scope(|scope| {
+        let running: Vec<_> = (0..threads)
+            .map(|thread| {
+                let start = &start;
+                scope.spawn(move || {
+                    start.wait();
+                    let begun = Instant::now();
+                    let mut calls = 0_u64;
+                    while begun.elapsed() < time {
+                        for _ in 0..1000 {
+                            work(thread);
+                        }
+                        calls += 1000;
+                    }
+                    calls as f64 / begun.elapsed().as_secs_f64() / 1e6
+                })
+            })
+            .collect();
+        running.into_iter().map(|thread| thread.join().expect("it does not panic")).collect()
+    });
+    rates.iter().sum::<f64>() / threads as f64
+}

@@ -1,0 +1,137 @@
+//! `cargo xtask bench`: dlbridge and its peers measured side by side, `docs/benchmarks.md` written anew; and the
+//! instruction budgets, which `cargo xtask test` keeps.
+
+use std::ffi::OsStr;
+use std::path::PathBuf;
+
+use crate::peers::Peers;
+use crate::python::Venv;
+use crate::steps::Finished;
+use crate::{Result, Workplace, pins, process};
+
+/// What the command line says.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Options {
+    /// Fewer rounds and a smaller file; the page stays as it is.
+    pub(crate) quick: bool,
+    /// Only count instructions, and compare them with the budgets.
+    pub(crate) instructions: bool,
+    /// Make what was counted the budgets.
+    pub(crate) write: bool,
+    /// Only write the page, from the results that are there.
+    pub(crate) render: bool,
+}
+
+/// The packages of `benches/python` that Cargo builds; nanobind is C++, the floor is C.
+const PACKAGES: &[&str] = &["dlbridge", "dlpark", "dlpk", "pyo3-dlpack", "dlpack-rs", "rust-numpy"];
+
+/// What is installed beside numpy and the frameworks of the tests.
+const INSTALLED: &[&str] = &["apache-tvm-ffi", "nanobind"];
+
+/// As fast as the compilers can make it: what Cargo's packages say for themselves.
+const OPTIMISED: &[&str] = &["-O3", "-flto=auto", "-DNDEBUG"];
+
+const RESULTS: &str = "benches/results.json";
+const BUDGETS: &str = "benches/budgets.json";
+
+/// The Python whose instructions the budgets contain: each has an interpreter of its own.
+const COUNTED_WITH: &str = "3.11";
+
+pub(crate) fn run(workplace: &Workplace, options: &Options) -> Result<()> {
+    let venv = Venv::ready(workplace)?;
+    if options.render {
+        return process::run(venv.python().arg("benches/report/run.py").args(PAGE).arg("--render"));
+    }
+    venv.install(&[pins::NUMPY, pins::MATURIN])?;
+    if options.instructions {
+        venv.install_project(".")?;
+        return match instructions(workplace, &venv, options.write)? {
+            Finished::Passed => Ok(()),
+            Finished::Notice(reason) => Err(reason),
+        };
+    }
+    if !cfg!(target_os = "linux") {
+        return Err("what is measured is read from Linux: the clock of a thread, and /proc".into());
+    }
+    let peers = Peers::new(workplace, "benches", "benches/python", "bench_")?;
+    peers.ready_venv(&venv, INSTALLED, pins::BENCHES)?;
+    let wheel = venv.build_project(".")?;
+    let wheel = [OsStr::new("--no-deps"), OsStr::new("--force-reinstall"), wheel.as_os_str()];
+    peers.install(&venv, &wheel)?;
+    for package in PACKAGES {
+        peers.build(package, peers.python())?;
+    }
+    peers.compile_nanobind(OPTIMISED)?;
+    peers.compile_c("floor", venv.dlpack_include()?, OPTIMISED)?;
+    let program = peers.build_program("benches/rust", "rust-benches", &[])?;
+    let mut measure = workplace.command(peers.python());
+    measure.env("PYTHONPATH", peers.modules()).arg("benches/report/run.py");
+    measure.arg("--rust").arg(program).arg("--scratch").arg(peers.directory());
+    if options.quick {
+        // Too few rounds to be published.
+        let quick = |name| peers.directory().join("quick").with_extension(name);
+        let page = workplace.root.join(PAGE[3]);
+        std::fs::copy(&page, quick("md")).map_err(|e| format!("{}: {e}", page.display()))?;
+        measure.arg("--quick").arg("--results").arg(quick("json"));
+        measure.arg("--page").arg(quick("md")).arg("--plot").arg(quick("svg"));
+    } else {
+        measure.args(PAGE);
+    }
+    process::run(&mut measure)
+}
+
+/// Where the results are, and what is made of them.
+const PAGE: [&str; 6] =
+    ["--results", RESULTS, "--page", "docs/benchmarks.md", "--plot", "docs/benchmarks.svg"];
+
+/// Counts the instructions of the paths that have a budget. The wheel and numpy are installed.
+pub(crate) fn instructions(workplace: &Workplace, venv: &Venv, write: bool) -> Result<Finished> {
+    if !process::succeeds(workplace.command("valgrind").arg("--version")) {
+        return Ok(Finished::Notice(
+            "valgrind is not installed, so the instruction budgets were not compared".into(),
+        ));
+    }
+    let question = "import sys; print('%d.%d' % sys.version_info[:2])";
+    let python = process::answer(venv.python().args(["-c", question])).unwrap_or_default();
+    if python != COUNTED_WITH || !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
+        return Ok(Finished::Notice(format!(
+            "the instruction budgets are of Python {COUNTED_WITH} on Linux and x86-64, and were not \
+             compared with Python {python} here; PYTHON chooses another"
+        )));
+    }
+    let peers = Peers::new(workplace, "instructions", "benches/python", "bench_")?;
+    peers.build("dlbridge", venv.program("python"))?;
+    let alone = ["--no-default-features"];
+    let program: PathBuf = peers.build_program("benches/rust", "rust-benches", &alone)?;
+    let mut count = venv.python();
+    count.env("PYTHONPATH", peers.modules()).arg("benches/report/budgets.py");
+    count.arg("--rust").arg(program).arg("--scratch").arg(peers.directory());
+    count.args(["--budgets", BUDGETS]).args(write.then_some("--write"));
+    process::run(&mut count)?;
+    Ok(Finished::Passed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::peers::is_for;
+
+    #[test]
+    fn all_that_is_needed_is_pinned() {
+        for project in INSTALLED {
+            assert!(pins::INTEROP.iter().any(|r| is_for(r, project)), "{project}");
+        }
+        assert!(pins::BENCHES.iter().all(|requirement| requirement.contains("==")));
+    }
+
+    #[test]
+    fn every_package_is_built() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let folder = root.join("benches/python");
+        let all = crate::test::names(&folder);
+        let packages = all.iter().filter(|name| folder.join(name).join("Cargo.toml").exists());
+        let mut built = PACKAGES.to_vec();
+        built.sort();
+        assert_eq!(packages.collect::<Vec<_>>(), built);
+    }
+}
