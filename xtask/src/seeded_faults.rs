@@ -27,11 +27,15 @@ const fn fault(
 
 const IMPORT: &str = "crates/dlbridge/src/raw/import.rs";
 const EXPORT: &str = "crates/dlbridge/src/raw/export.rs";
-const BLOCK: &str = "crates/dlbridge/src/raw/block/mod.rs";
+const DRAFT: &str = "crates/dlbridge/src/raw/block/draft.rs";
 const CAPSULE: &str = "crates/dlbridge-pyo3/src/capsule.rs";
 const DLPACK: &str = "crates/dlbridge-pyo3/src/protocol/dlpack.rs";
 const TABLE: &str = "crates/dlbridge-pyo3/src/protocol/exchange_table.rs";
 const TENSOR: &str = "crates/dlbridge-pyo3/src/tensor.rs";
+
+/// Where a tensor that was lent gets its description.
+const LENT: &str =
+    "        return unsafe { Draft::new(owner, 0).finish_with_dims(description, flags) };";
 
 const FAULTS: &[Fault] = &[
     fault(
@@ -73,8 +77,8 @@ const FAULTS: &[Fault] = &[
     fault(
         "strides that are NULL are those of nothing",
         IMPORT,
-        "    let elements =\n        managed.set_dims(dims(tensor.shape), has_strides.then(|| dims(tensor.strides)))?;",
-        "    let none = alloc::vec![Dim([0; 8]); ndim];\n    let strides = if has_strides { dims(tensor.strides) } else { &none };\n    let elements = managed.set_dims(dims(tensor.shape), Some(strides))?;",
+        "        false => draft.set_shape((0..ndim).map(extent)),",
+        "        false => draft.set_axes((0..ndim).map(|axis| (extent(axis), 0))),",
     ),
     fault(
         "the byte offset of a producer is forgotten",
@@ -91,38 +95,41 @@ const FAULTS: &[Fault] = &[
     fault(
         "strides go out as NULL",
         EXPORT,
-        "    *managed.tensor_mut() = description;\n",
-        "    *managed.tensor_mut() = description;\n    managed.tensor_mut().strides = ptr::null_mut();\n",
+        LENT,
+        "        let description = dlbridge_sys::DLTensor { strides: ptr::null_mut(), ..description };
+        return unsafe { Draft::new(owner, 0).finish_with_dims(description, flags) };",
     ),
     fault(
         "shape and strides go out in reverse",
         EXPORT,
-        "    *managed.tensor_mut() = description;\n",
-        "    *managed.tensor_mut() = description;\n    (managed.tensor_mut().shape, managed.tensor_mut().strides) = (description.strides, description.shape);\n",
+        LENT,
+        "        let (shape, strides) = (description.strides, description.shape);
+        let description = dlbridge_sys::DLTensor { shape, strides, ..description };
+        return unsafe { Draft::new(owner, 0).finish_with_dims(description, flags) };",
     ),
     fault(
         "data without elements has an address",
-        BLOCK,
-        "            0 => (ptr::null_mut(), 0),",
-        "            0 => (ptr::without_provenance_mut(64), 0),",
+        DRAFT,
+        "            (0, _) => (ptr::null_mut(), 0),",
+        "            (0, _) => (ptr::without_provenance_mut(64), 0),",
     ),
     fault(
         "the struct says another version",
-        BLOCK,
+        DRAFT,
         "            version: DLPackVersion::CURRENT,",
         "            version: DLPackVersion { major: 2, minor: 0 },",
     ),
     fault(
         "a capsule that nobody takes frees nothing",
         CAPSULE,
-        "            if ffi::PyCapsule_IsValid(capsule, unused.as_ptr()) != 0 {",
-        "            if ffi::PyCapsule_IsValid(capsule, c\"nothing\".as_ptr()) != 0 {",
+        "            if is_unused {",
+        "            if is_unused && py.version_info().major == 2 {",
     ),
     fault(
         "the destructor of a capsule frees what was taken",
         CAPSULE,
-        "            if ffi::PyCapsule_IsValid(capsule, unused.as_ptr()) != 0 {\n                delete(ffi::PyCapsule_GetPointer(capsule, unused.as_ptr()));",
-        "            {\n                delete(ffi::PyCapsule_GetPointer(capsule, ffi::PyCapsule_GetName(capsule)));",
+        "    if name == used.as_ptr() {\n        return;",
+        "    if name != unused.as_ptr() {\n        delete(unsafe { ffi::PyCapsule_GetPointer(capsule, name) });\n        let _ = used;\n        return;",
     ),
     fault(
         "a capsule that was taken keeps its name",
