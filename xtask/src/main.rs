@@ -44,11 +44,12 @@ cargo xtask demo [--with NAMES] [--out DIR]
     --with NAMES  frameworks to install first, separated by commas, or `all`: {frameworks}
     --out DIR     where the pictures go; `out` if not given
 
-cargo xtask test [--quick | --instrumented]
+cargo xtask test [--quick | --instrumented | --kit]
     Runs everything: formatting, lints, documentation, Rust tests, C examples, Miri, sanitizers,
     fuzzing, and the Python tests against the real frameworks.
     --quick         leaves out Miri, sanitizers, fuzzing, and all frameworks but numpy
     --instrumented  only Miri and the sanitizers, which else run beside the rest
+    --kit           only the tests of the conformance kit, which else run beside the rest
 
 cargo xtask compare
     Builds the functions of comparison/ with dlbridge and with its peers, runs them on the same
@@ -153,12 +154,14 @@ fn parse(arguments: &[String]) -> Result<Task> {
                 match argument {
                     "--quick" => options.quick = true,
                     "--instrumented" => options.instrumented = true,
+                    "--kit" => options.kit = true,
                     "--help" | "-h" => return Ok(Task::Help),
                     _ => return unknown(argument),
                 }
             }
-            if options.quick && options.instrumented {
-                return Err("`--quick` leaves out what `--instrumented` asks for".into());
+            if [options.quick, options.instrumented, options.kit].iter().filter(|o| **o).count() > 1
+            {
+                return Err("`--quick`, `--instrumented` and `--kit` exclude each other".into());
             }
             Ok(Task::Test(options))
         }
@@ -263,6 +266,7 @@ mod tests {
         let instrumented = test::Options { instrumented: true, ..Default::default() };
         assert_eq!(parsed("test --instrumented"), Ok(Task::Test(instrumented)));
         assert!(parsed("test --quick --instrumented").is_err());
+        assert!(parsed("test --kit --instrumented").is_err());
         assert_eq!(parsed("bench"), Ok(Task::Bench(bench::Options::default())));
         let write = bench::Options { instructions: true, write: true, ..Default::default() };
         assert_eq!(parsed("bench --instructions --write"), Ok(Task::Bench(write)));

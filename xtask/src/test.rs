@@ -6,7 +6,7 @@ use std::process::Command;
 use std::{env, fs};
 
 use crate::python::Venv;
-use crate::steps::{Finished, Steps};
+use crate::steps::{Begun, Finished, Steps};
 use crate::{
     Result, Workplace, bench, c_examples, compare, pins, process, sanitizers, toolchains,
     unsafe_table,
@@ -18,6 +18,8 @@ pub(crate) struct Options {
     pub(crate) quick: bool,
     /// Only Miri and the sanitizers.
     pub(crate) instrumented: bool,
+    /// Only the tests of the conformance kit, with what is installed.
+    pub(crate) kit: bool,
 }
 
 /// The crates that need no Python, `dlbridge` aside.
@@ -46,6 +48,10 @@ pub(crate) fn run(workplace: &Workplace, options: &Options) -> bool {
     let mut steps = Steps::default();
     if options.instrumented {
         sanitizers::instrumented(&mut steps, workplace);
+    } else if options.kit {
+        if let Some(venv) = steps.run(".venv", || Venv::ready(workplace)) {
+            python_tests(&mut steps, workplace, &venv, options, is_about_the_kit);
+        }
     } else if all(&mut steps, workplace, options).is_none() {
         println!("\nThe remaining steps need the one that failed, and were not run.");
     }
@@ -104,7 +110,8 @@ fn with_python(
     if in_ci() {
         steps.run("Chromium", || browser(workplace));
     }
-    python_tests(steps, workplace, venv, options);
+    let kit = if options.quick { None } else { begin_kit(steps, workplace) };
+    python_tests(steps, workplace, venv, options, |file| options.quick || !is_about_the_kit(file));
     steps.run("the page of the benchmarks", || {
         process::run(&mut pytest(workplace, venv, "benches/report", true)?)
     });
@@ -127,7 +134,24 @@ fn with_python(
             process::run(&mut tests)
         });
     }
+    if let Some(kit) = kit {
+        steps.end(kit);
+    }
     Some(())
+}
+
+/// Begins the tests of the conformance kit, which wait for processes most of the time.
+fn begin_kit(steps: &mut Steps, workplace: &Workplace) -> Option<Begun> {
+    steps.begin("the conformance kit", || {
+        let xtask = env::current_exe().map_err(|e| format!("xtask does not know itself: {e}"))?;
+        let log = workplace.target.join("kit.txt");
+        process::beside(workplace.command(xtask).args(["test", "--kit"]), log)
+    })
+}
+
+/// Whether a test file is about the conformance kit or its matrix.
+fn is_about_the_kit(file: &str) -> bool {
+    file.starts_with("test_conformance_") || file == "test_matrix.py"
 }
 
 /// Clippy for what needs no Python: each set of features that can hide a mistake.
@@ -271,7 +295,13 @@ fn browser(workplace: &Workplace) -> Result<()> {
 }
 
 /// One process for each test file, so that each framework is alone with the extension module.
-fn python_tests(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>, options: &Options) {
+fn python_tests(
+    steps: &mut Steps,
+    workplace: &Workplace,
+    venv: &Venv<'_>,
+    options: &Options,
+    wanted: impl Fn(&str) -> bool,
+) {
     let mut files = names(&workplace.root.join(PYTHON_TESTS));
     files.retain(|name| name.starts_with("test_") && name.ends_with(".py"));
     // A framework whose tests are not there is a failure of theirs.
@@ -281,7 +311,7 @@ fn python_tests(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>, optio
             files.push(file);
         }
     }
-    for file in files {
+    for file in files.into_iter().filter(|file| wanted(file)) {
         let framework = pins::FRAMEWORKS.iter().find(|f| is_about(&file, f.name));
         if options.quick && framework.is_some() {
             continue;
