@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import inspect
 import itertools
 import threading
 from enum import IntEnum
@@ -353,3 +354,25 @@ def test_a_producer_is_asked_once_for_any_number_of_exports(native: Native) -> N
         tensor.__dlpack__()
         tensor.__dlpack__(copy=True)
     assert len(producer.asked) == 1
+
+
+def test_keywords_of_dlpack_are_found_by_their_text() -> None:
+    tensor = dlbridge.empty(3)
+    written = "".join(["max", "_version"])
+    assert "versioned" in repr(tensor.__dlpack__(**{written: (1, 3)}))
+    assert "versioned" not in repr(tensor.__dlpack__(**{written: None, "copy": None}))
+    with pytest.raises(TypeError, match="unexpected keyword argument 'maximum'"):
+        tensor.__dlpack__(maximum=(1, 3))
+    with pytest.raises(TypeError, match="positional"):
+        tensor.__dlpack__(None)
+    with pytest.raises(TypeError, match=r"max_version must be None or a tuple"):
+        tensor.__dlpack__(max_version=1)
+
+
+def test_dlpack_is_a_method_of_the_class() -> None:
+    method = dlbridge.Tensor.__dlpack__
+    assert list(inspect.signature(method).parameters) == ["self", "stream", "max_version", "dl_device", "copy"]
+    assert "array API standard" in method.__doc__
+    with pytest.raises(TypeError):
+        method(object())
+    assert "dltensor" in repr(method(dlbridge.empty(3)))

@@ -1,0 +1,140 @@
+"""NumPy's own arrays are read where they are: what is found there is what `__dlpack__` says."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from typing import Any
+
+import dlbridge
+import pytest
+from conftest import require
+
+np = require("numpy")
+
+DTYPES = [
+    *("?", "b", "h", "i", "l", "q", "B", "H", "I", "L", "Q", "e", "f", "d", "F", "D"),
+    *("int8", "uint16", "float32", "complex128"),
+]
+
+
+def strided(array: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
+    return np.lib.stride_tricks.as_strided(array, shape, strides, writeable=array.flags.writeable)
+
+
+LAYOUTS: dict[str, Any] = {
+    "C order": lambda a: a,
+    "Fortran order": lambda a: a.T,
+    "axes swapped": lambda a: a.transpose(1, 0, 2),
+    "negative strides": lambda a: a[::-1, ::-1, ::-1],
+    "steps": lambda a: a[::2, ::3, 1::2],
+    "the same row again and again": lambda a: strided(a, (3, 4), (0, a.strides[2])),
+    "windows": lambda a: strided(a, (3, 4), (a.itemsize,) * 2),
+    "an odd stride where no step is taken": lambda a: strided(a, (1, 4), (a.itemsize * 3 - 1, a.itemsize)),
+    "an odd stride of nothing": lambda a: strided(a, (0, 4), (1, 3)),
+    "extents of 1": lambda a: a[1:2, 2:3, 3:4],
+    "no dimension": lambda a: a[1, 2, 3, ...],
+    "nothing": lambda a: a[:, 2:2],
+    "nothing, backwards": lambda a: a[:0:-1, ::-1][:0],
+    "five dimensions": lambda a: a[:, None, :, None],
+    "nine dimensions": lambda a: a.reshape(2, 1, 2, 1, 2, 1, 3, 1, 5),
+    "64 dimensions": lambda a: a.reshape((1,) * 61 + a.shape),
+    "read-only": lambda a: frozen(a),
+    "broadcast": lambda a: np.broadcast_to(a, (2, *a.shape)),
+    "broadcast arrays, on whose first write NumPy warns": lambda a: np.broadcast_arrays(a, a[:1])[1],
+}
+
+
+def frozen(array: Any) -> Any:
+    array = array.view()
+    array.flags.writeable = False
+    return array
+
+
+def said(tensor: Any) -> dict[str, Any]:
+    """All that a tensor says of itself."""
+    names = ("shape", "strides", "dtype", "device", "readonly", "protocol", "copied", "nbytes", "address")
+    found = {name: getattr(tensor, name) for name in names}
+    return found | {"origin": dlbridge._core._origin(tensor)}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_every_array_is_what_dlpack_says(dtype: str, layout: str) -> None:
+    array = LAYOUTS[layout](np.zeros((4, 5, 6), dtype)[:, :, :])
+    assert said(dlbridge.asdlpack(array)) == said(dlbridge.asdlpack(array, protocol="dlpack"))
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.zeros(3, ">f4"),
+        np.zeros(3, "M8[s]"),
+        np.zeros(3, "S4"),
+        np.zeros(3, object),
+        np.zeros(3, [("x", "f4"), ("y", "u1")]),
+        np.zeros((3, 2), "f4").view([("x", "f4"), ("y", "f4")])["x"],
+        np.zeros(3, [("x", "u1"), ("y", "f4")])["y"],
+        np.zeros(3, "longdouble"),
+        np.ma.masked_array([1.0, 2.0], [False, True]),
+        np.zeros((2, 2), "f4").view(np.recarray),
+    ],
+    ids=lambda array: f"{type(array).__name__} of {array.dtype}",
+)
+def test_what_is_no_plain_array_goes_the_usual_way(array: Any) -> None:
+    def answer(**keywords: Any) -> Any:
+        try:
+            return said(dlbridge.asdlpack(array, **keywords)) | {"address": None}
+        except Exception as error:
+            return type(error)
+
+    assert answer() in (answer(protocol="dlpack"), answer(protocol="array-interface"))
+
+
+def test_an_equal_dtype_that_is_another_object() -> None:
+    dtype = np.dtype("f4").newbyteorder("<" if sys.byteorder == "little" else ">")
+    array = np.array([1.0, 2.0], dtype)
+    assert dlbridge.asdlpack(array).dtype == "float32"
+
+
+def test_the_array_lives_as_long_as_the_tensor() -> None:
+    array = np.arange(5.0)
+    before = sys.getrefcount(array)
+    tensor = dlbridge.asdlpack(array)
+    assert sys.getrefcount(array) == before + 1
+    other = np.from_dlpack(tensor)
+    del tensor
+    gc.collect()
+    assert sys.getrefcount(array) == before + 1
+    assert other.tolist() == [0, 1, 2, 3, 4]
+    del other
+    assert sys.getrefcount(array) == before
+
+
+def test_an_array_that_changes_its_shape_is_not_followed() -> None:
+    array = np.arange(6.0)
+    tensor = dlbridge.asdlpack(array)
+    array.shape = (2, 3)
+    assert tensor.shape == (6,)
+    assert dlbridge.asdlpack(array).shape == (2, 3)
+
+
+def test_extents_that_overflow_are_refused() -> None:
+    array = strided(np.zeros(1, "u1"), (2**31, 2**31), (0, 0))
+    wide = strided(np.zeros(1, "f8"), (3, 3), (2**62, 2**62))
+    for keywords in ({}, {"protocol": "dlpack"}):
+        assert dlbridge.asdlpack(array, **keywords).shape == (2**31, 2**31)
+        with pytest.raises(BufferError, match="address space"):
+            dlbridge.asdlpack(wide, **keywords)
+
+
+def test_what_the_caller_asks_for_holds_here_too() -> None:
+    array = np.arange(6.0).reshape(2, 3)
+    assert dlbridge.asdlpack(array, copy=True).address != array.ctypes.data
+    assert dlbridge.asdlpack(array.T, contiguous="C").strides == (2, 1)
+    assert dlbridge.asdlpack(array, device="cpu").address == array.ctypes.data
+    assert dlbridge.asdlpack(array, writable=False).readonly
+    with pytest.raises(BufferError, match="copy=False"):
+        dlbridge.asdlpack(array.T, contiguous="C", copy=False)
+    with pytest.raises(BufferError):
+        dlbridge.asdlpack(array, device="cuda:0")
