@@ -84,7 +84,7 @@ pub(super) fn vec() {
 
 pub(super) fn four() {
     let mut owner = buffer();
-    let shape = *black_box(&SHAPE_I64);
+    let shape = SHAPE_I64;
     let data = owner.as_mut_ptr();
     delete(Block::export(owner, data, shape, compact(shape)));
 }

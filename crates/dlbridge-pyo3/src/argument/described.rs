@@ -131,6 +131,7 @@ macro_rules! described {
 
             /// For [`dispatch!`](crate::dispatch): the same, typed, if the elements are of this type.
             #[doc(hidden)]
+            #[expect(clippy::result_large_err, reason = "the argument itself comes back")]
             pub fn try_typed<T: Element>(self) -> Result<$name<'py, T, N, $($more),+>, Self> {
                 match self.dtype() == T::DTYPE {
                     true => Ok($name { taken: self.taken, marker: std::marker::PhantomData }),

@@ -25,5 +25,5 @@ pub(super) fn vec() {
 }
 
 pub(super) fn four() {
-    export(buffer(), black_box(&SHAPE_I64).to_vec());
+    export(buffer(), SHAPE_I64.to_vec());
 }
