@@ -146,25 +146,26 @@ impl Label {
     /// ```
     pub const MAX: usize = 63;
 
-    /// As much of a text as there is room for.
+    /// As much of a text as there is room for. What is no UTF-8 is shown as nothing.
     ///
     /// ```
     /// assert_eq!(dlbridge_borrow::Label::new("torch.Tensor").as_str(), "torch.Tensor");
     /// ```
-    pub fn new(text: &str) -> Self {
-        let mut label = Self::EMPTY;
+    pub fn new(text: impl AsRef<[u8]>) -> Self {
+        let (mut label, text) = (Self::EMPTY, text.as_ref());
         label.set(text);
         label
     }
 
     const EMPTY: Self = Self { text: [0; Self::MAX], len: 0 };
 
-    fn set(&mut self, text: &str) {
+    fn set(&mut self, text: &[u8]) {
         let mut len = text.len().min(Self::MAX);
-        while !text.is_char_boundary(len) {
-            len -= 1;
+        // Not in the middle of a character.
+        while text.get(len).is_some_and(|byte| byte & 0xC0 == 0x80) {
+            len = len.saturating_sub(1);
         }
-        self.text[..len].copy_from_slice(&text.as_bytes()[..len]);
+        self.text[..len].copy_from_slice(&text[..len]);
         self.len = len as u8;
     }
 
@@ -192,7 +193,6 @@ impl fmt::Debug for Label {
 
 impl State {
     /// The borrow that is in the way of another one.
-    #[cold]
     #[inline(never)]
     fn check(&self, region: &Region, mode: Mode) -> Result<(), Box<Conflict>> {
         let in_the_way = self.borrows.iter().find(|held| {
@@ -248,7 +248,7 @@ impl Registry {
         &self,
         region: Region,
         mode: Mode,
-        label: &str,
+        label: impl AsRef<[u8]>,
     ) -> Result<Ticket, Box<Conflict>> {
         let mut guard = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let state = &mut *guard;
@@ -262,7 +262,7 @@ impl Registry {
         });
         let borrow = &mut state.borrows[place];
         (borrow.region, borrow.mode) = (region, Some(mode));
-        borrow.label.set(label);
+        borrow.label.set(label.as_ref());
         Ok(Ticket(place))
     }
 

@@ -103,7 +103,7 @@ fn threads_never_write_together() {
 fn the_one_in_the_way_is_named() {
     let registry = Registry::new();
     let _reader = registry.acquire(Region::bytes(100, 4), Mode::Read, "numpy.ndarray").unwrap();
-    let _writer = registry.acquire(Region::bytes(200, 4), Mode::Write, &"ä".repeat(60)).unwrap();
+    let _writer = registry.acquire(Region::bytes(200, 4), Mode::Write, "ä".repeat(60)).unwrap();
     let conflict = registry.acquire(Region::bytes(103, 1), Mode::Write, "x").unwrap_err();
     assert_eq!((conflict.label.as_str(), conflict.mode), ("numpy.ndarray", Mode::Read));
     assert_eq!((conflict.region.start(), conflict.region.end()), (100, 104));

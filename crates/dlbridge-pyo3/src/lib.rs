@@ -64,7 +64,6 @@ mod protocol;
 mod receipt;
 mod returned;
 mod tensor;
-mod vectorcall;
 mod wanted;
 
 pub use argument::{

@@ -310,3 +310,40 @@ fn borrowed_tensors_cross_threads() {
     });
     assert_eq!(values, [11, 12, 7, 8]);
 }
+
+/// Axes that are not as many as they say.
+struct Liar(usize, std::vec::IntoIter<(i64, i64)>);
+
+impl Iterator for Liar {
+    type Item = (i64, i64);
+
+    fn next(&mut self) -> Option<(i64, i64)> {
+        self.1.next()
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.0, Some(self.0))
+    }
+}
+
+impl ExactSizeIterator for Liar {}
+
+#[test]
+fn axes_are_as_many_as_they_say() {
+    let values = [1.0_f32; 4];
+    let parts = RawParts::of_elements(values.as_ptr().cast_mut(), Access::ReadOnly);
+    let make = |said: usize, axes: &[(i64, i64)]| {
+        let axes = Liar(said, axes.to_vec().into_iter());
+        // SAFETY: the layout of as many axes as are said is within the four values.
+        std::panic::catch_unwind(|| {
+            unsafe { TensorRef::from_raw_axes(&parts, axes) }.map(|t| t.len())
+        })
+    };
+    assert_eq!(make(2, &[(2, 2), (2, 1)]).unwrap(), Ok(4));
+    assert_eq!(make(2, &[(2, 2), (2, 1), (3, 1)]).unwrap(), Ok(4));
+    assert!(make(2, &[(2, 1)]).is_err());
+    assert!(make(4, &[]).is_err());
+    assert!(make(6, &[(2, 2), (2, 1)]).is_err());
+    assert_eq!(make(5, &[(1, 1), (2, 2), (1, 0), (2, 1), (1, 7)]).unwrap(), Ok(4));
+    assert!(make(2000, &[(1, 1); 2000]).unwrap().is_err());
+}

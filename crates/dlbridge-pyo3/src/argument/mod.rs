@@ -11,6 +11,7 @@ mod host;
 mod ndarray;
 mod stream;
 mod take;
+mod words;
 
 pub use accepts::{Accepts, AnyDataType, OneOf};
 pub use constraint::{

@@ -2,26 +2,21 @@
 //! allowed, and borrowed.
 
 use std::ffi::c_void;
-use std::fmt::Write;
 use std::{mem, ptr};
 
 use dlbridge::{Access, DataType, DeviceType, Error, TensorRef, TensorRefMut};
 use dlbridge_borrow::Mode;
-use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
 use super::constraint::{Adjacent, Requirement};
 use super::convert;
+use super::words::{ALIGNED, COPIED};
 use crate::PyTensor;
 use crate::borrow::{Bytes, Guard};
-use crate::error::{ArgumentError, to_py_err, type_name};
+use crate::error::{ArgumentError, to_py_err};
 use crate::protocol::{self, Imported, Kind, Lender, StreamOf};
 use crate::receipt::CopyReason;
 use crate::wanted::Wanted;
-
-/// How differences begin that the sentence comes back to.
-const ALIGNED: &str = "aligned to ";
-const COPIED: &str = "copied, since ";
 
 /// What an argument must be.
 pub(super) struct Expected {
@@ -103,7 +98,7 @@ impl Expected {
     /// to the tensor, so that it is written once, where the argument is to be.
     #[inline(always)]
     pub(super) fn take_array<'py>(&self, object: &Bound<'py, PyAny>) -> Option<Taken<'py>> {
-        let kind = protocol::kept_of(object)?;
+        let kind = protocol::array_of(object)?;
         let array = kind.head?.describe(object, self.ndim)?;
         let (tensor, dtype) = (array.tensor, array.dtype);
         let written = self.mode == Mode::Write;
@@ -148,74 +143,26 @@ impl Expected {
     /// Takes an argument.
     #[inline(never)]
     pub(super) fn take<'py>(&self, object: &Bound<'py, PyAny>) -> PyResult<Taken<'py>> {
-        if let Some(taken) = self.take_at_once(object)? {
-            return Ok(taken);
+        // Nothing is derived from our class.
+        if let Ok(ours) = object.cast_exact::<PyTensor>() {
+            let (tensor, ours) = (TensorRef::from(&**ours.get().tensor()), ours.get());
+            if self.fits(&tensor, ours.is_read_only()) {
+                // SAFETY: the object keeps its tensor, which nobody can exchange for another.
+                let tensor = unsafe { outliving(tensor) };
+                return self.taken(tensor, None, object, false);
+            }
+        } else if let Some(buffer) = protocol::same_buffer(object)?
+            && let Some(tensor) = buffer.describe()
+            && self.fits(&tensor, buffer.is_read_only())
+        {
+            // SAFETY: the buffer keeps the memory, and the dims are the tensor's own.
+            let tensor = unsafe { outliving(tensor) };
+            return self.taken(tensor, Some(Lender::Buffer(buffer)), object, false);
         }
         self.take_imported(object)
     }
 
-    /// Takes an argument that fits, of our own class or of one that tells what it is by a function of C;
-    /// `None` for all else.
-    #[inline(always)]
-    fn take_at_once<'py>(&self, object: &Bound<'py, PyAny>) -> PyResult<Option<Taken<'py>>> {
-        // Nothing is derived from our class.
-        let (lender, ours, read_only) = match object.cast_exact::<PyTensor>() {
-            Ok(ours) => (None, Some(ours.get().tensor()), ours.get().is_read_only()),
-            Err(_) => {
-                let Some(lender) = protocol::at_once(object)? else { return Ok(None) };
-                let read_only = lender.is_read_only();
-                (Some(lender), None, read_only)
-            }
-        };
-        let tensor = match (&lender, ours) {
-            (Some(lender), _) => lender.describe(),
-            (None, ours) => ours.map(|ours| TensorRef::from(&**ours)),
-        };
-        let Some(tensor) = tensor else { return Ok(None) };
-        if !self.fits(&tensor, read_only) {
-            return Ok(None);
-        }
-        // SAFETY: the lender keeps the memory and the dims, or else the object its tensor, which nobody can
-        // exchange for another.
-        let tensor = unsafe { outliving(tensor) };
-        let guard = Guard::acquire(object, &tensor, self.mode)?;
-        self.taken(guard, tensor, lender, object).map(Some)
-    }
-
-    /// Whether there is nothing to say against a tensor that is no copy.
-    #[inline(always)]
-    fn fits(&self, tensor: &TensorRef<'_>, read_only: bool) -> bool {
-        let (dtype, device_type) = (tensor.dtype(), tensor.device().device_type());
-        self.fits_dtype(dtype)
-            && self.fits_extents(tensor.shape())
-            && self.fits_device(device_type)
-            && self.fits_order(tensor)
-            && (tensor.is_empty() || self.misaligned(tensor.data().addr(), dtype).is_none())
-            && !(self.mode == Mode::Write && read_only)
-    }
-
-    /// What is borrowed, if its elements are such as were asked for.
-    #[inline(always)]
-    fn taken<'py>(
-        &self,
-        guard: Guard,
-        tensor: TensorRef<'static>,
-        lender: Option<Lender>,
-        object: &Bound<'py, PyAny>,
-    ) -> PyResult<Taken<'py>> {
-        if (self.checks)(tensor.dtype()) {
-            (self.check)(&tensor).map_err(to_py_err)?;
-        }
-        if self.mode == Mode::Write {
-            // SAFETY: only to find out whether it can be done; see `Taken::tensor_mut`.
-            unsafe { tensor.clone().assume_exclusive() }.map_err(to_py_err)?;
-        }
-        let (object, stream) = (object.clone(), ptr::null_mut());
-        Ok(Taken { _guard: guard, own: false, tensor, _lender: lender, object, stream })
-    }
-
     /// Takes an argument through its first door.
-    #[inline(never)]
     fn take_imported<'py>(&self, object: &Bound<'py, PyAny>) -> PyResult<Taken<'py>> {
         let py = object.py();
         let mut imported = protocol::imported(object, &self.wanted())
@@ -239,12 +186,42 @@ impl Expected {
         let own = owner.access() == Access::Exclusive && self.requirement.allow_copy;
         // SAFETY: the owner keeps the memory and the dims.
         let tensor = unsafe { outliving(TensorRef::from(&owner)) };
+        self.taken(tensor, Some(Lender::Tensor(owner)), object, own)
+    }
+
+    /// Whether there is nothing to say against a tensor that is no copy.
+    fn fits(&self, tensor: &TensorRef<'_>, read_only: bool) -> bool {
+        let (dtype, device_type) = (tensor.dtype(), tensor.device().device_type());
+        self.fits_dtype(dtype)
+            && self.fits_extents(tensor.shape())
+            && self.fits_device(device_type)
+            && self.fits_order(tensor)
+            && (tensor.is_empty() || self.misaligned(tensor.data().addr(), dtype).is_none())
+            && !(self.mode == Mode::Write && read_only)
+    }
+
+    /// Borrows what fits, unless it is a copy of our `own`, and checks what is in it.
+    fn taken<'py>(
+        &self,
+        tensor: TensorRef<'static>,
+        lender: Option<Lender>,
+        object: &Bound<'py, PyAny>,
+        own: bool,
+    ) -> PyResult<Taken<'py>> {
         let guard = match own {
             true => Guard::NONE,
             false => Guard::acquire(object, &tensor, self.mode)?,
         };
-        let taken = self.taken(guard, tensor, Some(Lender::Tensor(owner)), object)?;
-        Ok(Taken { own, ..taken })
+        let (object, stream) = (object.clone(), ptr::null_mut());
+        let taken = Taken { _guard: guard, own, tensor, _lender: lender, object, stream };
+        if (self.checks)(taken.tensor.dtype()) {
+            (self.check)(&taken.tensor).map_err(to_py_err)?;
+        }
+        if self.mode == Mode::Write {
+            // SAFETY: only to find out whether it can be done; see `Taken::tensor_mut`.
+            unsafe { taken.tensor.clone().assume_exclusive() }.map_err(to_py_err)?;
+        }
+        Ok(taken)
     }
 
     /// Takes an argument for who works on the device where it is, with the stream that it is in order with.
@@ -384,93 +361,6 @@ impl Expected {
         };
         let reason = Some(imported.reason.unwrap_or(CopyReason::Requested));
         Ok(Some(Imported { reason, ..Imported::new(copy, imported.protocol) }))
-    }
-
-    /// The refusal of an object that is no tensor, with what was expected; another error as it is.
-    fn no_tensor(&self, object: &Bound<'_, PyAny>, error: PyErr) -> PyErr {
-        let py = object.py();
-        if !error.is_instance_of::<PyTypeError>(py) || protocol::has_a_door(object).unwrap_or(true)
-        {
-            return error;
-        }
-        let (expected, found) = (self.expected(None, &[]), type_name(object));
-        let text = format!("expected {expected}; got a {found}, which speaks no exchange protocol");
-        let refusal = ArgumentError::Mismatch.new_err(py, &text);
-        refusal.set_cause(py, Some(error));
-        refusal
-    }
-
-    /// What was expected, and what came.
-    fn sentence(&self, imported: &Imported, unmet: &[String]) -> String {
-        let tensor = &imported.tensor;
-        let mut text = format!("expected {}", self.expected(Some(tensor.dtype()), unmet));
-        let device = tensor.device();
-        let _ = write!(text, "; got {}{:?} on {device}", tensor.dtype(), tensor.shape());
-        for words in unmet.iter().filter(|words| !words.is_empty()) {
-            let _ = write!(text, ", {words}");
-        }
-        text
-    }
-
-    /// What was expected, for a tensor of a dtype that differs so.
-    fn expected(&self, dtype: Option<DataType>, unmet: &[String]) -> String {
-        let mut text = self.dtype_words();
-        text += &self.shape_words();
-        text += &self.device_words();
-        text += match self.requirement.order {
-            Adjacent::Strided => "",
-            Adjacent::C => ", C order",
-            Adjacent::Fortran => ", Fortran order",
-            Adjacent::Either => ", C or Fortran order",
-        };
-        let misaligned = unmet.iter().any(|words| words.starts_with(ALIGNED));
-        let align = match misaligned {
-            true => self.requirement.align.max(dtype.map_or(1, self.alignment)),
-            false => self.requirement.align,
-        };
-        if align > 1 {
-            let _ = write!(text, ", {ALIGNED}{align} bytes");
-        }
-        if self.mode == Mode::Write {
-            text += ", writable";
-        }
-        if unmet.iter().any(|words| words.starts_with(COPIED)) {
-            text += ", without a copy";
-        }
-        text
-    }
-
-    fn dtype_words(&self) -> String {
-        match self.dtypes {
-            [] => "any dtype".to_owned(),
-            [one] => one.to_string(),
-            [first @ .., last] => {
-                let first: Vec<_> = first.iter().map(DataType::to_string).collect();
-                format!("{} or {last}", first.join(", "))
-            }
-        }
-    }
-
-    fn device_words(&self) -> String {
-        match (self.requirement.devices, self.place) {
-            ([], Place::Host) => " on cpu".to_owned(),
-            ([], Place::Anywhere) => " on any device".to_owned(),
-            (devices, _) => {
-                let names: Vec<_> = devices.iter().map(DeviceType::to_string).collect();
-                format!(" on {}", names.join(" or "))
-            }
-        }
-    }
-
-    fn shape_words(&self) -> String {
-        let dims = self.requirement.dims;
-        let ndim = self.ndim.or((!dims.is_empty()).then_some(dims.len()));
-        let Some(ndim) = ndim else { return "[...]".to_owned() };
-        let extent = |axis: usize| match dims.get(axis) {
-            Some(Some(extent)) => extent.to_string(),
-            _ => "_".to_owned(),
-        };
-        format!("[{}]", (0..ndim).map(extent).collect::<Vec<_>>().join(", "))
     }
 }
 

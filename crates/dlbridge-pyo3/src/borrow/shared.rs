@@ -23,8 +23,8 @@ const NAME: &CStr = c"dlbridge.borrow.2";
 /// What extensions share: a registry and the functions of the extension that it belongs to.
 ///
 /// - **Shared.** `registry` is what the functions are called with; all of it lives as long as the
-///   process, and the functions can be called on any thread. A text is UTF-8, and that of a `Conflict` never
-///   longer than it has room for.
+///   process, and the functions can be called on any thread. A text is never longer than a `Conflict`
+///   has room for.
 #[repr(C)]
 pub(crate) struct Shared {
     /// Of this struct: 1.
@@ -217,8 +217,7 @@ unsafe extern "C" fn acquire_here(
             _ => Region::new(view.address, view.item, shape, strides),
         };
         let mode = if mode == WRITE { Mode::Write } else { Mode::Read };
-        // SAFETY: a text is UTF-8 (Shared).
-        registry.acquire(region, mode, unsafe { str::from_utf8_unchecked(label) })
+        registry.acquire(region, mode, label)
     };
     // A panic must not cross into another extension; there is nothing here that a panic would break.
     match panic::catch_unwind(AssertUnwindSafe(acquire)) {

@@ -83,7 +83,7 @@ impl Buffer {
 
     /// The elements as they lie there; `None` where a tensor cannot express them so, or where that is
     /// unusual.
-    pub(super) fn describe(&self) -> Option<TensorRef<'_>> {
+    pub(crate) fn describe(&self) -> Option<TensorRef<'_>> {
         let fields = self.fields();
         let ndim = usize::try_from(fields.ndim).ok().filter(|&ndim| ndim <= MAX_NDIM)?;
         let (dtype, byte_swapped) = self.dtype().ok()?;
@@ -114,7 +114,7 @@ impl Buffer {
         self.fields().buf
     }
 
-    pub(super) fn is_read_only(&self) -> bool {
+    pub(crate) fn is_read_only(&self) -> bool {
         self.fields().readonly != 0
     }
 

@@ -17,7 +17,6 @@ use crate::borrow::Guard;
 use crate::capsule;
 use crate::error::to_py_err;
 use crate::receipt::CopyReason;
-use crate::vectorcall;
 use crate::wanted::{Wanted, expect_bool, wrong_type};
 
 /// The `max_version` that a producer is asked for.
@@ -25,13 +24,6 @@ pub(super) fn max_version(py: Python<'_>) -> PyResult<&Bound<'_, PyTuple>> {
     static VERSION: PyOnceLock<Py<PyTuple>> = PyOnceLock::new();
     let make = || Ok((DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION).into_pyobject(py)?.unbind());
     VERSION.get_or_try_init(py, make).map(|version| version.bind(py))
-}
-
-/// The names of the keywords of a call that asks for a version alone.
-fn names(py: Python<'_>) -> PyResult<&Bound<'_, PyTuple>> {
-    static NAMES: PyOnceLock<Py<PyTuple>> = PyOnceLock::new();
-    let make = || Ok(PyTuple::new(py, [intern!(py, "max_version")])?.unbind());
-    NAMES.get_or_try_init(py, make).map(|names| names.bind(py))
 }
 
 /// Imports an object that has `__dlpack__`; `None` for one that has not.
@@ -181,33 +173,20 @@ fn ask<'py>(
     stream: Option<i64>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = method.py();
+    let keywords = PyDict::new(py);
+    keywords.set_item(intern!(py, "max_version"), max_version(py)?)?;
+    if let Some(stream) = stream {
+        keywords.set_item(intern!(py, "stream"), stream)?;
+    }
     // Some producers refuse the keyword itself.
-    let dl_device = wanted.filter(|&wanted| claimed != Some(wanted));
-    let mut sent = vec!["max_version"];
-    let answer = match (stream, dl_device, copy) {
-        // Nearly always nothing else is asked.
-        (None, None, None) => vectorcall::with_keyword(method, names(py)?, max_version(py)?),
-        _ => {
-            let keywords = PyDict::new(py);
-            keywords.set_item(intern!(py, "max_version"), max_version(py)?)?;
-            if let Some(stream) = stream {
-                keywords.set_item(intern!(py, "stream"), stream)?;
-                sent.push("stream");
-            }
-            if let Some(device) = dl_device {
-                let pair = (device.device_type().code(), device.id());
-                keywords.set_item(intern!(py, "dl_device"), pair)?;
-                sent.push("dl_device");
-            }
-            if let Some(copy) = copy {
-                keywords.set_item(intern!(py, "copy"), copy)?;
-                sent.push("copy");
-            }
-            method.call((), Some(&keywords))
-        }
-    };
-    let error = match answer {
-        Err(error) if is_unknown_keyword(py, &error, &sent)? => error,
+    if let Some(device) = wanted.filter(|&wanted| claimed != Some(wanted)) {
+        keywords.set_item(intern!(py, "dl_device"), (device.device_type().code(), device.id()))?;
+    }
+    if let Some(copy) = copy {
+        keywords.set_item(intern!(py, "copy"), copy)?;
+    }
+    let error = match method.call((), Some(&keywords)) {
+        Err(error) if is_unknown_keyword(&error, &keywords)? => error,
         answer => return answer,
     };
     let elsewhere = wanted.is_some_and(|wanted| claimed.is_some_and(|claimed| claimed != wanted));
@@ -233,7 +212,8 @@ fn ask<'py>(
 /// Python refuses unknown keywords before the callee's first line, so there is no traceback. Where
 /// there is one, the callee may have passed `max_version` on to somebody who does not know it; any
 /// other complaint is about a call of the callee's own.
-fn is_unknown_keyword(py: Python<'_>, error: &PyErr, sent: &[&str]) -> PyResult<bool> {
+fn is_unknown_keyword(error: &PyErr, sent: &Bound<'_, PyDict>) -> PyResult<bool> {
+    let py = sent.py();
     if !error.get_type(py).is(py.get_type::<PyTypeError>()) {
         return Ok(false);
     }
@@ -253,7 +233,12 @@ fn is_unknown_keyword(py: Python<'_>, error: &PyErr, sent: &[&str]) -> PyResult<
     if message.contains(overloaded) || takes_none.iter().any(|phrase| message.contains(phrase)) {
         return Ok(true);
     }
-    Ok(sent.iter().any(|keyword| refuses(keyword)))
+    for keyword in sent.keys() {
+        if refuses(keyword.extract()?) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// The keywords of a call of `__dlpack__`, as they came.

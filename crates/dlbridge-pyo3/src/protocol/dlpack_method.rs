@@ -8,7 +8,8 @@ use std::ffi::CStr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
-use pyo3::exceptions::{PyRuntimeError, PyTypeError};
+use pyo3::exceptions::PyTypeError;
+use pyo3::panic::PanicException;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyString, PyTuple};
@@ -73,7 +74,7 @@ unsafe extern "C" fn call(
     let error = match answer {
         Ok(Ok(capsule)) => return capsule.into_ptr(),
         Ok(Err(error)) => error,
-        Err(_) => PyRuntimeError::new_err("dlbridge panicked in __dlpack__"),
+        Err(_) => PanicException::new_err("dlbridge panicked in __dlpack__"),
     };
     error.restore(py);
     ptr::null_mut()
@@ -92,7 +93,7 @@ unsafe fn answer<'py>(
     let tensor = unsafe { Borrowed::from_ptr(py, object).cast_unchecked::<PyTensor>() };
     if count != 0 {
         return Err(PyTypeError::new_err(format!(
-            "__dlpack__() takes no positional arguments, and {count} were given; pass keywords"
+            "__dlpack__() takes keywords only; positional arguments were given: {count}"
         )));
     }
     let mut given: [Option<Borrowed<'_, 'py, PyAny>>; 4] = [None; 4];

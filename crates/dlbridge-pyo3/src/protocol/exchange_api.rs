@@ -117,7 +117,7 @@ impl Table {
     }
 
     /// Imports an object of the type, on whose device work may be under way.
-    pub(super) fn unsynchronized(self, object: &Bound<'_, PyAny>) -> PyResult<Imported> {
+    fn unsynchronized(self, object: &Bound<'_, PyAny>) -> PyResult<Imported> {
         let mut managed = ptr::null_mut();
         // SAFETY: attached; an object of the table's type, and a place to write to.
         if unsafe { (self.from_py_object)(object.as_ptr().cast(), &mut managed) } != 0 {

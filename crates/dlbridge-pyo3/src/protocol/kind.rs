@@ -34,6 +34,13 @@ pub(crate) struct Kind {
     pub(super) only_buffer: bool,
 }
 
+impl Kind {
+    /// Whether objects tell by a function of C what they are, so that a lock would be felt.
+    fn is_quick(&self) -> bool {
+        self.head.is_some() || self.table.is_some() || self.same_buffer
+    }
+}
+
 /// States of a tensor in which its bytes are not its values, or must not be lent.
 pub(super) struct Caveats {
     /// The attribute `requires_grad`: PyTorch.
@@ -77,9 +84,13 @@ pub(crate) struct Entry {
     kind: Kind,
 }
 
-/// The first type that was seen of those that share a place, by their addresses, for ever: a program
-/// uses a few types of tensors all the time, and to look one up here is a load and a comparison.
+/// Types of which objects are taken all the time, by their addresses, for ever: those that tell by a function of
+/// C what they are. To look one up here is a load and a comparison. Of two that share a place it is the first that
+/// was seen.
 static KEPT: [AtomicPtr<Entry>; PLACES] = [const { AtomicPtr::new(ptr::null_mut()) }; PLACES];
+
+/// NumPy's array, with a place of its own.
+static ARRAY: AtomicPtr<Entry> = AtomicPtr::new(ptr::null_mut());
 
 const PLACES: usize = 64;
 
@@ -93,16 +104,11 @@ const MAX_SHARED: usize = 256;
 /// What is known of the type of an object.
 #[inline]
 pub(crate) fn of(object: &Bound<'_, PyAny>) -> PyResult<Known> {
-    match kept(object.get_type_ptr().addr()) {
+    let address = object.get_type_ptr().addr();
+    match kept(&ARRAY, address).or_else(|| kept(place(address), address)) {
         Some(kind) => Ok(Known::Kept(kind)),
         None => look_up(object),
     }
-}
-
-/// What is known of the type of an object, if that is known for ever.
-#[inline(always)]
-pub(crate) fn kept_of(object: &Bound<'_, PyAny>) -> Option<&'static Kind> {
-    kept(object.get_type_ptr().addr())
 }
 
 /// A place for a type. Types are large, so the lowest bits of their addresses tell nothing.
@@ -112,10 +118,16 @@ fn place(address: usize) -> &'static AtomicPtr<Entry> {
 
 /// What is known of a type for ever, by its address.
 #[inline(always)]
-fn kept(address: usize) -> Option<&'static Kind> {
+fn kept(place: &AtomicPtr<Entry>, address: usize) -> Option<&'static Kind> {
     // SAFETY: what is there was leaked for this by `look_up`, and is never written.
-    let entry = unsafe { place(address).load(Ordering::Acquire).as_ref() }?;
+    let entry = unsafe { place.load(Ordering::Acquire).as_ref() }?;
     (entry.object_type.as_ptr().addr() == address).then_some(&entry.kind)
+}
+
+/// What is known of the type of an object, if that is NumPy's array itself.
+#[inline(always)]
+pub(crate) fn array_of(object: &Bound<'_, PyAny>) -> Option<&'static Kind> {
+    kept(&ARRAY, object.get_type_ptr().addr())
 }
 
 #[cold]
@@ -130,10 +142,11 @@ fn look_up(object: &Bound<'_, PyAny>) -> PyResult<Known> {
     let object_type = object.get_type();
     let kind = Kind { name: type_name(object), ..find_out(&object_type)? };
     let entry = Entry { object_type: object_type.unbind(), kind };
-    if place(address).load(Ordering::Acquire).is_null() {
+    let place = if entry.kind.head.is_some() { &ARRAY } else { place(address) };
+    if entry.kind.is_quick() && place.load(Ordering::Acquire).is_null() {
         let entry = Box::into_raw(Box::new(entry));
         let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);
-        if place(address).compare_exchange(ptr::null_mut(), entry, success, failure).is_ok() {
+        if place.compare_exchange(ptr::null_mut(), entry, success, failure).is_ok() {
             // SAFETY: just leaked, and never written again.
             return Ok(Known::Kept(unsafe { &(*entry).kind }));
         }
@@ -184,7 +197,8 @@ fn find_out(object_type: &Bound<'_, PyType>) -> PyResult<Kind> {
     Ok(Kind { name, table, caveats, numpy_array, head, same_buffer, only_buffer })
 }
 
-/// Whether the CPU is one device for JAX, and not several with numbers, which a buffer could not tell.
+/// Whether the CPU is one device for JAX, and not several with numbers, which a buffer could not tell. It is
+/// asked when the first array is seen; who makes JAX begin anew with several has them as one here.
 fn jax_has_one_cpu(py: Python<'_>) -> bool {
     let count = || -> PyResult<usize> {
         py.import(intern!(py, "jax"))?.call_method1(intern!(py, "devices"), ("cpu",))?.len()
@@ -197,7 +211,7 @@ const LIBRARIES: [&str; 8] =
     ["jax", "jaxlib", "paddle", "pandas", "polars", "pyarrow", "tensorflow", "torch"];
 
 /// The package that a type says it is of; nothing if it says so in no usual way.
-fn package_of(object_type: &Bound<'_, PyType>) -> PyResult<String> {
+pub(super) fn package_of(object_type: &Bound<'_, PyType>) -> PyResult<String> {
     let module = object_type.getattr_opt(intern!(object_type.py(), "__module__"))?;
     let module = module.and_then(|module| module.extract::<String>().ok()).unwrap_or_default();
     Ok(module.split('.').next().unwrap_or_default().to_owned())

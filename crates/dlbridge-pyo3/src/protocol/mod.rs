@@ -3,7 +3,6 @@
 pub(crate) mod array_interface;
 pub(crate) mod array_struct;
 pub(crate) mod arrow;
-mod at_once;
 pub(crate) mod buffer;
 mod buffer_format;
 mod caveats;
@@ -14,6 +13,7 @@ pub(crate) mod exchange_api;
 pub(crate) mod exchange_table;
 mod kind;
 mod ladder;
+mod lender;
 mod memory;
 pub(crate) mod numpy_array;
 mod on_device;
@@ -27,16 +27,16 @@ use pyo3::prelude::*;
 use pyo3::types::{PyString, PyType};
 use pyo3::{ffi, intern};
 
-pub(crate) use at_once::{Lender, at_once};
 pub(crate) use dlpack::{Request, expect_named_device, export};
 pub(crate) use ladder::{by_dlpack, by_ladder, has_a_door};
+pub(crate) use lender::{Lender, same_buffer};
 pub(crate) use memory::normalized;
 pub(crate) use on_device::on_device;
 pub(crate) use stream::StreamOf;
 
 use self::exchange_api::Table;
 use self::kind::Known;
-pub(crate) use self::kind::{Kind, kept_of};
+pub(crate) use self::kind::{Kind, array_of};
 use self::stream::Streams;
 use crate::PyTensor;
 use crate::borrow::Borrowed;

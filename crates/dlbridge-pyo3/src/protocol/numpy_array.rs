@@ -6,8 +6,8 @@
 //! Everything else goes through `__dlpack__`.
 //!
 //! - **Head.** What is of the type `PyArray_Type` begins with a [`Head`]: NumPy's C API says so, in its
-//!   ABI versions 1 and 2. It is read attached, and not written meanwhile; `dimensions` and `strides`
-//!   point at `ndim` numbers each.
+//!   ABI versions 1 and 2. It is read attached, and with the GIL nobody writes it meanwhile;
+//!   `dimensions` and `strides` point at `ndim` numbers each.
 //!
 //! Source: `PyArrayObject_fields` and the numbers of types in `numpy/ndarraytypes.h`, the places of functions
 //! in NumPy's table in `numpy/__multiarray_api.h`, of NumPy 1.7 to 2.4.
@@ -42,6 +42,9 @@ pub(crate) struct Head {
 /// The flag of an array that may be written.
 pub(crate) const WRITEABLE: c_int = 0x0400;
 
+/// The flag of an array whose elements are adjacent in C order.
+const C_CONTIGUOUS: c_int = 0x0001;
+
 /// The flag of an array on whose first write NumPy warns.
 const WARN_ON_WRITE: c_int = 1 << 31;
 
@@ -55,7 +58,13 @@ struct Numpy {
     dtypes: [(usize, DataType); DTYPES.len()],
     /// The version of DLPack that its managed tensors say they are of.
     version: Option<DLPackVersion>,
+    /// Whether they have the array's own strides also where no step is taken; before NumPy 2.4 they have those
+    /// of C order, if that is the array's.
+    own_strides: bool,
 }
+
+/// A struct of the bindings, and not one without fields, as for a Python whose objects have none.
+const _: () = assert!(size_of::<ffi::PyObject>() >= 2 * size_of::<usize>());
 
 /// NumPy's numbers for its dtypes; those that are used most come first.
 const DTYPES: [(c_int, DataType); 16] = [
@@ -124,12 +133,12 @@ impl NumpyArray {
         };
         // A power of two.
         let shift = dtype.itemsize().trailing_zeros();
-        let mut whole = true;
+        let (mut whole, own_strides) = (true, self.0.own_strides || flags & C_CONTIGUOUS == 0);
         let axes = (0..ndim).map(|axis| {
             // SAFETY: Head: so many numbers.
             let (extent, stride) =
                 unsafe { ((*head).dimensions.add(axis).read(), (*head).strides.add(axis).read()) };
-            whole &= stride >> shift << shift == stride;
+            whole &= stride >> shift << shift == stride && (extent > 1 || own_strides);
             (extent as i64, (stride >> shift) as i64)
         });
         let writeable = flags & WRITEABLE != 0;
@@ -164,7 +173,7 @@ impl Numpy {
     /// here.
     fn find_out(module: &Bound<'_, PyAny>) -> PyResult<Option<(usize, Self)>> {
         let py = module.py();
-        let Some(version) = exported_version(module)? else { return Ok(None) };
+        let Some((version, own_strides)) = exported(module)? else { return Ok(None) };
         let Some(api) = module.getattr_opt(intern!(py, "_ARRAY_API"))? else { return Ok(None) };
         let Ok(api) = api.cast_into::<PyCapsule>() else { return Ok(None) };
         // SAFETY: attached; a capsule. NumPy's has no name.
@@ -193,7 +202,7 @@ impl Numpy {
             }
             *place = (descr.addr(), dtype);
         }
-        Ok(Some((array_type, Self { dtypes, version })))
+        Ok(Some((array_type, Self { dtypes, version, own_strides })))
     }
 }
 
@@ -209,19 +218,23 @@ fn loaded(py: Python<'_>) -> PyResult<Option<Bound<'_, PyAny>>> {
     Ok(None)
 }
 
-/// The version that the managed tensors of NumPy's arrays say they are of; `None` where they are not
-/// versioned: then nobody could say that an array is read-only, and all are taken for that.
-fn exported_version(module: &Bound<'_, PyAny>) -> PyResult<Option<Option<DLPackVersion>>> {
+/// The version that the managed tensors of NumPy's arrays say they are of, and whether they have the array's own
+/// strides; `None` where they are not versioned: then nobody could say that an array is read-only, and all are taken
+/// for that.
+fn exported(module: &Bound<'_, PyAny>) -> PyResult<Option<(Option<DLPackVersion>, bool)>> {
     let py = module.py();
     let Some(empty) = module.getattr_opt(intern!(py, "empty"))? else { return Ok(None) };
     let keywords = PyDict::new(py);
     keywords.set_item(intern!(py, "max_version"), dlpack::max_version(py)?)?;
+    // A new axis has a stride of zero.
     let answer = empty
-        .call1((1,))
+        .call1((3,))
+        .and_then(|array| array.get_item(py.None()))
         .and_then(|array| array.call_method(intern!(py, "__dlpack__"), (), Some(&keywords)));
     let Ok(Ok(answer)) = answer.map(|answer| answer.cast_into::<PyCapsule>()) else {
         return Ok(None);
     };
     let imported = capsule::take(&answer)?;
-    Ok((imported.protocol == Protocol::Dlpack).then_some(imported.version))
+    let own_strides = imported.tensor.strides().first() == Some(&0);
+    Ok((imported.protocol == Protocol::Dlpack).then_some((imported.version, own_strides)))
 }

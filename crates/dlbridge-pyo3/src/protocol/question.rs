@@ -1,16 +1,20 @@
 //! States of an object that an attribute or a method of it tells, asked again and again of objects of one
 //! type.
 
+use std::ptr;
+
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyType};
 use pyo3::{ffi, intern};
 
-use crate::vectorcall;
+use super::kind::package_of;
 
 /// How objects of a type tell whether something is so.
 ///
 /// An attribute that a type in C computes is a descriptor of the type, and so is a method. To call what it
-/// has found once saves Python to look the name up in all classes each time, a third of the whole.
+/// has found once saves Python to look the name up in all classes each time, a third of the whole. That is
+/// done for the classes of the libraries alone: a class that a program derives may say something else, now or
+/// later, and is asked by name.
 pub(super) struct Question {
     name: Py<PyString>,
     way: Way,
@@ -34,7 +38,10 @@ impl Question {
         name: &Bound<'_, PyString>,
     ) -> PyResult<Option<Self>> {
         let Some(found) = object_type.getattr_opt(name)? else { return Ok(None) };
-        let getter = match is_plain(object_type) && is_of(&found, "GetSetDescriptorType")? {
+        let getter = match is_of_a_library(object_type)?
+            && is_plain(object_type)
+            && is_of(&found, "GetSetDescriptorType")?
+        {
             // SAFETY: attached; a type, and the number of one of its slots.
             true => unsafe {
                 let slot = ffi::PyType_GetSlot(found.get_type_ptr(), ffi::Py_tp_descr_get);
@@ -53,7 +60,10 @@ impl Question {
         name: &Bound<'_, PyString>,
     ) -> PyResult<Option<Self>> {
         let Some(found) = object_type.getattr_opt(name)? else { return Ok(None) };
-        let way = match is_plain(object_type) && is_of(&found, "MethodDescriptorType")? {
+        let way = match is_of_a_library(object_type)?
+            && is_plain(object_type)
+            && is_of(&found, "MethodDescriptorType")?
+        {
             true => Way::Unbound(found.unbind()),
             false => Way::Method,
         };
@@ -66,7 +76,14 @@ impl Question {
         let answer = match &self.way {
             Way::Attribute => object.getattr(&self.name)?,
             Way::Method => object.call_method0(&self.name)?,
-            Way::Unbound(method) => vectorcall::with_one(method.bind(py), object)?,
+            // Without a tuple for the one argument.
+            // SAFETY: attached; a method, one object, and the end of the list.
+            Way::Unbound(method) => unsafe {
+                let end = ptr::null_mut::<ffi::PyObject>();
+                let answer =
+                    ffi::PyObject_CallFunctionObjArgs(method.as_ptr(), object.as_ptr(), end);
+                Bound::from_owned_ptr_or_err(py, answer)?
+            },
             // SAFETY: attached; the descriptor that the function is of, an object of its type, and that.
             Way::Getter(get, descriptor) => unsafe {
                 let object_type = object.get_type_ptr().cast();
@@ -83,6 +100,11 @@ pub(super) fn is_plain(object_type: &Bound<'_, PyType>) -> bool {
     // SAFETY: attached; a type, and the number of one of its slots.
     let lookup = unsafe { ffi::PyType_GetSlot(object_type.as_type_ptr(), ffi::Py_tp_getattro) };
     lookup.addr() == ffi::PyObject_GenericGetAttr as *const () as usize
+}
+
+/// Whether a type is of one of the libraries that have such states.
+fn is_of_a_library(object_type: &Bound<'_, PyType>) -> PyResult<bool> {
+    Ok(["torch", "paddle"].contains(&package_of(object_type)?.as_str()))
 }
 
 /// Whether something is of a type of Python's module `types`.

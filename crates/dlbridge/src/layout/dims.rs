@@ -68,16 +68,20 @@ impl<'a> Dims<'a> {
             if len > MAX_NDIM {
                 return Err(Error::InvalidNdim { ndim: len as i64 });
             }
-            let dims = Self::new(axes);
+            let dims = Self::new(axes.take(len));
+            assert!(dims.ndim() == len, "an iterator tells another number than it has");
             let measure = measure(dims.axes())?;
             return Ok((dims, measure));
         }
-        let (mut shape, mut strides) = ([0; INLINE], [0; INLINE]);
-        let places = shape.iter_mut().zip(&mut strides);
-        let measure = measure(axes.zip(places).map(|((extent, stride), (first, second))| {
+        let (mut shape, mut strides, mut count) = ([0; INLINE], [0; INLINE], 0);
+        let places = shape.iter_mut().zip(&mut strides).take(len);
+        let measure = measure(places.zip(axes).map(|((first, second), (extent, stride))| {
             (*first, *second) = (extent, stride);
+            count += 1;
             (extent, stride)
         }))?;
+        // What is safe to write may lie.
+        assert!(count == len, "an iterator tells another number than it has");
         let own = |numbers| Numbers::Inline { len, numbers };
         Ok((Self::Own { shape: own(shape), strides: own(strides) }, measure))
     }

@@ -87,16 +87,19 @@ impl<O: Send + 'static> Draft<O> {
         axes: impl ExactSizeIterator<Item = (i64, i64)>,
     ) -> Result<Measure> {
         assert!(axes.len() == self.ndim, "the block was made for other dimensions");
-        let (extents, ndim) = (self.extents(), self.ndim);
+        let (extents, ndim, mut count) = (self.extents(), self.ndim, 0);
         // However many axes the iterator has after all, no more than there is room for.
-        layout::measure(axes.take(ndim).enumerate().map(|(axis, (extent, stride))| {
+        let measure = layout::measure((0..ndim).zip(axes).map(|(axis, (extent, stride))| {
+            count += 1;
             // SAFETY: `axis < ndim`, and the block has room for as many extents and strides.
             unsafe {
                 extents.add(axis).write(extent);
                 extents.add(ndim + axis).write(stride);
             }
             (extent, stride)
-        }))
+        }))?;
+        assert!(count == ndim, "an iterator tells another number than it has");
+        Ok(measure)
     }
 
     /// Writes extents into the block, and the strides of C order.
