@@ -312,13 +312,13 @@ fn borrowed_tensors_cross_threads() {
 }
 
 /// Axes that are not as many as they say.
-struct Liar(usize, std::vec::IntoIter<(i64, i64)>);
+struct Liar<'a>(usize, std::slice::Iter<'a, (i64, i64)>);
 
-impl Iterator for Liar {
+impl Iterator for Liar<'_> {
     type Item = (i64, i64);
 
     fn next(&mut self) -> Option<(i64, i64)> {
-        self.1.next()
+        self.1.next().copied()
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -326,14 +326,14 @@ impl Iterator for Liar {
     }
 }
 
-impl ExactSizeIterator for Liar {}
+impl ExactSizeIterator for Liar<'_> {}
 
 #[test]
 fn axes_are_as_many_as_they_say() {
     let values = [1.0_f32; 4];
     let parts = RawParts::of_elements(values.as_ptr().cast_mut(), Access::ReadOnly);
     let make = |said: usize, axes: &[(i64, i64)]| {
-        let axes = Liar(said, axes.to_vec().into_iter());
+        let axes = Liar(said, axes.iter());
         // SAFETY: the layout of as many axes as are said is within the four values.
         std::panic::catch_unwind(|| {
             unsafe { TensorRef::from_raw_axes(&parts, axes) }.map(|t| t.len())
