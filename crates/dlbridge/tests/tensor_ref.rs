@@ -334,9 +334,9 @@ fn axes_are_as_many_as_they_say() {
     let parts = RawParts::of_elements(values.as_ptr().cast_mut(), Access::ReadOnly);
     let make = |said: usize, axes: &[(i64, i64)]| {
         let axes = Liar(said, axes.iter());
-        // SAFETY: the layout of as many axes as are said is within the four values.
         std::panic::catch_unwind(|| {
-            unsafe { TensorRef::from_raw_axes(&parts, axes) }.map(|t| t.len())
+            // SAFETY: the layout of as many axes as are said is within the four values.
+            unsafe { TensorRef::from_raw_axes(&parts, axes) }.map(|tensor| tensor.len())
         })
     };
     assert_eq!(make(2, &[(2, 2), (2, 1)]).unwrap(), Ok(4));
