@@ -23,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 mod overlap;
+mod readers;
 mod region;
 mod registry;
 

@@ -142,6 +142,12 @@ impl Region {
         !apart && !empty && (unknown || overlap::shares_a_byte(self, other))
     }
 
+    /// The first byte and the one after the last, if that is all there is to say.
+    #[inline]
+    pub(crate) fn run(&self) -> Option<(usize, usize)> {
+        (self.axes().is_empty() && !self.clipped).then_some((self.start, self.end))
+    }
+
     pub(crate) fn item(&self) -> usize {
         self.item
     }

@@ -3,12 +3,15 @@
 use std::fmt;
 use std::sync::PoisonError;
 
-#[cfg(loom)]
-use loom::sync::Mutex;
+use std::sync::atomic::Ordering::SeqCst;
 #[cfg(not(loom))]
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, atomic::AtomicUsize};
+
+#[cfg(loom)]
+use loom::sync::{Mutex, MutexGuard, atomic::AtomicUsize};
 
 use crate::Region;
+use crate::readers::Readers;
 
 /// What a borrow is for.
 ///
@@ -35,8 +38,13 @@ pub enum Mode {
 /// ```
 #[derive(Debug)]
 pub struct Registry {
+    readers: Readers,
+    /// How many borrows write; changed under the lock. Without any, readers need not look at the others.
+    writers: AtomicUsize,
     state: Mutex<State>,
 }
+
+/// The borrows that are not among the readers.
 
 #[derive(Debug)]
 struct State {
@@ -44,8 +52,6 @@ struct State {
     borrows: Vec<Borrow>,
     /// The places that are free.
     free: Vec<usize>,
-    /// How many of them write. Without any, readers need not look at the others.
-    writers: usize,
 }
 
 /// A borrow, or a place for one: then the mode is `None`, and the rest is what was there before. It is
@@ -56,6 +62,9 @@ struct Borrow {
     mode: Option<Mode>,
     label: Label,
 }
+
+/// The lowest bit of a ticket that is a reader's.
+const READER: usize = 1;
 
 /// So many places stay when nothing is borrowed any more.
 const KEPT: usize = 16;
@@ -160,13 +169,20 @@ impl Label {
     const EMPTY: Self = Self { text: [0; Self::MAX], len: 0 };
 
     fn set(&mut self, text: &[u8]) {
+        let text = Self::fitting(text);
+        self.text[..text.len()].copy_from_slice(text);
+        self.len = text.len() as u8;
+    }
+
+    /// As much of a text as there is room for.
+    #[inline]
+    pub(crate) fn fitting(text: &[u8]) -> &[u8] {
         let mut len = text.len().min(Self::MAX);
         // Not in the middle of a character.
         while text.get(len).is_some_and(|byte| byte & 0xC0 == 0x80) {
             len = len.saturating_sub(1);
         }
-        self.text[..len].copy_from_slice(&text[..len]);
-        self.len = len as u8;
+        &text[..len]
     }
 
     /// The text.
@@ -212,7 +228,7 @@ impl State {
 }
 
 impl Registry {
-    const NO_BORROWS: State = State { borrows: Vec::new(), free: Vec::new(), writers: 0 };
+    const NO_BORROWS: State = State { borrows: Vec::new(), free: Vec::new() };
 
     /// A registry without borrows.
     ///
@@ -221,13 +237,21 @@ impl Registry {
     /// ```
     #[cfg(not(loom))]
     pub const fn new() -> Self {
-        Self { state: Mutex::new(Self::NO_BORROWS) }
+        Self {
+            readers: Readers::new(),
+            writers: AtomicUsize::new(0),
+            state: Mutex::new(Self::NO_BORROWS),
+        }
     }
 
     /// A registry without borrows.
     #[cfg(loom)]
     pub fn new() -> Self {
-        Self { state: Mutex::new(Self::NO_BORROWS) }
+        Self {
+            readers: Readers::new(),
+            writers: AtomicUsize::new(0),
+            state: Mutex::new(Self::NO_BORROWS),
+        }
     }
 
     /// Borrows the bytes of a region. A region without bytes is never in anybody's way.
@@ -250,20 +274,53 @@ impl Registry {
         mode: Mode,
         label: impl AsRef<[u8]>,
     ) -> Result<Ticket, Box<Conflict>> {
-        let mut guard = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if mode == Mode::Read
+            && let Some((start, end)) = region.run()
+            && let Some(number) = self.readers.take(start, end, label.as_ref())
+        {
+            let ticket = Ticket(number << 1 | READER);
+            if self.writers.load(SeqCst) > 0
+                && let Err(conflict) = self.lock().check(&region, mode)
+            {
+                self.release(ticket);
+                return Err(conflict);
+            }
+            return Ok(ticket);
+        }
+        self.acquire_locked(region, mode, label.as_ref())
+    }
+
+    #[inline(never)]
+    fn acquire_locked(
+        &self,
+        region: Region,
+        mode: Mode,
+        label: &[u8],
+    ) -> Result<Ticket, Box<Conflict>> {
+        let mut guard = self.lock();
         let state = &mut *guard;
-        if mode == Mode::Write || state.writers > 0 {
+        if mode == Mode::Write || self.writers.load(SeqCst) > 0 {
             state.check(&region, mode)?;
         }
-        state.writers += usize::from(mode == Mode::Write);
+        if mode == Mode::Write {
+            self.writers.fetch_add(1, SeqCst);
+            if let Some((label, region)) = self.readers.in_the_way(&region) {
+                self.writers.fetch_sub(1, SeqCst);
+                return Err(Box::new(Conflict { label, mode: Mode::Read, region }));
+            }
+        }
         let place = state.free.pop().unwrap_or_else(|| {
             state.borrows.push(Borrow::FREE);
             state.borrows.len() - 1
         });
         let borrow = &mut state.borrows[place];
         (borrow.region, borrow.mode) = (region, Some(mode));
-        borrow.label.set(label.as_ref());
-        Ok(Ticket(place))
+        borrow.label.set(label);
+        Ok(Ticket(place << 1))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Gives a borrow back.
@@ -280,17 +337,30 @@ impl Registry {
     /// registry.release(ticket);
     /// assert!(registry.is_empty());
     /// ```
+    #[inline]
     pub fn release(&self, ticket: Ticket) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let borrow = state.borrows.get_mut(ticket.0).and_then(|borrow| borrow.mode.take());
-        let mode = borrow.expect("a ticket is given back once");
-        state.writers -= usize::from(mode == Mode::Write);
-        state.free.push(ticket.0);
+        let given_back = match ticket.0 & READER {
+            READER => self.readers.give_back(ticket.0 >> 1),
+            _ => self.release_locked(ticket.0 >> 1),
+        };
+        assert!(given_back, "a ticket is given back once");
+    }
+
+    #[inline(never)]
+    fn release_locked(&self, place: usize) -> bool {
+        let mut state = self.lock();
+        let borrow = state.borrows.get_mut(place).and_then(|borrow| borrow.mode.take());
+        let Some(mode) = borrow else { return false };
+        if mode == Mode::Write {
+            self.writers.fetch_sub(1, SeqCst);
+        }
+        state.free.push(place);
         // Who writes looks at all places.
         if state.borrows.len() > KEPT && state.free.len() == state.borrows.len() {
             state.free.clear();
             state.borrows.clear();
         }
+        true
     }
 
     /// Whether nothing is borrowed.
@@ -299,8 +369,8 @@ impl Registry {
     /// assert!(dlbridge_borrow::Registry::new().is_empty());
     /// ```
     pub fn is_empty(&self) -> bool {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.free.len() == state.borrows.len()
+        let state = self.lock();
+        state.free.len() == state.borrows.len() && self.readers.is_empty()
     }
 }
 

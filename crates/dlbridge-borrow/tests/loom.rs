@@ -63,3 +63,12 @@ fn a_reader_and_a_writer() {
     let mode = |number| if number == 0 { Mode::Read } else { Mode::Write };
     loom::model(move || assert!((1..=2).contains(&writers(&[&[0], &[0, 1]], mode))));
 }
+
+#[test]
+fn two_readers_and_a_writer() {
+    let mode = |number| if number == 2 { Mode::Write } else { Mode::Read };
+    // Every order would be too many.
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(2);
+    builder.check(move || assert!((1..=3).contains(&writers(&[&[0], &[1], &[0, 1]], mode))));
+}

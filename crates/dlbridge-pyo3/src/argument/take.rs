@@ -4,7 +4,7 @@
 use std::ffi::c_void;
 use std::{mem, ptr};
 
-use dlbridge::{Access, DataType, DeviceType, Error, TensorRef, TensorRefMut};
+use dlbridge::{Access, DataType, DeviceType, Error, Tensor, TensorRef, TensorRefMut};
 use dlbridge_borrow::Mode;
 use pyo3::prelude::*;
 
@@ -14,7 +14,7 @@ use super::words::{ALIGNED, COPIED};
 use crate::PyTensor;
 use crate::borrow::{Bytes, Guard};
 use crate::error::{ArgumentError, to_py_err};
-use crate::protocol::{self, Imported, Kind, Lender, StreamOf};
+use crate::protocol::{self, Imported, Kind, Lender, Protocol, StreamOf};
 use crate::receipt::CopyReason;
 use crate::wanted::Wanted;
 
@@ -55,24 +55,25 @@ impl Place {
 ///   valid as such elements; while the guard is alive no other borrow overlaps it, unless both read; and if it is
 ///   to be written, nobody else may write it and no two indices lead to one element. Its memory, and what it
 ///   says of itself, is there as long as the lender and the object are.
+#[repr(C)]
 pub(super) struct Taken<'py> {
-    // Dropped in this order: the borrow ends before the memory may.
-    _guard: Guard,
-    /// Whether the elements are a copy that nobody else has.
-    own: bool,
+    // Laid out as declared: it is moved on its way to the caller's function, in pieces of 16 bytes, and where such a
+    // piece is of two fields that were just written apart the processor waits. In this order none is.
     /// Never handed out but for as long as this is borrowed.
     tensor: TensorRef<'static>,
-    /// What keeps the memory, if it is not the object itself.
-    _lender: Option<Lender>,
-    pub(super) object: Bound<'py, PyAny>,
     /// The stream that the data is in order with; NULL on the CPU.
     pub(super) stream: *mut c_void,
+    // Dropped in this order: the borrow ends before the memory may.
+    _guard: Guard,
+    /// What keeps the memory, if it is not the object itself.
+    lender: Option<Lender<'py>>,
+    pub(super) object: Bound<'py, PyAny>,
 }
 
 impl Taken<'_> {
     /// Whether the elements are the argument's own, and no copy of them.
     pub(super) fn is_borrowed(&self) -> bool {
-        !self.own
+        !matches!(self.lender, Some(Lender::Copy(_)))
     }
 
     pub(super) fn tensor(&self) -> &TensorRef<'_> {
@@ -121,7 +122,7 @@ impl Expected {
         // SAFETY: the object keeps the array, and the dims are the tensor's own.
         let tensor = unsafe { outliving(tensor) };
         let (object, stream) = (object.clone(), ptr::null_mut());
-        Some(Taken { _guard: guard, own: false, tensor, _lender: None, object, stream })
+        Some(Taken { _guard: guard, tensor, lender: None, object, stream })
     }
 
     /// Borrows an array whose elements are to be checked or are not adjacent, which takes a reference to the
@@ -143,37 +144,58 @@ impl Expected {
     /// Takes an argument.
     #[inline(never)]
     pub(super) fn take<'py>(&self, object: &Bound<'py, PyAny>) -> PyResult<Taken<'py>> {
+        let kind = protocol::kind_of(object)?;
         // Nothing is derived from our class.
         if let Ok(ours) = object.cast_exact::<PyTensor>() {
             let (tensor, ours) = (TensorRef::from(&**ours.get().tensor()), ours.get());
             if self.fits(&tensor, ours.is_read_only()) {
                 // SAFETY: the object keeps its tensor, which nobody can exchange for another.
                 let tensor = unsafe { outliving(tensor) };
-                return self.taken(tensor, None, object, false);
+                return self.taken(tensor, None, &kind, object);
             }
-        } else if let Some(buffer) = protocol::same_buffer(object)?
+        } else if let Some(buffer) = protocol::same_buffer(object, &kind)?
             && let Some(tensor) = buffer.describe()
             && self.fits(&tensor, buffer.is_read_only())
         {
             // SAFETY: the buffer keeps the memory, and the dims are the tensor's own.
             let tensor = unsafe { outliving(tensor) };
-            return self.taken(tensor, Some(Lender::Buffer(buffer)), object, false);
+            return self.taken(tensor, Some(Lender::Buffer(buffer)), &kind, object);
         }
-        self.take_imported(object)
+        if !self.requirement.allow_copy
+            && let Some(tensor) = protocol::by_table(object, &kind)?
+        {
+            // What is written to a copy would be lost.
+            let lent = self.mode == Mode::Read || !protocol::is_copied(&tensor);
+            return match lent && self.fits(&TensorRef::from(&tensor), tensor.is_read_only()) {
+                true => self.taken_from(tensor, &kind, object),
+                false => {
+                    let imported = Imported::new(tensor, Protocol::ExchangeApi);
+                    let imported = protocol::told_copied(imported, &Wanted::default())?;
+                    self.take_imported(imported, &kind, object)
+                }
+            };
+        }
+        let imported = protocol::imported(object, &self.wanted())
+            .map_err(|error| self.no_tensor(object, error))?;
+        self.take_imported(imported, &kind, object)
     }
 
-    /// Takes an argument through its first door.
-    fn take_imported<'py>(&self, object: &Bound<'py, PyAny>) -> PyResult<Taken<'py>> {
+    /// Takes what was imported, or a copy of it, or says why not.
+    fn take_imported<'py>(
+        &self,
+        mut imported: Imported,
+        kind: &Kind,
+        object: &Bound<'py, PyAny>,
+    ) -> PyResult<Taken<'py>> {
         let py = object.py();
-        let mut imported = protocol::imported(object, &self.wanted())
-            .map_err(|error| self.no_tensor(object, error))?;
         let mut unmet = self.compare(&imported);
         if !unmet.is_empty()
             && self.requirement.allow_copy
             && self.fits_extents(imported.tensor.shape())
         {
             // The copy is read under a borrow, as everything is.
-            let _reading = Guard::acquire(object, &TensorRef::from(&imported.tensor), Mode::Read)?;
+            let lent = TensorRef::from(&imported.tensor);
+            let _reading = Guard::acquire(kind, object, &lent, Mode::Read)?;
             if let Some(converted) = self.convert(&imported)? {
                 unmet = self.compare(&converted);
                 imported = converted;
@@ -182,14 +204,25 @@ impl Expected {
         if !unmet.is_empty() {
             return Err(ArgumentError::Mismatch.new_err(py, &self.sentence(&imported, &unmet)));
         }
-        let owner = imported.tensor;
+        self.taken_from(imported.tensor, kind, object)
+    }
+
+    /// Borrows an imported tensor that fits.
+    fn taken_from<'py>(
+        &self,
+        owner: Tensor,
+        kind: &Kind,
+        object: &Bound<'py, PyAny>,
+    ) -> PyResult<Taken<'py>> {
         let own = owner.access() == Access::Exclusive && self.requirement.allow_copy;
         // SAFETY: the owner keeps the memory and the dims.
         let tensor = unsafe { outliving(TensorRef::from(&owner)) };
-        self.taken(tensor, Some(Lender::Tensor(owner)), object, own)
+        let lender = if own { Lender::Copy(owner) } else { Lender::Tensor(owner) };
+        self.taken(tensor, Some(lender), kind, object)
     }
 
     /// Whether there is nothing to say against a tensor that is no copy.
+    #[inline]
     fn fits(&self, tensor: &TensorRef<'_>, read_only: bool) -> bool {
         let (dtype, device_type) = (tensor.dtype(), tensor.device().device_type());
         self.fits_dtype(dtype)
@@ -200,20 +233,21 @@ impl Expected {
             && !(self.mode == Mode::Write && read_only)
     }
 
-    /// Borrows what fits, unless it is a copy of our `own`, and checks what is in it.
+    /// Borrows what fits, unless it is a copy of our own, and checks what is in it.
+    #[inline]
     fn taken<'py>(
         &self,
         tensor: TensorRef<'static>,
-        lender: Option<Lender>,
+        lender: Option<Lender<'py>>,
+        kind: &Kind,
         object: &Bound<'py, PyAny>,
-        own: bool,
     ) -> PyResult<Taken<'py>> {
-        let guard = match own {
-            true => Guard::NONE,
-            false => Guard::acquire(object, &tensor, self.mode)?,
+        let guard = match lender {
+            Some(Lender::Copy(_)) => Guard::NONE,
+            _ => Guard::acquire(kind, object, &tensor, self.mode)?,
         };
         let (object, stream) = (object.clone(), ptr::null_mut());
-        let taken = Taken { _guard: guard, own, tensor, _lender: lender, object, stream };
+        let taken = Taken { _guard: guard, tensor, lender, object, stream };
         if (self.checks)(taken.tensor.dtype()) {
             (self.check)(&taken.tensor).map_err(to_py_err)?;
         }
@@ -242,11 +276,14 @@ impl Expected {
         // SAFETY: the owner keeps the memory and the dims.
         let tensor = unsafe { outliving(TensorRef::from(&owner)) };
         let guard = match tensor.device().device_type().is_host_accessible() {
-            true => Guard::acquire(object, &tensor, self.mode)?,
+            true => {
+                let kind = protocol::kind_of(object)?;
+                Guard::acquire(&kind, object, &tensor, self.mode)?
+            }
             false => Guard::NONE,
         };
         let (lender, object) = (Some(Lender::Tensor(owner)), object.clone());
-        Ok(Taken { _guard: guard, own: false, tensor, _lender: lender, object, stream })
+        Ok(Taken { _guard: guard, tensor, lender, object, stream })
     }
 
     fn wanted(&self) -> Wanted {

@@ -78,8 +78,9 @@ impl Guard {
         })
     }
 
-    /// Borrows the bytes of a tensor, which came out of an object.
+    /// Borrows the bytes of a tensor, which came out of an object of a type.
     pub(crate) fn acquire(
+        kind: &Kind,
         object: &Bound<'_, PyAny>,
         tensor: &TensorRef<'_>,
         mode: Mode,
@@ -88,12 +89,17 @@ impl Guard {
             return Ok(Self::NONE);
         }
         let py = object.py();
-        let (shared, kind) = (Shared::of_process(py)?, kind_of(object)?);
+        let shared = Shared::of_process(py)?;
         let numpy = match kind.numpy_array {
             true => NumpyBorrow::acquire(object, shared, mode)?,
             false => None,
         };
-        match shared.acquire(&Bytes::of(tensor), mode, &kind.name) {
+        let dtype = tensor.dtype();
+        let granted = match tensor.is_c_contiguous() && !dtype.is_subbyte() {
+            true => shared.acquire(&Bytes::run(tensor, dtype), mode, &kind.name),
+            false => shared.acquire(&Bytes::of(tensor), mode, &kind.name),
+        };
+        match granted {
             Ok(ticket) => Ok(Self::of(ticket, numpy)),
             Err(conflict) => Err(refusal(py, &kind.name, mode, &conflict)),
         }
@@ -138,6 +144,12 @@ pub(crate) struct Bytes<'a> {
     strides: Numbers,
 }
 
+/// The address of the element at index zero.
+#[inline]
+fn address(tensor: &TensorRef<'_>) -> usize {
+    tensor.data().addr().saturating_add(tensor.byte_offset() as usize)
+}
+
 /// As many byte strides as most tensors have, or more of them.
 enum Numbers {
     None,
@@ -149,12 +161,12 @@ impl<'a> Bytes<'a> {
     /// Those of whole elements that are adjacent.
     #[inline(always)]
     pub(crate) fn run(tensor: &TensorRef<'_>, dtype: DataType) -> Self {
-        let (address, item) = (tensor.data().addr(), tensor.len() * dtype.itemsize());
+        let (address, item) = (address(tensor), tensor.len() * dtype.itemsize());
         Self { address, item, shape: &[], strides: Numbers::None }
     }
 
     pub(crate) fn of(tensor: &'a TensorRef<'_>) -> Self {
-        let address = tensor.data().addr().saturating_add(tensor.byte_offset() as usize);
+        let address = address(tensor);
         let dtype = tensor.dtype();
         let run = |address, item| Self { address, item, shape: &[], strides: Numbers::None };
         if dtype.is_subbyte() && !tensor.is_subbyte_padded() {
@@ -196,7 +208,11 @@ impl<'a> Bytes<'a> {
         }
     }
 
+    #[inline]
     fn region(&self) -> Region {
+        if self.shape.is_empty() {
+            return Region::bytes(self.address, self.item);
+        }
         Region::new(self.address, self.item, self.shape, self.strides())
     }
 }
@@ -229,7 +245,8 @@ impl Borrowed<Tensor> {
             // Nobody gets a view of it.
             return Ok(if read_only { tensor.into_read_only() } else { tensor });
         }
-        let guard = Guard::acquire(object, &TensorRef::from(&tensor), Mode::Read)?;
+        let kind = kind_of(object)?;
+        let guard = Guard::acquire(&kind, object, &TensorRef::from(&tensor), Mode::Read)?;
         let parts = parts(&tensor, read_only);
         let (shape, strides) = (tensor.shape().to_vec(), tensor.strides().to_vec());
         over(Self { _guard: guard, _tensor: tensor }, parts, &shape, &strides)

@@ -5,7 +5,7 @@
 
 use std::ffi::{CStr, c_int, c_void};
 use std::panic::{self, AssertUnwindSafe};
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 use std::slice;
 use std::sync::OnceLock;
 
@@ -149,7 +149,36 @@ impl Shared {
         Ok(found)
     }
 
+    #[inline]
     pub(super) fn acquire(
+        &self,
+        bytes: &Bytes<'_>,
+        mode: Mode,
+        label: &str,
+    ) -> Result<usize, Box<InTheWay>> {
+        // Where the registry is this extension's, which it is in most processes, no C is between.
+        if ptr::eq(self, &OURS) {
+            let granted = match bytes.shape {
+                [] => REGISTRY.acquire(Region::bytes(bytes.address, bytes.item), mode, label),
+                _ => REGISTRY.acquire(bytes.region(), mode, label),
+            };
+            return match granted {
+                Ok(ticket) => Ok(ticket.number()),
+                Err(held) => Err(Box::new(InTheWay {
+                    mode: held.mode,
+                    start: held.region.start(),
+                    end: held.region.end(),
+                    label: held.label.to_string(),
+                    asked: bytes.region(),
+                })),
+            };
+        }
+        self.acquire_shared(bytes, mode, label)
+    }
+
+    /// As [`acquire`](Self::acquire), in another extension's registry.
+    #[inline(never)]
+    fn acquire_shared(
         &self,
         bytes: &Bytes<'_>,
         mode: Mode,
@@ -184,7 +213,11 @@ impl Shared {
         }))
     }
 
+    #[inline]
     pub(super) fn release(&self, ticket: usize) {
+        if ptr::eq(self, &OURS) {
+            return REGISTRY.release(Ticket::from_number(ticket));
+        }
         // SAFETY: Shared; a ticket that was granted, given back once.
         unsafe { (self.release)(self.registry, ticket) }
     }

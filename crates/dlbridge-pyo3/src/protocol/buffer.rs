@@ -3,8 +3,8 @@
 //!
 //! Source: PEP 3118 and the C API documentation of `Py_buffer`.
 
-use std::borrow::Cow;
 use std::ffi::{CStr, c_int, c_void};
+use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
 use std::slice;
 use std::sync::Arc;
@@ -32,14 +32,40 @@ unsafe impl Send for Buffer {}
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        while_it_lives(|_py| {
-            // SAFETY: attached; filled by `PyObject_GetBuffer`, and released once. The box is the one
-            // from `get`, which is not used after this.
-            unsafe {
-                ffi::PyBuffer_Release(self.0.as_ptr());
-                drop(Box::from_raw(self.0.as_ptr()));
-            }
-        });
+        // SAFETY: it is not used after this.
+        while_it_lives(|py| unsafe { self.release(py) });
+    }
+}
+
+/// A buffer that is released by the thread that locked it, which stays attached as long: that need not be found
+/// out.
+pub(crate) struct HeldBuffer<'py> {
+    buffer: ManuallyDrop<Buffer>,
+    py: Python<'py>,
+}
+
+impl<'py> HeldBuffer<'py> {
+    pub(super) fn new(py: Python<'py>, buffer: Buffer) -> Self {
+        Self { buffer: ManuallyDrop::new(buffer), py }
+    }
+
+    /// As [`Buffer::describe`].
+    #[inline]
+    pub(crate) fn describe(&self) -> Option<TensorRef<'_>> {
+        self.buffer.describe()
+    }
+
+    /// As [`Buffer::is_read_only`].
+    #[inline]
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.buffer.is_read_only()
+    }
+}
+
+impl Drop for HeldBuffer<'_> {
+    fn drop(&mut self) {
+        // SAFETY: it is not used after this, not even to be dropped.
+        unsafe { self.buffer.release(self.py) }
     }
 }
 
@@ -48,7 +74,9 @@ impl Buffer {
     /// suboffsets; read-only if need be.
     pub(super) fn get(object: &Bound<'_, PyAny>) -> PyResult<Self> {
         check_main_interpreter(object.py())?;
-        let buffer = NonNull::from(Box::leak(Box::new(ffi::Py_buffer::new())));
+        // Not all zeros: memory of zeros is taken from the system, which is slower than any that was free.
+        let empty = ffi::Py_buffer { readonly: 1, ..ffi::Py_buffer::new() };
+        let buffer = NonNull::from(Box::leak(Box::new(empty)));
         // SAFETY: attached; an object, and a struct to fill.
         let result = unsafe {
             ffi::PyObject_GetBuffer(object.as_ptr(), buffer.as_ptr(), ffi::PyBUF_FULL_RO)
@@ -61,6 +89,20 @@ impl Buffer {
         Err(PyErr::fetch(object.py()))
     }
 
+    /// Gives the buffer back.
+    ///
+    /// # Safety
+    /// It is not used afterwards.
+    unsafe fn release(&mut self, _py: Python<'_>) {
+        // SAFETY: attached; filled by `PyObject_GetBuffer`, and released once, by contract. The box is the
+        // one from `get`.
+        unsafe {
+            ffi::PyBuffer_Release(self.0.as_ptr());
+            drop(Box::from_raw(self.0.as_ptr()));
+        }
+    }
+
+    #[inline]
     fn fields(&self) -> &ffi::Py_buffer {
         // SAFETY: filled in `get`, and nobody writes it while it is locked.
         unsafe { self.0.as_ref() }
@@ -72,18 +114,18 @@ impl Buffer {
         (!pointer.is_null()).then(|| unsafe { slice::from_raw_parts(pointer, ndim) })
     }
 
-    fn format(&self) -> Cow<'_, str> {
+    fn format(&self) -> &[u8] {
         if self.fields().format.is_null() {
             // What the protocol says NULL means.
-            return Cow::Borrowed("B");
+            return b"B";
         }
         // SAFETY: the protocol: a string that lives as long as the buffer.
-        unsafe { CStr::from_ptr(self.fields().format) }.to_string_lossy()
+        unsafe { CStr::from_ptr(self.fields().format) }.to_bytes()
     }
 
     /// The elements as they lie there; `None` where a tensor cannot express them so, or where that is
     /// unusual.
-    pub(crate) fn describe(&self) -> Option<TensorRef<'_>> {
+    fn describe(&self) -> Option<TensorRef<'_>> {
         let fields = self.fields();
         let ndim = usize::try_from(fields.ndim).ok().filter(|&ndim| ndim <= MAX_NDIM)?;
         let (dtype, byte_swapped) = self.dtype().ok()?;
@@ -91,17 +133,19 @@ impl Buffer {
         let plain = !byte_swapped && dtype != DataType::BOOL && fields.suboffsets.is_null();
         let shape = self.numbers(fields.shape, ndim).filter(|_| plain)?;
         let strides = self.numbers(fields.strides, ndim)?;
-        let (itemsize, mut whole) = (dtype.itemsize() as isize, true);
+        // A power of two, as all formats are.
+        let shift = dtype.itemsize().trailing_zeros();
         let axes = shape.iter().zip(strides).map(|(&extent, &stride)| {
-            whole &= stride % itemsize == 0;
-            (extent as i64, (stride / itemsize) as i64)
+            // No tensor has a negative extent: what is no whole number of elements is refused with that.
+            let whole = stride >> shift << shift == stride;
+            (if whole { extent as i64 } else { -1 }, (stride >> shift) as i64)
         });
         let parts = RawParts::new(fields.buf, dtype);
         // SAFETY: the protocol: the memory of the described elements stays valid, and in place, until the
         // buffer is released. That nobody writes while a view is alive is promised by the program (see the
         // crate documentation).
         let tensor = unsafe { TensorRef::from_raw_axes(&parts, axes) }.ok()?;
-        (whole && tensor.len() * itemsize.unsigned_abs() == self.len()).then_some(tensor)
+        (tensor.len() << shift == self.len()).then_some(tensor)
     }
 
     /// The number of bytes.
@@ -120,7 +164,8 @@ impl Buffer {
 
     fn dtype(&self) -> PyResult<(DataType, bool)> {
         let (format, itemsize) = (self.format(), self.fields().itemsize);
-        buffer_format::parse(&format, itemsize.max(0) as usize).map_err(|unfit| {
+        buffer_format::parse(format, itemsize.max(0) as usize).map_err(|unfit| {
+            let format = String::from_utf8_lossy(format);
             PyBufferError::new_err(match unfit {
                 Unfit::NoNumber => format!(
                     "the buffer's format '{format}' has no dtype here, which boolean, integer, half, \

@@ -17,41 +17,41 @@ pub(super) enum Unfit {
 
 /// The dtype of a format, for elements of `itemsize` bytes, and whether the bytes of each number are
 /// in the other order than this machine's.
-pub(super) fn parse(format: &str, itemsize: usize) -> Result<(DataType, bool), Unfit> {
-    let (order, letters) = match format.as_bytes().first() {
-        Some(b'@' | b'=' | b'<' | b'>' | b'!') => format.split_at(1),
-        _ => format.split_at(0),
+pub(super) fn parse(format: &[u8], itemsize: usize) -> Result<(DataType, bool), Unfit> {
+    let (order, letters) = match format {
+        [order @ (b'@' | b'=' | b'<' | b'>' | b'!'), letters @ ..] => (*order, letters),
+        letters => (b'@', letters),
     };
-    let native = matches!(order, "" | "@");
+    let native = order == b'@';
     use DataTypeCode as Code;
     let long = if native { size_of::<std::ffi::c_long>() } else { 4 };
     let (code, size) = match letters {
-        "?" => (Code::BOOL, 1),
-        "b" => (Code::INT, 1),
-        "B" | "c" => (Code::UINT, 1),
-        "h" => (Code::INT, 2),
-        "H" => (Code::UINT, 2),
-        "i" => (Code::INT, 4),
-        "I" => (Code::UINT, 4),
-        "l" => (Code::INT, long),
-        "L" => (Code::UINT, long),
-        "q" => (Code::INT, 8),
-        "Q" => (Code::UINT, 8),
-        "n" if native => (Code::INT, size_of::<isize>()),
-        "N" if native => (Code::UINT, size_of::<usize>()),
-        "e" => (Code::FLOAT, 2),
-        "f" => (Code::FLOAT, 4),
-        "d" => (Code::FLOAT, 8),
+        b"?" => (Code::BOOL, 1),
+        b"b" => (Code::INT, 1),
+        b"B" | b"c" => (Code::UINT, 1),
+        b"h" => (Code::INT, 2),
+        b"H" => (Code::UINT, 2),
+        b"i" => (Code::INT, 4),
+        b"I" => (Code::UINT, 4),
+        b"l" => (Code::INT, long),
+        b"L" => (Code::UINT, long),
+        b"q" => (Code::INT, 8),
+        b"Q" => (Code::UINT, 8),
+        b"n" if native => (Code::INT, size_of::<isize>()),
+        b"N" if native => (Code::UINT, size_of::<usize>()),
+        b"e" => (Code::FLOAT, 2),
+        b"f" => (Code::FLOAT, 4),
+        b"d" => (Code::FLOAT, 8),
         // The first is NumPy's, the second that of `struct` from Python 3.14 on.
-        "Zf" | "F" => (Code::COMPLEX, 8),
-        "Zd" | "D" => (Code::COMPLEX, 16),
+        b"Zf" | b"F" => (Code::COMPLEX, 8),
+        b"Zd" | b"D" => (Code::COMPLEX, 16),
         // MLX writes the name of a type that has no letter.
-        "bfloat16" => (Code::BFLOAT, 2),
+        b"bfloat16" => (Code::BFLOAT, 2),
         _ => return Err(Unfit::NoNumber),
     };
     let swapped = match order {
-        ">" | "!" => cfg!(target_endian = "little"),
-        "<" => cfg!(target_endian = "big"),
+        b'>' | b'!' => cfg!(target_endian = "little"),
+        b'<' => cfg!(target_endian = "big"),
         _ => false,
     };
     if size != itemsize {

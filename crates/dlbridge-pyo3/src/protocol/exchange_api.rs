@@ -81,8 +81,7 @@ impl Table {
         object: &Bound<'_, PyAny>,
         wanted: &Wanted,
     ) -> PyResult<Option<Imported>> {
-        let imported = self.unsynchronized(object)?;
-        let tensor = &imported.tensor;
+        let (tensor, version) = self.unsynchronized(object)?;
         if !tensor.device().device_type().is_host_accessible() {
             let dlpack = attribute(object, intern!(object.py(), "__dlpack__"))?;
             if wanted.protocol.is_none() && dlpack.is_some() {
@@ -94,7 +93,14 @@ impl Table {
                 tensor.device()
             )));
         }
-        Ok(Some(imported))
+        Ok(Some(Imported { version, ..Imported::new(tensor, Protocol::ExchangeApi) }))
+    }
+
+    /// The tensor of an object of the type, if its data is in host-accessible memory.
+    #[inline]
+    pub(super) fn on_host(self, object: &Bound<'_, PyAny>) -> PyResult<Option<Tensor>> {
+        let (tensor, _) = self.unsynchronized(object)?;
+        Ok(tensor.device().device_type().is_host_accessible().then_some(tensor))
     }
 
     /// Imports an object of the type with the stream on which its producer works on the data, for who works
@@ -104,8 +110,8 @@ impl Table {
         object: &Bound<'_, PyAny>,
     ) -> PyResult<Option<(Imported, *mut c_void)>> {
         let Some(current_work_stream) = self.current_work_stream else { return Ok(None) };
-        let imported = self.unsynchronized(object)?;
-        let (device, mut stream) = (imported.tensor.device(), ptr::null_mut());
+        let (tensor, version) = self.unsynchronized(object)?;
+        let (device, mut stream) = (tensor.device(), ptr::null_mut());
         if !device.device_type().is_host_accessible() {
             let device_type = DLDeviceType(device.device_type().code());
             // SAFETY: attached; a place to write to.
@@ -113,11 +119,17 @@ impl Table {
                 return Err(failed(object.py(), "current_work_stream"));
             }
         }
+        let imported = Imported { version, ..Imported::new(tensor, Protocol::ExchangeApi) };
         Ok(Some((imported, stream)))
     }
 
-    /// Imports an object of the type, on whose device work may be under way.
-    fn unsynchronized(self, object: &Bound<'_, PyAny>) -> PyResult<Imported> {
+    /// The tensor of an object of the type, on whose device work may be under way, and the version that it says it
+    /// is of.
+    #[inline]
+    fn unsynchronized(
+        self,
+        object: &Bound<'_, PyAny>,
+    ) -> PyResult<(Tensor, Option<DLPackVersion>)> {
         let mut managed = ptr::null_mut();
         // SAFETY: attached; an object of the table's type, and a place to write to.
         if unsafe { (self.from_py_object)(object.as_ptr().cast(), &mut managed) } != 0 {
@@ -125,11 +137,10 @@ impl Table {
         }
         // SAFETY: what the function returned is valid, and ours. That nobody writes while a view is
         // alive is promised by the program (see the crate documentation).
-        let (tensor, version) = unsafe {
+        unsafe {
             let version = managed.cast::<DLPackVersion>().as_ref().copied();
-            (Tensor::from_raw(managed).map_err(to_py_err)?, version)
-        };
-        Ok(Imported { version, ..Imported::new(tensor, Protocol::ExchangeApi) })
+            Ok((Tensor::from_raw(managed).map_err(to_py_err)?, version))
+        }
     }
 
     /// A tensor as an object of the type, over the same memory. PyTorch and Paddle leak what they do

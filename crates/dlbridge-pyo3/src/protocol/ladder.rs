@@ -2,8 +2,8 @@
 
 use std::cell::Cell;
 
-use dlbridge::Device;
 use dlbridge::sys::DLPACK_FLAG_BITMASK_IS_COPIED;
+use dlbridge::{Device, Tensor};
 use pyo3::exceptions::{
     PyAttributeError, PyBufferError, PyException, PyRecursionError, PyTypeError,
 };
@@ -13,7 +13,8 @@ use pyo3::types::PyCapsule;
 
 use super::stream::Streams;
 use super::{
-    Imported, Protocol, array_interface, arrow, attribute, buffer, caveats, dlpack, kind, typestr,
+    Imported, Kind, Protocol, array_interface, arrow, attribute, buffer, caveats, dlpack, kind,
+    typestr,
 };
 use crate::error::type_name;
 use crate::receipt::CopyReason;
@@ -30,6 +31,23 @@ pub(crate) fn by_ladder(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<
         return wanted.settle(imported);
     }
     by_ladder_on(object, wanted, &Streams::default())
+}
+
+/// The tensor of an object whose type has a table, for who wants nothing but that: the first door of the ladder,
+/// without a look at the others. `None` if the ladder must be asked.
+pub(crate) fn by_table(object: &Bound<'_, PyAny>, kind: &Kind) -> PyResult<Option<Tensor>> {
+    let Some(table) = kind.table else { return Ok(None) };
+    let caveats = &kind.caveats;
+    caveats::check_before(object, caveats)?;
+    let _depth = Depth::enter()?;
+    match table.on_host(object) {
+        Ok(Some(tensor)) => {
+            caveats::check(object, caveats, tensor.dtype())?;
+            Ok(Some(tensor))
+        }
+        Ok(None) => Ok(None),
+        Err(error) => Err(caveats::explained(object, caveats, error)),
+    }
 }
 
 /// As [`by_ladder`], in order with a stream.
@@ -53,10 +71,9 @@ pub(super) fn by_ladder_on(
 }
 
 /// Notes that the producer says it made a copy, and refuses that where none is wanted.
-pub(super) fn told_copied(mut imported: Imported, wanted: &Wanted) -> PyResult<Imported> {
+pub(crate) fn told_copied(mut imported: Imported, wanted: &Wanted) -> PyResult<Imported> {
     let by_flags = matches!(imported.protocol, Protocol::ExchangeApi | Protocol::Dlpack);
-    let says_so = imported.tensor.flags() & DLPACK_FLAG_BITMASK_IS_COPIED != 0;
-    if imported.reason.is_none() && by_flags && says_so {
+    if imported.reason.is_none() && by_flags && is_copied(&imported.tensor) {
         if wanted.copy == Some(false) {
             return Err(PyBufferError::new_err(
                 "the producer made a copy, and copy=False forbids it; leave that out",
@@ -65,6 +82,11 @@ pub(super) fn told_copied(mut imported: Imported, wanted: &Wanted) -> PyResult<I
         imported.reason = Some(CopyReason::Producer);
     }
     Ok(imported)
+}
+
+/// Whether the producer says that the tensor is a copy.
+pub(crate) fn is_copied(tensor: &Tensor) -> bool {
+    tensor.flags() & DLPACK_FLAG_BITMASK_IS_COPIED != 0
 }
 
 /// A producer that imports itself again and again is stopped. Python's own limit counts calls, and

@@ -4,28 +4,32 @@ use dlbridge::Tensor;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 
-use super::buffer::Buffer;
-use super::{caveats, kind};
+use super::buffer::{Buffer, HeldBuffer};
+use super::{Kind, caveats};
 
 /// What lends memory.
 #[expect(dead_code, reason = "kept for what it owns")]
-pub(crate) enum Lender {
+pub(crate) enum Lender<'py> {
     /// A tensor that was imported.
     Tensor(Tensor),
+    /// A copy, which nobody else has.
+    Copy(Tensor),
     /// A buffer, of which no tensor is made.
-    Buffer(Buffer),
+    Buffer(HeldBuffer<'py>),
 }
 
 /// The buffer of an object that says what its `__dlpack__` would, and sooner; `None` for others, and where it
 /// is refused: then `__dlpack__` says why.
-pub(crate) fn same_buffer(object: &Bound<'_, PyAny>) -> PyResult<Option<Buffer>> {
-    let kind = kind::of(object)?;
+pub(crate) fn same_buffer<'py>(
+    object: &Bound<'py, PyAny>,
+    kind: &Kind,
+) -> PyResult<Option<HeldBuffer<'py>>> {
     if !kind.same_buffer {
         return Ok(None);
     }
     caveats::check_before(object, &kind.caveats)?;
     match Buffer::get(object) {
-        Ok(buffer) => Ok(Some(buffer)),
+        Ok(buffer) => Ok(Some(HeldBuffer::new(object.py(), buffer))),
         Err(error) if error.is_instance_of::<PyException>(object.py()) => Ok(None),
         Err(error) => Err(error),
     }

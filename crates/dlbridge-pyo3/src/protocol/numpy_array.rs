@@ -133,22 +133,21 @@ impl NumpyArray {
         };
         // A power of two.
         let shift = dtype.itemsize().trailing_zeros();
-        let (mut whole, own_strides) = (true, self.0.own_strides || flags & C_CONTIGUOUS == 0);
+        let own_strides = self.0.own_strides || flags & C_CONTIGUOUS == 0;
         let axes = (0..ndim).map(|axis| {
             // SAFETY: Head: so many numbers.
             let (extent, stride) =
                 unsafe { ((*head).dimensions.add(axis).read(), (*head).strides.add(axis).read()) };
-            whole &= stride >> shift << shift == stride && (extent > 1 || own_strides);
-            (extent as i64, (stride >> shift) as i64)
+            let whole = stride >> shift << shift == stride && (extent > 1 || own_strides);
+            // No tensor has a negative extent, so that what cannot be told is refused in one place with all
+            // else: a second way out would keep the compiler from writing the tensor once.
+            (if whole { extent as i64 } else { -1 }, (stride >> shift) as i64)
         });
         let writeable = flags & WRITEABLE != 0;
         let parts = RawParts::new(data.cast(), dtype);
         // SAFETY: the memory of the array's elements, which is as long there as the array. That nobody
         // writes while a view is alive is promised by the program (see the crate documentation).
         let tensor = unsafe { TensorRef::from_raw_axes(&parts, axes) };
-        if !whole {
-            return None;
-        }
         Some(Described { tensor: tensor.ok()?, dtype, read_only: !writeable, data })
     }
 

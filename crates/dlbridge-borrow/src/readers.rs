@@ -1,0 +1,203 @@
+//! Borrows to read a run of bytes, which are most of all borrows: taken and given back without a lock.
+//!
+//! A reader takes a place, and looks whether anybody writes; a writer says that it writes, and looks at the
+//! places. In whatever order they do that, one of the two sees the other:
+//!
+//! - **Order.** To take a place and to say that one writes are read-modify-write operations, what either
+//!   looks at next is loaded, and all four are `SeqCst`. Who comes second in their one order sees the first.
+//! - **Place.** What is in a place is written by the thread that took it, between `TAKEN` and `HELD`. Its
+//!   count is another one each time, so who read the same `HELD` before and after has read what belongs to
+//!   it.
+
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicUsize, fence};
+#[cfg(not(loom))]
+use std::sync::atomic::{AtomicUsize, fence};
+
+use crate::Region;
+use crate::registry::Label;
+
+/// The places. A reader who finds none asks under the lock, as all others do.
+#[derive(Debug)]
+pub(crate) struct Readers {
+    places: [Place; PLACES],
+}
+
+/// A writer looks at all of them.
+#[cfg(not(loom))]
+const PLACES: usize = 32;
+#[cfg(loom)]
+const PLACES: usize = 2;
+
+/// The places that a reader looks at.
+const PROBES: usize = 4;
+
+/// A borrow, or a place for one. Alone in its cache lines, and in those that are fetched with them: two
+/// threads do not wait for each other.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Place {
+    /// How often somebody was here, and in the lowest bits what is here now.
+    state: AtomicUsize,
+    start: AtomicUsize,
+    end: AtomicUsize,
+    label: [AtomicUsize; WORDS],
+    label_len: AtomicUsize,
+}
+
+const FREE: usize = 0;
+const TAKEN: usize = 1;
+const HELD: usize = 2;
+const WHAT: usize = 3;
+const ONCE: usize = 4;
+
+const WORD: usize = size_of::<usize>();
+const WORDS: usize = Label::MAX.div_ceil(WORD);
+
+impl Readers {
+    #[cfg(not(loom))]
+    pub(crate) const fn new() -> Self {
+        Self { places: [const { Place::new() }; PLACES] }
+    }
+
+    #[cfg(loom)]
+    pub(crate) fn new() -> Self {
+        Self { places: std::array::from_fn(|_| Place::new()) }
+    }
+
+    /// Takes a place for some bytes; the number with which it is given back. `None` if those that were looked
+    /// at are taken.
+    #[inline]
+    pub(crate) fn take(&self, start: usize, end: usize, label: &[u8]) -> Option<usize> {
+        // Memory of different tensors begins in different lines, most often.
+        let first = start >> 6 ^ start >> 11;
+        for probe in 0..PROBES.min(PLACES) {
+            let index = (first + probe) % PLACES;
+            let (place, state) = (&self.places[index], self.places[index].state.load(Relaxed));
+            if state & WHAT != FREE
+                || place.state.compare_exchange(state, state + TAKEN, SeqCst, Relaxed).is_err()
+            {
+                continue;
+            }
+            ordered();
+            // Place: nothing below is seen before `TAKEN` is.
+            fence(Release);
+            place.start.store(start, Relaxed);
+            place.end.store(end, Relaxed);
+            place.set_label(Label::fitting(label));
+            place.state.store(state + HELD, Release);
+            return Some(number(state, index));
+        }
+        None
+    }
+
+    /// Gives a place back; whether it was held by this number.
+    #[inline]
+    pub(crate) fn give_back(&self, ticket: usize) -> bool {
+        let index = ticket % PLACES;
+        let place = &self.places[index];
+        let state = place.state.load(Relaxed);
+        let held = state & WHAT == HELD && number(state, index) == ticket;
+        if held {
+            place.state.store((state - HELD).wrapping_add(ONCE), Release);
+        }
+        held
+    }
+
+    /// The reader that is in the way of a writer, who has said that it writes.
+    pub(crate) fn in_the_way(&self, region: &Region) -> Option<(Label, Region)> {
+        ordered();
+        self.places.iter().find_map(|place| place.in_the_way(region))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.places.iter().all(|place| place.state.load(SeqCst) & WHAT == FREE)
+    }
+}
+
+/// The number of a place at one time. The highest two bits are left free, for who keeps it.
+fn number(state: usize, index: usize) -> usize {
+    let count = state / ONCE;
+    count.wrapping_mul(PLACES).wrapping_add(index) & usize::MAX >> 2
+}
+
+/// Order, for the model checker: it takes `SeqCst` for less than it is, but for fences.
+#[inline(always)]
+fn ordered() {
+    #[cfg(loom)]
+    fence(SeqCst);
+}
+
+impl Place {
+    #[cfg(not(loom))]
+    const fn new() -> Self {
+        Self {
+            state: AtomicUsize::new(0),
+            start: AtomicUsize::new(0),
+            end: AtomicUsize::new(0),
+            label: [const { AtomicUsize::new(0) }; WORDS],
+            label_len: AtomicUsize::new(0),
+        }
+    }
+
+    #[cfg(loom)]
+    fn new() -> Self {
+        let nought = || AtomicUsize::new(0);
+        let label = std::array::from_fn(|_| nought());
+        Self { state: nought(), start: nought(), end: nought(), label, label_len: nought() }
+    }
+
+    #[inline]
+    fn set_label(&self, text: &[u8]) {
+        let (whole, rest) = text.as_chunks::<WORD>();
+        for (word, bytes) in self.label.iter().zip(whole) {
+            word.store(usize::from_le_bytes(*bytes), Relaxed);
+        }
+        if let Some(word) = self.label.get(whole.len()) {
+            // By shifts: what is written byte by byte and read as a word makes the processor wait.
+            let rest = rest.iter().rev().fold(0, |word, &byte| word << 8 | usize::from(byte));
+            word.store(rest, Relaxed);
+        }
+        self.label_len.store(text.len(), Relaxed);
+    }
+
+    fn label(&self) -> Label {
+        let mut text = [0; WORDS * WORD];
+        for (bytes, word) in text.chunks_mut(WORD).zip(&self.label) {
+            bytes.copy_from_slice(&word.load(Relaxed).to_le_bytes());
+        }
+        Label::new(text.get(..self.label_len.load(Relaxed)).unwrap_or_default())
+    }
+
+    /// What is here, if it shares a byte with a region.
+    fn in_the_way(&self, region: &Region) -> Option<(Label, Region)> {
+        loop {
+            let state = self.state.load(SeqCst);
+            match state & WHAT {
+                FREE => return None,
+                // Another thread is between two lines of `take`.
+                TAKEN => {
+                    yield_now();
+                    continue;
+                }
+                _ => {}
+            }
+            let (start, end) = (self.start.load(Relaxed), self.end.load(Relaxed));
+            let found = Region::bytes(start, end.wrapping_sub(start));
+            let found = found.overlaps(region).then(|| (self.label(), found));
+            fence(Acquire);
+            if self.state.load(Relaxed) == state {
+                return found;
+            }
+        }
+    }
+}
+
+fn yield_now() {
+    #[cfg(loom)]
+    loom::thread::yield_now();
+    #[cfg(not(loom))]
+    std::thread::yield_now();
+}
