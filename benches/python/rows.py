@@ -163,6 +163,7 @@ def to_torch() -> Iterator[Row]:
         return get
 
     work = "new tensor -> torch"
+    yield Row("torch", work, "dlbridge: `into_library`", "new()", names("dlbridge", new="new_torch"))
     yield Row("torch", work, "dlbridge: `.torch()`", "make().torch()", names("dlbridge", make="make"))
     for library in WITH_CAPSULES:
         yield Row("torch", work, f"{library}: capsule", "f(new())", names(library, new="new"))

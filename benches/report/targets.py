@@ -105,7 +105,7 @@ TARGETS = (
         "new tensor -> PyTorch tensor, the best way that we offer",
         0.65,
         "dlpark: capsule",
-        ours="dlbridge: `.torch()`",
+        ours="dlbridge: `into_library`",
     ),
     Target("numpy -> no-op", "typed argument, more than `import` alone: NumPy", 40, subtract=BARE),
     Target("torch -> no-op", "typed argument, more than `import` alone: PyTorch", 40, subtract=BARE),

@@ -39,7 +39,7 @@ def one_run(ours: float = 10.0) -> dict[str, Any]:
     }
     python["numpy -> no-op"]["floor: buffer"] = 5.0
     python["torch -> no-op"]["tvm-ffi"] = 1234.0
-    python["new tensor -> torch"] = {"dlbridge: `.torch()`": ours, "dlpark: capsule": 40.0}
+    python["new tensor -> torch"] = {"dlbridge: `into_library`": ours, "dlpark: capsule": 40.0}
     python["object -> numpy"]["pyo3-dlpack"] = "crash"
     sizes = {"1 KiB": 10.0, "1 GiB": 11.0}
     return {

@@ -1,6 +1,8 @@
 //! What is known of the libraries that tensors go to: how each is asked, and what it would get wrong
 //! without a word. Measured, with the versions that the interop tests pin.
 
+use std::ptr;
+
 use dlbridge::{DataType, DataTypeCode, Tensor};
 
 /// A library that takes tensors.
@@ -160,7 +162,7 @@ fn is_of_numpy(dtype: DataType) -> bool {
 }
 
 /// All that are known, by name.
-pub(crate) const CONSUMERS: &[Consumer] = &[
+pub(crate) static CONSUMERS: [Consumer; 13] = [
     Consumer {
         name: "numpy",
         module: "numpy",
@@ -312,6 +314,12 @@ impl Consumer {
         // JAX keeps its arrays in a package of its own.
         let package = if package == "jaxlib" { "jax" } else { package };
         CONSUMERS.iter().find(|consumer| consumer.package() == package)
+    }
+
+    /// Its place among all consumers.
+    pub(crate) fn index(&'static self) -> usize {
+        // A loop that stops at itself: there are no others.
+        CONSUMERS.iter().take_while(|&consumer| !ptr::eq(consumer, self)).count()
     }
 
     /// The package that its module is in.

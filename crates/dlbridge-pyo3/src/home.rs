@@ -1,11 +1,11 @@
 //! Going home: a tensor as an object of the library that the caller works with.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use dlbridge::{DataType, DataTypeCode, Device, Tensor, sys};
 use pyo3::exceptions::{PyBufferError, PyModuleNotFoundError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyMemoryView, PyTuple};
 use pyo3::{ffi, intern};
 
@@ -71,13 +71,13 @@ pub(crate) fn to<'py>(
         return table.export(py, tensor.get());
     }
     if name == "numpy" && !numpy_knows(dtype) {
-        return to_ml_dtypes(tensor, &entrance.function, copy);
+        return to_ml_dtypes(tensor, entrance.function.bind(py), copy);
     }
     match consumer.argument {
-        Argument::Object | Argument::LegacyObject => entrance.function.call1((tensor,)),
+        Argument::Object | Argument::LegacyObject => entrance.function.bind(py).call1((tensor,)),
         Argument::LegacyCapsule => {
             let capsule = tensor.call_method0(intern!(py, "__dlpack__"))?;
-            entrance.function.call1((capsule,))
+            entrance.function.bind(py).call1((capsule,))
         }
     }
 }
@@ -160,23 +160,21 @@ fn is_absent(error: &PyErr, py: Python<'_>, package: &str) -> PyResult<bool> {
 }
 
 /// How a library is entered, found out once.
-struct Entrance<'py> {
-    function: Bound<'py, PyAny>,
+struct Entrance {
+    function: Py<PyAny>,
     table: Option<Table>,
 }
 
-type Entrances = HashMap<&'static str, (Py<PyAny>, Option<Table>)>;
+/// One for each consumer.
+static ENTRANCES: [PyOnceLock<Entrance>; CONSUMERS.len()] =
+    [const { PyOnceLock::new() }; CONSUMERS.len()];
 
-static ENTRANCES: Mutex<Option<Entrances>> = Mutex::new(None);
+impl Entrance {
+    fn of(py: Python<'_>, consumer: &'static Consumer) -> PyResult<&'static Self> {
+        ENTRANCES[consumer.index()].get_or_try_init(py, || Self::find_out(py, consumer))
+    }
 
-impl<'py> Entrance<'py> {
-    fn of(py: Python<'py>, consumer: &'static Consumer) -> PyResult<Self> {
-        // No Python code runs while the lock is held.
-        let known = ENTRANCES.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((function, table)) = known.as_ref().and_then(|k| k.get(consumer.name)) {
-            return Ok(Self { function: function.bind(py).clone(), table: *table });
-        }
-        drop(known);
+    fn find_out(py: Python<'_>, consumer: &'static Consumer) -> PyResult<Self> {
         let module = py.import(consumer.module).or_else(|error| {
             if !is_absent(&error, py, consumer.package())? {
                 return Err(error);
@@ -197,12 +195,7 @@ impl<'py> Entrance<'py> {
             Some(class) => table_of(&within(class)?.cast_into()?)?,
             None => None,
         };
-        let mut known = ENTRANCES.lock().unwrap_or_else(PoisonError::into_inner);
-        let entry = (function.clone().unbind(), table);
-        let replaced = known.get_or_insert_default().insert(consumer.name, entry);
-        drop(known);
-        drop(replaced);
-        Ok(Self { function, table })
+        Ok(Self { function: function.unbind(), table })
     }
 }
 

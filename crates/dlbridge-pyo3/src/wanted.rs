@@ -78,7 +78,8 @@ impl Wanted {
             }
             return Ok(Some(CopyReason::Device));
         }
-        let (address, required) = (tensor.data().addr(), self.align.unwrap_or(1));
+        let address = tensor.data().addr();
+        let misaligned = self.align.filter(|&required| !address.is_multiple_of(required));
         Ok(match self.contiguous {
             Some(Order::C) if !tensor.is_c_contiguous() => {
                 Some(CopyReason::Core(Core::NotContiguous))
@@ -86,9 +87,8 @@ impl Wanted {
             Some(Order::Fortran) if !tensor.is_f_contiguous() => {
                 Some(CopyReason::NotFortranContiguous)
             }
-            _ if !address.is_multiple_of(required) => {
-                Some(CopyReason::Core(Core::Misaligned { address, required }))
-            }
+            _ if misaligned.is_some() => misaligned
+                .map(|required| CopyReason::Core(Core::Misaligned { address, required })),
             _ if self.writable == Some(true) && read_only => Some(CopyReason::Core(Core::ReadOnly)),
             _ => None,
         })
@@ -123,8 +123,26 @@ impl Wanted {
         Ok(Some((copy.map_err(to_py_err)?, reason)))
     }
 
+    /// Whether a tensor is as wanted as it comes.
+    fn is_content(&self) -> bool {
+        let Self { protocol: _, copy, device, align, contiguous, writable } = self;
+        copy.is_none()
+            && device.is_none()
+            && align.is_none()
+            && contiguous.is_none()
+            && writable.is_none()
+    }
+
     /// Makes what was imported as wanted.
-    pub(crate) fn settle(&self, mut imported: Imported) -> PyResult<Imported> {
+    #[inline]
+    pub(crate) fn settle(&self, imported: Imported) -> PyResult<Imported> {
+        match self.is_content() {
+            true => Ok(imported),
+            false => self.settled(imported),
+        }
+    }
+
+    fn settled(&self, mut imported: Imported) -> PyResult<Imported> {
         let (read_only, copied) = (imported.is_read_only(), imported.reason.is_some());
         if let Some((tensor, reason)) = self.copy_of(&imported.tensor, read_only, copied)? {
             imported.tensor = tensor;

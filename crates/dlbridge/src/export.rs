@@ -62,7 +62,7 @@ impl Tensor {
     /// ```
     #[must_use = "the tensor leaks unless the deleter is called"]
     pub fn lend(self: &Arc<Self>) -> *mut DLManagedTensorVersioned {
-        raw::lend(Arc::clone(self)).into_raw().as_ptr()
+        raw::lend(self).into_raw().as_ptr()
     }
 
     /// Lends the tensor as [`Tensor::lend`] does, to a consumer of the legacy struct.
@@ -96,7 +96,7 @@ impl Tensor {
     /// assert!(second.is_read_only());
     /// ```
     pub fn share(self: &Arc<Self>) -> Self {
-        Self::from_managed(raw::share(Arc::clone(self)))
+        Self::from_managed(raw::share(self))
     }
 
     /// A second tensor, of another dtype and shape, over some bytes of this one, read-only: for

@@ -37,6 +37,12 @@ fn make() -> PyTensor {
     PyTensor::from(vec![1.0_f32; 24])
 }
 
+/// A new tensor as one of PyTorch.
+#[pyfunction]
+fn new_torch(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    PyTensor::from(vec![1.0_f32; 24]).into_library(py, "torch")
+}
+
 /// Another library's tensor, taken and handed on.
 #[pyfunction]
 fn hand_on<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyTensor>> {
@@ -57,5 +63,5 @@ fn open_safetensors(path: PathBuf) -> PyResult<BTreeMap<String, PyTensor>> {
 #[pymodule]
 mod bench_dlbridge {
     #[pymodule_export]
-    use super::{bare, hand_on, make, new, noop, open_safetensors};
+    use super::{bare, hand_on, make, new, new_torch, noop, open_safetensors};
 }

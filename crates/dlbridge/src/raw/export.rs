@@ -22,7 +22,7 @@ use crate::{DataType, Error, MAX_NDIM, Result, Tensor, TensorRef};
 /// What was lent before is lent on, not lent anew: else a chain of such tensors would grow with
 /// every turn, and take as deep a stack to drop. Unless it was made exclusive since: whoever has
 /// that one by `&mut` must be alone (Exclusive), so what is lent of it holds it itself.
-pub(crate) fn lend(tensor: Arc<Tensor>) -> Managed {
+pub(crate) fn lend(tensor: &Arc<Tensor>) -> Managed {
     // Without IS_COPIED the lent tensor claims no exclusivity.
     let flags = tensor.flags() & !DLPACK_FLAG_BITMASK_IS_COPIED;
     let description = *tensor.managed().tensor();
@@ -30,7 +30,7 @@ pub(crate) fn lend(tensor: Arc<Tensor>) -> Managed {
     let (owner, dims_end) = match source.filter(|_| tensor.access() != Access::Exclusive) {
         // A part of what was lent has dims of its own, which end with it.
         Some(source) => (Arc::clone(source), tensor.managed().has_dims()),
-        None => (Arc::clone(&tensor), false),
+        None => (Arc::clone(tensor), false),
     };
     if !dims_end {
         // SAFETY: every invariant of the description holds as long as the tensor that owns the memory
@@ -45,7 +45,7 @@ pub(crate) fn lend(tensor: Arc<Tensor>) -> Managed {
 }
 
 /// A second tensor over the memory of a first, read-only, because the first is still there.
-pub(crate) fn share(tensor: Arc<Tensor>) -> Managed {
+pub(crate) fn share(tensor: &Arc<Tensor>) -> Managed {
     let mut managed = lend(tensor);
     managed.set_read_only();
     managed
@@ -162,6 +162,6 @@ pub(super) unsafe fn recognise_legacy(managed: NonNull<DLManagedTensor>) -> Opti
     let block = unsafe { Box::from_raw(managed.cast::<LegacyBlock>().as_ptr()) };
     Some(match block.held {
         Held::Owned(managed) => managed,
-        Held::Lent(tensor) => lend(tensor),
+        Held::Lent(tensor) => lend(&tensor),
     })
 }
