@@ -87,8 +87,9 @@ impl Wanted {
             Some(Order::Fortran) if !tensor.is_f_contiguous() => {
                 Some(CopyReason::NotFortranContiguous)
             }
-            _ if misaligned.is_some() => misaligned
-                .map(|required| CopyReason::Core(Core::Misaligned { address, required })),
+            _ if misaligned.is_some() => {
+                misaligned.map(|required| CopyReason::Core(Core::Misaligned { address, required }))
+            }
             _ if self.writable == Some(true) && read_only => Some(CopyReason::Core(Core::ReadOnly)),
             _ => None,
         })
