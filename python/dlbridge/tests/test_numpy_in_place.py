@@ -68,7 +68,6 @@ def test_every_array_is_what_dlpack_says(dtype: str, layout: str) -> None:
 @pytest.mark.parametrize(
     "array",
     [
-        np.zeros(3, ">f4"),
         np.zeros(3, "M8[s]"),
         np.zeros(3, "S4"),
         np.zeros(3, object),
@@ -89,6 +88,35 @@ def test_what_is_no_plain_array_goes_the_usual_way(array: Any) -> None:
             return type(error)
 
     assert answer() in (answer(protocol="dlpack"), answer(protocol="array-interface"))
+
+
+OTHER = ">" if sys.byteorder == "little" else "<"
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", ["h", "I", "q", "e", "f", "d", "F", "D"])
+def test_the_other_byte_order_is_what_the_array_interface_says(dtype: str, layout: str) -> None:
+    numbers = np.arange(120).astype(OTHER + dtype).reshape(4, 5, 6)
+    array = LAYOUTS[layout](numbers)
+
+    def answer(**keywords: Any) -> Any:
+        try:
+            tensor = dlbridge.asdlpack(array, **keywords)
+        except Exception as error:
+            return type(error)
+        found = said(tensor) | {"address": None, "protocol": None, "reason": tensor.copy_reason}
+        return found | {"elements": tensor.numpy().tolist()}
+
+    assert answer() == answer(protocol="array-interface")
+    assert answer(copy=False) == answer(protocol="array-interface", copy=False) == BufferError
+    assert dlbridge.asdlpack(array).numpy().tolist() == array.tolist()
+
+
+@pytest.mark.parametrize("dtype", ["longdouble", "clongdouble", "M8[s]", "U3"])
+def test_the_other_byte_order_of_what_is_no_number_here(dtype: str) -> None:
+    array = np.zeros(3, np.dtype(dtype).newbyteorder(OTHER))
+    with pytest.raises(BufferError):
+        dlbridge.asdlpack(array)
 
 
 def test_an_equal_dtype_that_is_another_object() -> None:

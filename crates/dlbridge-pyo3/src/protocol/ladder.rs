@@ -26,9 +26,17 @@ pub(crate) fn by_ladder(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<
     if wanted.protocol.is_none()
         && wanted.device.is_none_or(|device| device == Device::CPU)
         && let Some(head) = kind::of(object)?.head
-        && let Some(imported) = head.import(object)?
     {
-        return wanted.settle(imported);
+        if let Some(imported) = head.import(object)? {
+            return wanted.settle(imported);
+        }
+        // What would be left in the end, and says the same as the array interface, sooner.
+        if wanted.copy != Some(false)
+            && head.is_byte_swapped(object)
+            && let Ok(Some(imported)) = buffer::import(object, wanted)
+        {
+            return wanted.settle(imported);
+        }
     }
     by_ladder_on(object, wanted, &Streams::default())
 }

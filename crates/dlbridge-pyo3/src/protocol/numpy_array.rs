@@ -7,9 +7,9 @@
 //!
 //! - **Head.** What is of the type `PyArray_Type` begins with a [`Head`]: NumPy's C API says so, in its
 //!   ABI versions 1 and 2. It is read attached, and with the GIL nobody writes it meanwhile;
-//!   `dimensions` and `strides` point at `ndim` numbers each.
+//!   `dimensions` and `strides` point at `ndim` numbers each, and `descr` at a [`Descr`].
 //!
-//! Source: `PyArrayObject_fields` and the numbers of types in `numpy/ndarraytypes.h`, the places of functions
+//! Source: `PyArrayObject_fields`, `PyArray_Descr` and the numbers of types in `numpy/ndarraytypes.h`, the places of functions
 //! in NumPy's table in `numpy/__multiarray_api.h`, of NumPy 1.7 to 2.4.
 
 use std::ffi::{c_int, c_long, c_longlong, c_uint, c_void};
@@ -35,8 +35,18 @@ pub(crate) struct Head {
     pub(crate) dimensions: *const isize,
     pub(crate) strides: *const isize,
     base: *mut ffi::PyObject,
-    descr: *mut ffi::PyObject,
+    descr: *mut Descr,
     pub(crate) flags: c_int,
+}
+
+/// The beginning of a dtype.
+#[repr(C)]
+struct Descr {
+    object: ffi::PyObject,
+    scalar_type: *mut ffi::PyTypeObject,
+    kind: u8,
+    letter: u8,
+    byte_order: u8,
 }
 
 /// The flag of an array that may be written.
@@ -149,6 +159,16 @@ impl NumpyArray {
         // writes while a view is alive is promised by the program (see the crate documentation).
         let tensor = unsafe { TensorRef::from_raw_axes(&parts, axes) };
         Some(Described { tensor: tensor.ok()?, dtype, read_only: !writeable, data })
+    }
+
+    /// Whether the numbers of an array, which is of the type that this is of, are in the other byte order: then
+    /// `__dlpack__` refuses, as there is nothing that it could say.
+    pub(super) fn is_byte_swapped(self, array: &Bound<'_, PyAny>) -> bool {
+        const OTHER: u8 = if cfg!(target_endian = "little") { b'>' } else { b'<' };
+        let head: *const Head = array.as_ptr().cast_const().cast();
+        // SAFETY: Head, attached.
+        let (kind, byte_order) = unsafe { ((*(*head).descr).kind, (*(*head).descr).byte_order) };
+        matches!(kind, b'i' | b'u' | b'f' | b'c') && byte_order == OTHER
     }
 
     /// Imports an array, which is of the type that this is of; `None` if `__dlpack__` must be asked.
