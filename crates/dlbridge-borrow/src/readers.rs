@@ -5,9 +5,10 @@
 //!
 //! - **Order.** To take a place and to say that one writes are read-modify-write operations, what either
 //!   looks at next is loaded, and all four are `SeqCst`. Who comes second in their one order sees the first.
+//!   A reader who sees a writer leaves, and asks under the lock.
 //! - **Place.** What is in a place is written by the thread that took it, between `TAKEN` and `HELD`. Its
 //!   count is another one each time, so who read the same `HELD` before and after has read what belongs to
-//!   it.
+//!   it. Nothing that waits, allocates or may panic is between, so that a writer who finds `TAKEN` can wait.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 
@@ -67,10 +68,17 @@ impl Readers {
         Self { places: std::array::from_fn(|_| Place::new()) }
     }
 
-    /// Takes a place for some bytes; the number with which it is given back. `None` if those that were looked
-    /// at are taken.
+    /// Takes a place for some bytes; the number with which it is given back. `None` if there are writers, or if
+    /// the places that were looked at are taken.
     #[inline]
-    pub(crate) fn take(&self, start: usize, end: usize, label: &[u8]) -> Option<usize> {
+    pub(crate) fn take(
+        &self,
+        start: usize,
+        end: usize,
+        label: &[u8],
+        writers: &AtomicUsize,
+    ) -> Option<usize> {
+        let label = Label::fitting(label);
         // Memory of different tensors begins in different lines, most often.
         let first = start >> 6 ^ start >> 11;
         for probe in 0..PROBES.min(PLACES) {
@@ -86,7 +94,11 @@ impl Readers {
             fence(Release);
             place.start.store(start, Relaxed);
             place.end.store(end, Relaxed);
-            place.set_label(Label::fitting(label));
+            place.set_label(label);
+            if writers.load(SeqCst) > 0 {
+                place.state.store(state.wrapping_add(ONCE), Release);
+                return None;
+            }
             place.state.store(state + HELD, Release);
             return Some(number(state, index));
         }

@@ -171,7 +171,13 @@ static ENTRANCES: [PyOnceLock<Entrance>; CONSUMERS.len()] =
 
 impl Entrance {
     fn of(py: Python<'_>, consumer: &'static Consumer) -> PyResult<&'static Self> {
-        ENTRANCES[consumer.index()].get_or_try_init(py, || Self::find_out(py, consumer))
+        let known = &ENTRANCES[consumer.index()];
+        if let Some(entrance) = known.get(py) {
+            return Ok(entrance);
+        }
+        // Not within the cell: an import runs any code, which may come here again, or wait for a thread that does.
+        let found = Self::find_out(py, consumer)?;
+        Ok(known.get_or_init(py, || found))
     }
 
     fn find_out(py: Python<'_>, consumer: &'static Consumer) -> PyResult<Self> {

@@ -78,6 +78,96 @@ def test_what_its_bytes_do_not_show_is_asked_before_the_table() -> None:
     assert not CALLS
 
 
+DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+class Managed(ctypes.Structure):
+    """``DLManagedTensorVersioned``."""
+
+    _fields_ = [
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("context", ctypes.c_void_p),
+        ("deleter", DELETER),
+        ("flags", ctypes.c_uint64),
+        ("tensor", tables.DLTensor),
+    ]
+
+
+@DELETER
+def count_deleter(_: Any) -> None:
+    CALLS.append("deleter")
+
+
+@tables.FROM_OBJECT
+def lend_on_device(_: Any, out: Any) -> int:
+    CALLS.append("table")
+    out[0] = ctypes.addressof(MANAGED)
+    return 0
+
+
+DATA, SHAPE, STRIDES = (ctypes.c_float * 4)(), (ctypes.c_int64 * 2)(2, 2), (ctypes.c_int64 * 2)(2, 1)
+# Float32 on the first device of CUDA.
+TENSOR = tables.DLTensor(ctypes.addressof(DATA), 2, 0, 2, 2, 32, 1, SHAPE, STRIDES, 0)
+MANAGED = Managed(1, 3, None, count_deleter, 0, TENSOR)
+ON_DEVICE = tables.Table(1, 3, None, NOTHING[0], lend_on_device, *NOTHING[2:])
+
+
+def test_a_table_is_asked_once_for_data_on_a_device() -> None:
+    class OnDevice:
+        __dlpack_c_exchange_api__ = tables.capsule_of(ctypes.addressof(ON_DEVICE))
+
+        def __dlpack__(self, **_: Any) -> Any:
+            CALLS.append("__dlpack__")
+            raise BufferError("on a device")
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return (2, 0)
+
+    CALLS.clear()
+    with pytest.raises(BufferError, match="on a device"):
+        typed.mean(OnDevice())
+    assert CALLS == ["table", "deleter", "__dlpack__"]
+
+
+TURNS = '''
+import numpy as np, typed_arguments as typed
+from test_asked_once import CAPSULE
+class Endless(np.ma.MaskedArray):
+    __dlpack_c_exchange_api__ = CAPSULE
+    @property
+    def mask(self):
+        typed.shape(self)
+try:
+    typed.shape(np.zeros(3, "f4").view(Endless))
+except RecursionError:
+    print("fine")
+'''
+
+
+def test_a_producer_with_a_table_that_imports_itself_is_stopped() -> None:
+    path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-c", TURNS],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.stdout == "fine\n", done.stderr
+
+
+def test_a_tensor_of_our_own_that_does_not_fit_is_not_lent() -> None:
+    constants = typed.constants()
+    memory = np.ctypeslib.as_array((ctypes.c_double * 3).from_address(constants.address))
+
+    def inner() -> None:
+        with pytest.raises(TypeError, match="expected"):
+            typed.mean(constants)
+
+    typed.while_writing(memory, inner)
+
+
 def test_tensors_of_pytorch_in_states_that_must_not_be_lent() -> None:
     torch = pytest.importorskip("torch")
     with pytest.raises(BufferError, match="requires grad"):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import array
 import importlib.util
 import mmap
+import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -417,3 +419,44 @@ for function in (dlbridge.asdlpack, dlbridge.from_dlpack):
 """
     result = run(code, options=[])
     assert result.returncode == 0, result.stderr[-1000:]
+
+
+ASKS_ITSELF = """
+import dlbridge, numpy
+def from_dlpack(x): return "theirs"
+ndarray = list
+assert dlbridge.asdlpack(numpy.zeros(3)).to("cupy") == "theirs"
+"""
+
+IN_ONE_THREAD = """
+import dlbridge, numpy
+print(dlbridge.asdlpack(numpy.zeros(3)).to("cupy"))
+"""
+
+IN_TWO_THREADS = """
+import dlbridge, numpy, threading, time
+def importing():
+    import cupy
+thread = threading.Thread(target=importing)
+thread.start()
+time.sleep(0.2)
+answer = dlbridge.asdlpack(numpy.zeros(3)).to("cupy")
+thread.join()
+print(answer)
+"""
+
+
+@pytest.mark.parametrize("program", [IN_ONE_THREAD, IN_TWO_THREADS], ids=["one thread", "two threads"])
+def test_a_library_that_asks_for_itself_while_it_is_imported(program: str, tmp_path: Path) -> None:
+    package = tmp_path / "cupy"
+    package.mkdir()
+    # Slow, so that another thread comes meanwhile.
+    (package / "__init__.py").write_text("import time; time.sleep(0.5)\n" + ASKS_ITSELF)
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.stdout == "theirs\n", done.stderr

@@ -6,6 +6,7 @@ mod convert;
 mod described;
 mod device;
 mod dispatch;
+mod fits;
 mod host;
 #[cfg(feature = "ndarray")]
 mod ndarray;

@@ -14,7 +14,7 @@ use super::words::{ALIGNED, COPIED};
 use crate::PyTensor;
 use crate::borrow::{Bytes, Guard};
 use crate::error::{ArgumentError, to_py_err};
-use crate::protocol::{self, Imported, Kind, Lender, Protocol, StreamOf};
+use crate::protocol::{self, ByTable, Imported, Kind, Lender, Protocol, StreamOf};
 use crate::receipt::CopyReason;
 use crate::wanted::Wanted;
 
@@ -44,7 +44,7 @@ pub(super) enum Place {
 }
 
 impl Place {
-    fn has(self, device_type: DeviceType) -> bool {
+    pub(super) fn has(self, device_type: DeviceType) -> bool {
         self == Self::Anywhere || device_type.is_host_accessible()
     }
 }
@@ -161,22 +161,25 @@ impl Expected {
             let tensor = unsafe { outliving(tensor) };
             return self.taken(tensor, Some(Lender::Buffer(buffer)), &kind, object);
         }
-        if !self.requirement.allow_copy
-            && let Some(tensor) = protocol::by_table(object, &kind)?
-        {
-            // What is written to a copy would be lost.
-            let lent = self.mode == Mode::Read || !protocol::is_copied(&tensor);
-            return match lent && self.fits(&TensorRef::from(&tensor), tensor.is_read_only()) {
-                true => self.taken_from(tensor, &kind, object),
-                false => {
-                    let imported = Imported::new(tensor, Protocol::ExchangeApi);
-                    let imported = protocol::told_copied(imported, &Wanted::default())?;
-                    self.take_imported(imported, &kind, object)
+        let ours = object.is_exact_instance_of::<PyTensor>();
+        let answer = match ours || self.requirement.allow_copy {
+            true => ByTable::None,
+            false => protocol::by_table(object, &kind)?,
+        };
+        let imported = match answer {
+            ByTable::Tensor(tensor) => {
+                // What is written to a copy would be lost.
+                let lent = self.mode == Mode::Read || !protocol::is_copied(&tensor);
+                if lent && self.fits(&TensorRef::from(&tensor), tensor.is_read_only()) {
+                    return self.taken_from(tensor, &kind, object);
                 }
-            };
-        }
-        let imported = protocol::imported(object, &self.wanted())
-            .map_err(|error| self.no_tensor(object, error))?;
+                let imported = Imported::new(tensor, Protocol::ExchangeApi);
+                protocol::told_copied(imported, &Wanted::default())
+            }
+            ByTable::OnDevice => protocol::past_table(object, &self.wanted()),
+            ByTable::None => protocol::imported(object, &self.wanted()),
+        };
+        let imported = imported.map_err(|error| self.no_tensor(object, error))?;
         self.take_imported(imported, &kind, object)
     }
 
@@ -332,47 +335,6 @@ impl Expected {
             _ => {}
         }
         unmet
-    }
-
-    #[inline(always)]
-    fn fits_dtype(&self, dtype: DataType) -> bool {
-        self.dtypes.is_empty() || self.dtypes.contains(&dtype)
-    }
-
-    #[inline(always)]
-    fn fits_device(&self, device_type: DeviceType) -> bool {
-        let devices = self.requirement.devices;
-        self.place.has(device_type) && (devices.is_empty() || devices.contains(&device_type))
-    }
-
-    #[inline(always)]
-    fn fits_order(&self, tensor: &TensorRef<'_>) -> bool {
-        match self.requirement.order {
-            Adjacent::Strided => true,
-            Adjacent::C => tensor.is_c_contiguous(),
-            Adjacent::Fortran => tensor.is_f_contiguous(),
-            Adjacent::Either => tensor.is_c_contiguous() || tensor.is_f_contiguous(),
-        }
-    }
-
-    /// What the address of an element is a multiple of, in bytes, if that is not enough.
-    #[inline(always)]
-    fn misaligned(&self, address: usize, dtype: DataType) -> Option<usize> {
-        // A power of two.
-        let align = self.requirement.align.max((self.alignment)(dtype));
-        (address & (align - 1) != 0).then_some(address & address.wrapping_neg())
-    }
-
-    /// Whether the number of dimensions and the extents are those asked for.
-    #[inline(always)]
-    fn fits_extents(&self, shape: &[i64]) -> bool {
-        let dims = self.requirement.dims;
-        let fits = |(&extent, dim): (&i64, &Option<usize>)| {
-            dim.is_none_or(|dim| usize::try_from(extent) == Ok(dim))
-        };
-        self.ndim.is_none_or(|ndim| ndim == shape.len())
-            && (dims.is_empty() || dims.len() == shape.len())
-            && shape.iter().zip(dims).all(fits)
     }
 
     /// A copy that fits where this does not; `None` if no copy would.

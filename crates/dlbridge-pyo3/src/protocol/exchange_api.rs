@@ -83,24 +83,19 @@ impl Table {
     ) -> PyResult<Option<Imported>> {
         let (tensor, version) = self.unsynchronized(object)?;
         if !tensor.device().device_type().is_host_accessible() {
-            let dlpack = attribute(object, intern!(object.py(), "__dlpack__"))?;
-            if wanted.protocol.is_none() && dlpack.is_some() {
-                return Ok(None);
-            }
-            return Err(PyBufferError::new_err(format!(
-                "the data is on {}, and the exchange API does not synchronise the work that is under \
-                 way there; import it through __dlpack__, which does",
-                tensor.device()
-            )));
+            return on_device(object, &tensor, wanted.protocol).map(|()| None);
         }
         Ok(Some(Imported { version, ..Imported::new(tensor, Protocol::ExchangeApi) }))
     }
 
-    /// The tensor of an object of the type, if its data is in host-accessible memory.
+    /// The tensor of an object of the type; `None` as [`import`](Self::import), for who wants no door in particular.
     #[inline]
     pub(super) fn on_host(self, object: &Bound<'_, PyAny>) -> PyResult<Option<Tensor>> {
         let (tensor, _) = self.unsynchronized(object)?;
-        Ok(tensor.device().device_type().is_host_accessible().then_some(tensor))
+        match tensor.device().device_type().is_host_accessible() {
+            true => Ok(Some(tensor)),
+            false => on_device(object, &tensor, None).map(|()| None),
+        }
     }
 
     /// Imports an object of the type with the stream on which its producer works on the data, for who works
@@ -171,6 +166,24 @@ impl Table {
         // SAFETY: the function returned a new reference.
         unsafe { Bound::from_owned_ptr_or_err(py, object.cast()) }
     }
+}
+
+/// Refuses data on a device, unless there is `__dlpack__` to import it by, and no other door is asked for.
+#[cold]
+fn on_device(
+    object: &Bound<'_, PyAny>,
+    tensor: &Tensor,
+    asked_for: Option<Protocol>,
+) -> PyResult<()> {
+    let dlpack = attribute(object, intern!(object.py(), "__dlpack__"))?;
+    if asked_for.is_none() && dlpack.is_some() {
+        return Ok(());
+    }
+    Err(PyBufferError::new_err(format!(
+        "the data is on {}, and the exchange API does not synchronise the work that is under way \
+         there; import it through __dlpack__, which does",
+        tensor.device()
+    )))
 }
 
 /// The exception that a function of a table has set, or one that says that it has set none.

@@ -41,21 +41,38 @@ pub(crate) fn by_ladder(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<
     by_ladder_on(object, wanted, &Streams::default())
 }
 
-/// The tensor of an object whose type has a table, for who wants nothing but that: the first door of the ladder,
-/// without a look at the others. `None` if the ladder must be asked.
-pub(crate) fn by_table(object: &Bound<'_, PyAny>, kind: &Kind) -> PyResult<Option<Tensor>> {
-    let Some(table) = kind.table else { return Ok(None) };
+/// What the table of an object's type has said.
+pub(crate) enum ByTable {
+    /// The tensor.
+    Tensor(Tensor),
+    /// That the data is on a device: other doors put it in order with a stream.
+    OnDevice,
+    /// There is no table.
+    None,
+}
+
+/// The tensor of an object by the table of its type, the first door of the ladder, without a look at the others.
+pub(crate) fn by_table(object: &Bound<'_, PyAny>, kind: &Kind) -> PyResult<ByTable> {
+    let Some(table) = kind.table else { return Ok(ByTable::None) };
     let caveats = &kind.caveats;
-    caveats::check_before(object, caveats)?;
     let _depth = Depth::enter()?;
+    caveats::check_before(object, caveats)?;
     match table.on_host(object) {
         Ok(Some(tensor)) => {
             caveats::check(object, caveats, tensor.dtype())?;
-            Ok(Some(tensor))
+            Ok(ByTable::Tensor(tensor))
         }
-        Ok(None) => Ok(None),
+        Ok(None) => Ok(ByTable::OnDevice),
         Err(error) => Err(caveats::explained(object, caveats, error)),
     }
+}
+
+/// As [`by_ladder`], past the table of the object's type, which has been asked.
+pub(crate) fn past_table(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Imported> {
+    let _depth = Depth::enter()?;
+    let doors = &Protocol::LADDER[1..];
+    let imported = by_first_door(doors, object, wanted, &Streams::default())?;
+    wanted.settle(told_copied(imported, wanted)?)
 }
 
 /// As [`by_ladder`], in order with a stream.
@@ -73,7 +90,7 @@ pub(super) fn by_ladder_on(
             crate::capsule::take(capsule)?
         }
         (_, Some(protocol)) => by_door(protocol, object, wanted, streams)?,
-        _ => by_first_door(object, wanted, streams)?,
+        _ => by_first_door(&Protocol::LADDER, object, wanted, streams)?,
     };
     wanted.settle(told_copied(imported, wanted)?)
 }
@@ -167,14 +184,15 @@ fn by_door(
 }
 
 fn by_first_door(
+    doors: &[Protocol],
     object: &Bound<'_, PyAny>,
     wanted: &Wanted,
     streams: &Streams,
 ) -> PyResult<Imported> {
     let kind = kind::of(object)?;
     caveats::check_before(object, &kind.caveats)?;
-    let ladder = if kind.only_buffer { &[Protocol::Buffer][..] } else { &Protocol::LADDER };
-    for &protocol in ladder {
+    let doors = if kind.only_buffer { &[Protocol::Buffer] } else { doors };
+    for &protocol in doors {
         let imported = match protocol.import(object, &kind, wanted, streams) {
             Ok(Some(imported)) => imported,
             Ok(None) => continue,

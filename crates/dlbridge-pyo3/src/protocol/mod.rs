@@ -28,7 +28,9 @@ use pyo3::types::{PyString, PyType};
 use pyo3::{ffi, intern};
 
 pub(crate) use dlpack::{Request, expect_named_device, export};
-pub(crate) use ladder::{by_dlpack, by_ladder, by_table, has_a_door, is_copied, told_copied};
+pub(crate) use ladder::{
+    ByTable, by_dlpack, by_ladder, by_table, has_a_door, is_copied, past_table, told_copied,
+};
 pub(crate) use lender::{Lender, same_buffer};
 pub(crate) use memory::normalized;
 pub(crate) use on_device::on_device;

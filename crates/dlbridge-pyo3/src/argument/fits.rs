@@ -1,0 +1,49 @@
+//! Whether a tensor is what was expected, one quality at a time.
+
+use dlbridge::{DataType, DeviceType, TensorRef};
+
+use super::constraint::Adjacent;
+use super::take::Expected;
+
+impl Expected {
+    #[inline(always)]
+    pub(super) fn fits_dtype(&self, dtype: DataType) -> bool {
+        self.dtypes.is_empty() || self.dtypes.contains(&dtype)
+    }
+
+    #[inline(always)]
+    pub(super) fn fits_device(&self, device_type: DeviceType) -> bool {
+        let devices = self.requirement.devices;
+        self.place.has(device_type) && (devices.is_empty() || devices.contains(&device_type))
+    }
+
+    #[inline(always)]
+    pub(super) fn fits_order(&self, tensor: &TensorRef<'_>) -> bool {
+        match self.requirement.order {
+            Adjacent::Strided => true,
+            Adjacent::C => tensor.is_c_contiguous(),
+            Adjacent::Fortran => tensor.is_f_contiguous(),
+            Adjacent::Either => tensor.is_c_contiguous() || tensor.is_f_contiguous(),
+        }
+    }
+
+    /// What the address of an element is a multiple of, in bytes, if that is not enough.
+    #[inline(always)]
+    pub(super) fn misaligned(&self, address: usize, dtype: DataType) -> Option<usize> {
+        // A power of two.
+        let align = self.requirement.align.max((self.alignment)(dtype));
+        (address & (align - 1) != 0).then_some(address & address.wrapping_neg())
+    }
+
+    /// Whether the number of dimensions and the extents are those asked for.
+    #[inline(always)]
+    pub(super) fn fits_extents(&self, shape: &[i64]) -> bool {
+        let dims = self.requirement.dims;
+        let fits = |(&extent, dim): (&i64, &Option<usize>)| {
+            dim.is_none_or(|dim| usize::try_from(extent) == Ok(dim))
+        };
+        self.ndim.is_none_or(|ndim| ndim == shape.len())
+            && (dims.is_empty() || dims.len() == shape.len())
+            && shape.iter().zip(dims).all(fits)
+    }
+}
