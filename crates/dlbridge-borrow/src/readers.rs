@@ -79,8 +79,7 @@ impl Readers {
         writers: &AtomicUsize,
     ) -> Option<usize> {
         let label = Label::fitting(label);
-        // Memory of different tensors begins in different lines, most often.
-        let first = start >> 6 ^ start >> 11;
+        let first = scattered(start);
         for probe in 0..PROBES.min(PLACES) {
             let index = (first + probe) % PLACES;
             let (place, state) = (&self.places[index], self.places[index].state.load(Relaxed));
@@ -127,6 +126,15 @@ impl Readers {
     pub(crate) fn is_empty(&self) -> bool {
         self.places.iter().all(|place| place.state.load(SeqCst) & WHAT == FREE)
     }
+}
+
+/// Where to look first for a place for memory that begins here. All bits of the address count: large memory begins
+/// where a page does.
+#[inline]
+fn scattered(address: usize) -> usize {
+    /// 2^64 by the golden ratio, which scatters what is evenly spaced.
+    const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
+    ((address as u64).wrapping_mul(GOLDEN) >> 32) as usize
 }
 
 /// The number of a place at one time. The highest two bits are left free, for who keeps it.
