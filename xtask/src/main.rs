@@ -19,7 +19,9 @@
 mod bench;
 mod c_examples;
 mod compare;
+mod debian;
 mod demo;
+mod devices;
 mod peers;
 mod pins;
 mod process;

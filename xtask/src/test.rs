@@ -8,8 +8,8 @@ use std::{env, fs};
 use crate::python::Venv;
 use crate::steps::{Begun, Finished, Steps};
 use crate::{
-    Result, Workplace, bench, c_examples, compare, pins, process, sanitizers, toolchains,
-    unsafe_table,
+    Result, Workplace, bench, c_examples, compare, debian, devices, pins, process, sanitizers,
+    toolchains, unsafe_table,
 };
 
 #[derive(Debug, Default, PartialEq)]
@@ -33,7 +33,7 @@ const RUST_ONLY: &[&str] = &[
 ];
 
 /// The adapters that are crates of their own, since their libraries take long to build.
-const ADAPTERS: &[&str] = &["dlbridge-nalgebra", "dlbridge-faer"];
+const ADAPTERS: &[&str] = &["dlbridge-nalgebra", "dlbridge-faer", "dlbridge-opencl"];
 
 /// Cargo's words for every other member of the workspace: those that use PyO3.
 fn with_pyo3() -> impl Iterator<Item = &'static str> {
@@ -230,6 +230,7 @@ fn rust_tests(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) {
     for package in ADAPTERS {
         steps.run(&format!("Rust tests: {package}"), || test(&[package]));
     }
+    devices::test(steps, workplace);
 }
 
 /// Whether what cannot be tried is a failure.
@@ -282,16 +283,9 @@ fn type_checks(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) {
 /// The browser that the pages of the conformance kit are tried in, from Debian's packages where it is
 /// missing. Without it the tests of the pages fail.
 fn browser(workplace: &Workplace) -> Result<()> {
-    let is_there = || Path::new("/usr/bin/chromium").exists() || env::var_os("CHROMIUM").is_some();
-    if !is_there() {
-        let apt = |arguments: &[&str]| process::run(workplace.command("apt-get").args(arguments));
-        apt(&["update", "--quiet"])?;
-        apt(&["install", "--quiet", "--yes", "--no-install-recommends", "chromium"])?;
-    }
-    match is_there() {
-        true => Ok(()),
-        false => Err("the package has no /usr/bin/chromium; CHROMIUM names another browser".into()),
-    }
+    debian::install(workplace, &["chromium"], || {
+        Path::new("/usr/bin/chromium").exists() || env::var_os("CHROMIUM").is_some()
+    })
 }
 
 /// One process for each test file, so that each framework is alone with the extension module.

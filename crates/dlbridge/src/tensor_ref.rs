@@ -1,6 +1,7 @@
 //! What borrowed tensors tell of themselves beyond the fields of `raw/tensor_ref/`.
 
 use core::fmt;
+use core::ops::Range;
 
 use crate::{DataType, Device, TensorRef, TensorRefMut, layout};
 
@@ -33,6 +34,30 @@ impl TensorRef<'_> {
     /// ```
     pub fn nbytes(&self) -> u128 {
         layout::byte_count(self.len(), self.dtype(), self.is_subbyte_padded())
+    }
+
+    /// The bytes that the elements occupy, counted from the first byte of the one at index zero: from the lowest,
+    /// which lies before that where strides are negative, to the one after the highest. Nothing if there are no
+    /// elements.
+    ///
+    /// ```
+    /// use dlbridge::TensorRef;
+    ///
+    /// let values = [[0_u16; 3]; 4];
+    /// let rows = TensorRef::from(&values);
+    /// assert_eq!(rows.byte_bounds(), 0..24);
+    /// assert_eq!(rows.flip(0)?.byte_bounds(), -18..6);
+    /// assert_eq!(rows.step_by(1, 2)?.byte_bounds(), 0..24);
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub fn byte_bounds(&self) -> Range<isize> {
+        if self.is_empty() {
+            return 0..0;
+        }
+        let bounds = layout::element_extent(self.shape(), self.strides())
+            .and_then(|extent| layout::byte_extent(extent, self.dtype(), self.is_subbyte_padded()));
+        // Layout: that was checked when the tensor was made.
+        bounds.map_or(0..0, |bounds| bounds.start..bounds.end)
     }
 
     /// Whether the elements are adjacent in C order, the last axis fastest. Axes of extent 1 never

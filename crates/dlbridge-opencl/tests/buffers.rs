@@ -1,0 +1,241 @@
+//! Buffers of a real OpenCL, on the first device that there is: PoCL in CI.
+//!
+//! Without one nothing is tried, which is a failure where `DLBRIDGE_REQUIRE` is set.
+
+use std::sync::{Mutex, PoisonError};
+use std::{env, ptr};
+
+use dlbridge::{Access, DataType, Device as TensorDevice, DeviceType, Tensor, TensorRef};
+use dlbridge_opencl::{BufferExt, Error, TensorExt, to_device};
+use opencl3::command_queue::CommandQueue;
+use opencl3::context::Context;
+use opencl3::device::{CL_DEVICE_TYPE_ALL, Device, get_all_devices};
+use opencl3::kernel::{ExecuteKernel, Kernel};
+use opencl3::memory::{Buffer, CL_MEM_READ_ONLY, CL_MEM_READ_WRITE, ClMem};
+use opencl3::program::Program;
+use opencl3::types::CL_BLOCKING;
+
+struct OpenCl {
+    context: Context,
+    queue: CommandQueue,
+}
+
+/// OpenCL, or nothing, with the reason printed.
+fn opencl() -> Option<OpenCl> {
+    // PoCL tells a second thread that there is nothing while the first one looks.
+    static LOOKING: Mutex<()> = Mutex::new(());
+    let looking = LOOKING.lock().unwrap_or_else(PoisonError::into_inner);
+    let found = get_all_devices(CL_DEVICE_TYPE_ALL);
+    drop(looking);
+    let made = found.map_err(|e| e.to_string()).and_then(|devices| {
+        let device = Device::new(*devices.first().ok_or("there is no device")?);
+        let context = Context::from_device(&device).map_err(|e| e.to_string())?;
+        let queue = CommandQueue::create_default(&context, 0).map_err(|e| e.to_string())?;
+        Ok(OpenCl { context, queue })
+    });
+    match made {
+        Ok(opencl) => Some(opencl),
+        Err(reason) => {
+            assert!(env::var_os("DLBRIDGE_REQUIRE").is_none(), "OpenCL is required: {reason}");
+            println!("skipped: no OpenCL: {reason}");
+            None
+        }
+    }
+}
+
+impl OpenCl {
+    fn buffer<T>(&self, flags: u64, count: usize) -> Buffer<T> {
+        // SAFETY: the context lives, and no memory of the host is named.
+        unsafe { Buffer::create(&self.context, flags, count, ptr::null_mut()) }.unwrap()
+    }
+
+    fn filled(&self, elements: &[f32]) -> Buffer<f32> {
+        let mut buffer = self.buffer(CL_MEM_READ_WRITE, elements.len());
+        // SAFETY: as many elements, copied when this returns.
+        unsafe { self.queue.enqueue_write_buffer(&mut buffer, CL_BLOCKING, 0, elements, &[]) }
+            .unwrap();
+        buffer
+    }
+}
+
+fn numbers(tensor: &Tensor) -> Vec<f32> {
+    tensor.view::<f32>().unwrap().to_vec()
+}
+
+#[test]
+fn a_buffer_is_a_tensor_and_a_tensor_a_buffer() {
+    let Some(cl) = opencl() else { return };
+    let buffer = cl.filled(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    let handle = buffer.get();
+    let tensor = buffer.into_tensor([2, 3]).unwrap();
+    assert_eq!((tensor.shape(), tensor.strides()), (&[2, 3][..], &[3, 1][..]));
+    assert_eq!((tensor.dtype(), tensor.byte_offset()), (DataType::FLOAT32, 0));
+    assert_eq!(tensor.device(), TensorDevice::new(DeviceType::OPENCL, 0));
+    assert_eq!((tensor.data(), tensor.access()), (handle, Access::Shared));
+    assert_eq!(tensor.device().to_string(), "opencl:0");
+    assert!(tensor.view::<f32>().is_err(), "the CPU does not reach it");
+    let again: Buffer<f32> = tensor.to_buffer().unwrap();
+    assert_eq!(again.get(), handle);
+    assert_eq!(numbers(&tensor.to_host(&cl.queue).unwrap()), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+}
+
+#[test]
+fn references_are_counted() {
+    let Some(cl) = opencl() else { return };
+    let buffer = cl.filled(&[0.0; 4]);
+    let count = || buffer.reference_count().unwrap();
+    assert_eq!(count(), 1);
+    let tensor = buffer.to_tensor([4]).unwrap();
+    assert_eq!(count(), 2);
+    let part = tensor.slice(0, 1..3).unwrap();
+    assert_eq!(count(), 2, "a part takes the tensor's reference over");
+    let second: Buffer<f32> = part.to_buffer().unwrap();
+    assert_eq!(count(), 3);
+    let consumed = second.into_tensor([4]).unwrap();
+    assert_eq!(count(), 3);
+    let managed = consumed.into_raw();
+    drop(part);
+    assert_eq!(count(), 2);
+    // SAFETY: out of `into_raw`, and its deleter is called once.
+    unsafe { (*managed).deleter.unwrap()(managed) };
+    assert_eq!(count(), 1);
+    assert!(matches!(buffer.to_tensor([5]), Err(Error::TooSmall { first: 0, end: 20, size: 16 })));
+    assert_eq!(count(), 1, "what is refused is given back");
+}
+
+#[test]
+fn the_memory_outlives_the_buffer_and_crosses_the_c_abi() {
+    let Some(cl) = opencl() else { return };
+    let managed = cl.filled(&[1.0, 2.0]).into_tensor([2]).unwrap().into_raw();
+    // SAFETY: a valid managed tensor, which is ours.
+    let tensor = unsafe { Tensor::from_raw(managed) }.unwrap();
+    assert_eq!(numbers(&tensor.to_host(&cl.queue).unwrap()), [1.0, 2.0]);
+    let legacy = tensor.into_raw_legacy().unwrap();
+    // SAFETY: as above.
+    let tensor = unsafe { Tensor::from_raw_legacy(legacy) }.unwrap();
+    assert_eq!(numbers(&tensor.to_host(&cl.queue).unwrap()), [1.0, 2.0]);
+}
+
+#[test]
+fn parts_are_the_parent_and_a_byte_offset() {
+    let Some(cl) = opencl() else { return };
+    let values: Vec<f32> = (0..24).map(|i| i as f32).collect();
+    let make = || {
+        let host = Tensor::from(values.clone()).reshape([2, 3, 4]).unwrap();
+        (to_device(&host, &cl.context, &cl.queue).unwrap(), host)
+    };
+    type Part = fn(Tensor) -> dlbridge::Result<Tensor>;
+    let parts: [(&str, Part); 7] = [
+        ("slice", |t| t.slice(1, 1..3)),
+        ("index", |t| t.index_axis(0, 1)),
+        ("steps", |t| t.step_by(2, 2)),
+        ("backwards", |t| t.flip(0)?.flip(2)),
+        ("transposed", |t| Ok(t.transpose())),
+        ("one element", |t| t.index_axis(0, 1)?.index_axis(0, 2)?.index_axis(0, 3)),
+        ("nothing", |t| t.slice(0, 1..1)),
+    ];
+    for (name, part) in parts {
+        let (device, host) = make();
+        let handle = device.data();
+        let (device, host) = (part(device).unwrap(), part(host).unwrap());
+        assert_eq!(device.shape(), host.shape(), "{name}");
+        assert!(device.is_empty() || device.data() == handle, "{name}");
+        assert_eq!(numbers(&device.to_host(&cl.queue).unwrap()), numbers(&host), "{name}");
+    }
+    assert_eq!(make().0.index_axis(0, 1).unwrap().byte_offset(), 48);
+}
+
+#[test]
+fn a_kernel_writes_what_the_tensor_sees() {
+    let Some(cl) = opencl() else { return };
+    const SOURCE: &str = "kernel void twice(global float* x, ulong first) {
+        x[first + get_global_id(0)] *= 2;
+    }";
+    let program = Program::create_and_build_from_source(&cl.context, SOURCE, "").unwrap();
+    let kernel = Kernel::create(&program, "twice").unwrap();
+    let tensor = cl.filled(&[1.0, 2.0, 3.0, 4.0]).into_tensor([2, 2]).unwrap();
+    let second = tensor.index_axis(0, 1).unwrap();
+    let buffer: Buffer<f32> = second.to_buffer().unwrap();
+    let first = second.byte_offset() / 4;
+    // SAFETY: the kernel's two arguments, and as many work items as elements behind the first.
+    let event = unsafe {
+        ExecuteKernel::new(&kernel)
+            .set_arg(&buffer)
+            .set_arg(&first)
+            .set_global_work_size(2)
+            .enqueue_nd_range(&cl.queue)
+    };
+    event.unwrap().wait().unwrap();
+    assert_eq!(numbers(&second.to_host(&cl.queue).unwrap()), [6.0, 8.0]);
+    let whole = buffer.into_tensor([4]).unwrap();
+    assert_eq!(numbers(&whole.to_host(&cl.queue).unwrap()), [1.0, 2.0, 6.0, 8.0]);
+}
+
+#[test]
+fn every_dtype_comes_and_goes() {
+    let Some(cl) = opencl() else { return };
+    let dtypes = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 bfloat16 complex64 \
+                  complex128 float8_e4m3fn float8_e5m2 float4_e2m1fn float6_e2m3fn int4 uint4 float32x4";
+    for name in dtypes.split_whitespace() {
+        let dtype: DataType = name.parse().unwrap();
+        let elements = 3;
+        let len = (dtype.element_bits() as usize * elements).div_ceil(8);
+        let bytes: Vec<u8> = (1..=len as u8).collect();
+        let mut buffer = cl.buffer::<u8>(CL_MEM_READ_WRITE, len + 32);
+        // SAFETY: so many bytes, copied when this returns.
+        unsafe { cl.queue.enqueue_write_buffer(&mut buffer, CL_BLOCKING, 32, &bytes, &[]) }
+            .unwrap();
+        let tensor = buffer.into_tensor_of(dtype, 32, [elements]).unwrap();
+        assert_eq!((tensor.dtype(), tensor.byte_offset()), (dtype, 32), "{name}");
+        let host = tensor.to_host(&cl.queue).unwrap();
+        assert_eq!(TensorRef::from(&host).as_bytes().unwrap(), bytes, "{name}");
+        let back = to_device(&host, &cl.context, &cl.queue).unwrap();
+        let host = back.to_host(&cl.queue).unwrap();
+        assert_eq!((host.dtype(), host.nbytes()), (dtype, len as u128), "{name}");
+        assert_eq!(TensorRef::from(&host).as_bytes().unwrap(), bytes, "{name}");
+    }
+}
+
+#[test]
+fn nothing_and_one_and_strided_go_to_the_device() {
+    let Some(cl) = opencl() else { return };
+    let to_and_fro = |host: &Tensor| {
+        let device = to_device(host, &cl.context, &cl.queue).unwrap();
+        assert_eq!((device.shape(), device.dtype()), (host.shape(), host.dtype()));
+        assert_eq!(device.device().device_type(), DeviceType::OPENCL);
+        assert_eq!(numbers(&device.to_host(&cl.queue).unwrap()), numbers(host));
+    };
+    to_and_fro(&Tensor::zeros(DataType::FLOAT32, [0, 3]).unwrap());
+    to_and_fro(&Tensor::from(vec![7.0_f32]).reshape([]).unwrap());
+    to_and_fro(&Tensor::from([[1.0_f32, 2.0], [3.0, 4.0]]).transpose());
+    let column = to_device(&[[1_i64, 2], [3, 4]], &cl.context, &cl.queue).unwrap();
+    assert_eq!(column.to_host(&cl.queue).unwrap().view::<i64>().unwrap().to_vec(), [1, 2, 3, 4]);
+}
+
+#[test]
+fn what_kernels_must_not_write_is_read_only() {
+    let Some(cl) = opencl() else { return };
+    let tensor = cl.buffer::<f32>(CL_MEM_READ_ONLY, 4).into_tensor([4]).unwrap();
+    assert!(tensor.is_read_only());
+    assert!(tensor.into_raw_legacy().is_err(), "which the legacy struct cannot say");
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let Some(cl) = opencl() else { return };
+    let short = cl.filled(&[0.0; 4]).into_tensor_of(DataType::FLOAT32, 8, [3]);
+    assert!(matches!(short, Err(Error::TooSmall { first: 8, end: 20, size: 16 })));
+    let far = cl.filled(&[0.0; 4]).into_tensor_of(DataType::FLOAT32, 1 << 62, [1]);
+    assert!(matches!(far, Err(Error::TooSmall { .. })));
+    assert!(cl.filled(&[0.0; 4]).into_tensor([usize::MAX, 2]).is_err());
+    let tensor = cl.filled(&[0.0; 4]).into_tensor([4]).unwrap();
+    let other = tensor.to_buffer::<i32>().err().unwrap();
+    assert!(other.to_string().contains("float32"), "{other}");
+    let host = Tensor::from(vec![1.0_f32]);
+    assert!(matches!(host.to_buffer::<f32>(), Err(Error::NotOpenCl { .. })));
+    assert!(matches!(host.to_host(&cl.queue), Err(Error::NotOpenCl { .. })));
+    assert!(to_device(&tensor, &cl.context, &cl.queue).is_err(), "it is no memory of the host");
+    let second = opencl().unwrap();
+    assert!(matches!(tensor.to_host(&second.queue), Err(Error::OtherContext)));
+    assert!(matches!(to_device(&host, &cl.context, &second.queue), Err(Error::OtherContext)));
+}

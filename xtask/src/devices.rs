@@ -1,0 +1,42 @@
+//! The adapters of devices, each on a driver that needs no more than the CPU.
+
+use std::fs;
+
+use crate::steps::{Finished, Steps};
+use crate::test::in_ci;
+use crate::{Result, Workplace, debian, process};
+
+/// Runs the tests of each; without the driver, which CI installs, they would try nothing.
+pub(crate) fn test(steps: &mut Steps, workplace: &Workplace) {
+    steps.try_run("OpenCL on PoCL", || {
+        let found = driver(workplace, &["pocl-opencl-icd", "ocl-icd-libopencl1"], || {
+            let files = fs::read_dir("/etc/OpenCL/vendors").into_iter().flatten().flatten();
+            files.map(|file| file.path()).any(|path| path.extension().is_some_and(|e| e == "icd"))
+        })?;
+        match found {
+            Finished::Passed => require(workplace, "dlbridge-opencl"),
+            missing => Ok(missing),
+        }
+    });
+}
+
+/// Sees to it that a driver is there: in CI it is installed.
+fn driver(
+    workplace: &Workplace,
+    packages: &[&str],
+    is_there: impl Fn() -> bool,
+) -> Result<Finished> {
+    if in_ci() {
+        return debian::install(workplace, packages, is_there).map(|()| Finished::Passed);
+    }
+    Ok(match is_there() {
+        true => Finished::Passed,
+        false => Finished::Notice(format!("Debian has it in the package {}", packages[0])),
+    })
+}
+
+/// Runs the tests of an adapter, which fail where there is no device.
+fn require(workplace: &Workplace, package: &str) -> Result<Finished> {
+    let mut test = workplace.cargo(&["test", "--package", package, "--tests"]);
+    process::run(test.env("DLBRIDGE_REQUIRE", "1")).map(|()| Finished::Passed)
+}
