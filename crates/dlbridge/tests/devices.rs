@@ -1,0 +1,111 @@
+//! Every device of the specification, and ones that it does not have: expressed, carried through both ABIs and
+//! all that needs no element, printed, refused to the CPU, and never touched. The data is at an address at which
+//! there is nothing, so that whoever reads or writes a byte of it ends the process.
+
+mod common;
+
+use core::ffi::c_void;
+use core::ptr;
+
+use common::{Producer, take, take_legacy};
+use dlbridge::{DataType, Device, DeviceType, Error, TensorRef};
+
+/// With the names and codes of `dlpack.h` 1.3; whether the CPU can read it, and whether `data` is an address.
+const DEVICES: [(&str, i32, bool, bool); 19] = [
+    ("cpu", 1, true, true),
+    ("cuda", 2, false, true),
+    ("cuda_host", 3, true, true),
+    ("opencl", 4, false, false),
+    ("vulkan", 7, false, false),
+    ("metal", 8, false, false),
+    ("vpi", 9, false, false),
+    ("rocm", 10, false, true),
+    ("rocm_host", 11, true, true),
+    ("ext_dev", 12, false, false),
+    ("cuda_managed", 13, false, true),
+    ("oneapi", 14, false, true),
+    ("webgpu", 15, false, false),
+    ("hexagon", 16, false, false),
+    ("maia", 17, false, false),
+    ("trn", 18, false, false),
+    ("device_type_19", 19, false, false),
+    ("device_type_0", 0, false, false),
+    ("device_type_-7", -7, false, false),
+];
+
+/// A 3 x 4 matrix of float32 on a device, 16 bytes behind the address 0x4_0000.
+fn matrix(code: i32, id: i32) -> Producer {
+    let nowhere: *mut c_void = ptr::without_provenance_mut(0x4_0000);
+    Producer::at(nowhere, DataType::FLOAT32, &[3, 4]).device(code, id).byte_offset(16)
+}
+
+#[test]
+fn every_device_has_its_name_and_code() {
+    for (name, code, on_host, addressable) in DEVICES {
+        let device_type = DeviceType::from_code(code);
+        assert_eq!((device_type.code(), device_type.to_string()), (code, name.to_owned()));
+        assert_eq!(device_type.is_host_accessible(), on_host, "{name}");
+        assert_eq!(device_type.is_addressable(), addressable, "{name}");
+        for id in [0, 3] {
+            let device = Device::new(device_type, id);
+            assert_eq!(device.to_string().parse(), Ok(device), "{name}");
+        }
+    }
+    let known = (0..64).filter(|&code| DeviceType::from_code(code).name().is_some()).count();
+    assert_eq!(known, 16, "as many as dlpack.h has");
+}
+
+#[test]
+fn every_device_is_carried_through_both_structs() {
+    for (name, code, _, addressable) in DEVICES {
+        let place = if addressable { (0x4_0010, 0) } else { (0x4_0000, 16) };
+        let producer = matrix(code, 3);
+        let deleted = producer.deleted();
+        let mut tensor = producer.import().unwrap();
+        for turn in 0..4 {
+            assert_eq!(tensor.device(), Device::new(DeviceType::from_code(code), 3), "{name}");
+            assert_eq!((tensor.data().addr(), tensor.byte_offset()), place, "{name}");
+            assert_eq!((tensor.shape(), tensor.strides()), (&[3, 4][..], &[4, 1][..]), "{name}");
+            tensor = match turn % 2 {
+                0 => take(tensor.into_raw()).unwrap(),
+                _ => take_legacy(tensor.into_raw_legacy().unwrap()).unwrap(),
+            };
+        }
+        assert_eq!(deleted.get(), 0, "{name}");
+        drop(tensor);
+        assert_eq!(deleted.get(), 1, "{name}");
+    }
+}
+
+#[test]
+fn parts_are_made_without_a_look_at_the_data() {
+    for (name, code, _, addressable) in DEVICES {
+        let tensor = matrix(code, 0).import().unwrap();
+        // The last element of every second row, backwards.
+        let part =
+            tensor.step_by(0, 2).unwrap().flip(0).unwrap().slice(1, 3..).unwrap().transpose();
+        let bytes = 16 + 2 * 16 + 3 * 4;
+        let place = if addressable { (0x4_0000 + bytes, 0) } else { (0x4_0000, bytes as u64) };
+        assert_eq!((part.data().addr(), part.byte_offset()), place, "{name}");
+        assert_eq!((part.shape(), part.strides()), (&[1, 2][..], &[1, -8][..]), "{name}");
+        assert_eq!(TensorRef::from(&part).byte_bounds(), -32..4, "{name}");
+        assert_eq!(part.nbytes(), 8, "{name}");
+    }
+}
+
+#[test]
+fn the_cpu_is_refused_what_it_cannot_read() {
+    for (name, code, on_host, _) in DEVICES.into_iter().filter(|(.., on_host, _)| !on_host) {
+        assert!(!on_host);
+        let mut tensor = matrix(code, 1).flags(2).import().unwrap();
+        let device = Device::new(DeviceType::from_code(code), 1);
+        let refusal = Error::NotHostAccessible { device };
+        assert!(refusal.to_string().contains(&format!("{name}:1")), "{refusal}");
+        assert_eq!(tensor.view::<f32>().unwrap_err(), refusal);
+        assert_eq!(tensor.view_mut::<f32>().unwrap_err(), refusal);
+        assert_eq!(tensor.to_copy().unwrap_err(), refusal);
+        let borrowed = TensorRef::from(&tensor);
+        assert_eq!(borrowed.as_bytes().unwrap_err(), refusal);
+        assert_eq!(borrowed.to_byte_swapped().unwrap_err(), refusal);
+    }
+}
