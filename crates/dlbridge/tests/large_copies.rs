@@ -1,0 +1,76 @@
+//! Copies that are large enough for several threads, where there are several processors: 8 MiB and more.
+#![cfg(not(miri))]
+
+use dlbridge::{Element, Tensor, TensorRef};
+
+const ROWS: usize = 2053;
+const COLUMNS: usize = 4111;
+
+/// A matrix of numbers that tell where they are.
+fn matrix<T: Element>(number: impl Fn(u64) -> T) -> Tensor {
+    let numbers: Vec<T> = (0..(ROWS * COLUMNS) as u64).map(number).collect();
+    Tensor::from_parts(numbers, [ROWS, COLUMNS]).unwrap()
+}
+
+/// Compares a copy, in C order, with what `at` says of each row and column.
+fn check<T: Element + PartialEq + core::fmt::Debug>(copy: &Tensor, at: impl Fn(usize, usize) -> T) {
+    assert!(copy.is_c_contiguous());
+    let view = copy.view::<T>().unwrap();
+    let elements = view.as_slice().unwrap();
+    let columns = copy.shape()[1] as usize;
+    for (row, found) in elements.chunks(columns).enumerate() {
+        let differs = (0..columns).find(|&column| found[column] != at(row, column));
+        assert_eq!(differs, None, "row {row}");
+    }
+}
+
+fn at(row: usize, column: usize) -> u64 {
+    (row * COLUMNS + column) as u64
+}
+
+#[test]
+fn transposed() {
+    fn of<T: Element + PartialEq + core::fmt::Debug>(number: fn(u64) -> T) {
+        let matrix = matrix(number);
+        let copy = TensorRef::from(&matrix).transpose().to_copy().unwrap();
+        check(&copy, |row, column| number(at(column, row)));
+    }
+    of(|n| (n * 31 + n / 251) as u8);
+    of(|n| (n * 31 + n / 65_521) as u16);
+    of(|n| n as u32);
+    of(|n| n);
+}
+
+#[test]
+fn backwards_and_in_steps() {
+    let matrix = matrix(|n| n as u32);
+    let flipped = TensorRef::from(&matrix).flip(0).unwrap().flip(1).unwrap().to_copy().unwrap();
+    check(&flipped, |row, column| at(ROWS - 1 - row, COLUMNS - 1 - column) as u32);
+    let left = TensorRef::from(&matrix).slice(1, ..COLUMNS - 1).unwrap().to_copy().unwrap();
+    check(&left, |row, column| at(row, column) as u32);
+    let halves = TensorRef::from(&matrix).step_by(1, 2).unwrap().to_copy().unwrap();
+    check(&halves, |row, column| at(row, 2 * column) as u32);
+    let whole = TensorRef::from(&matrix).to_copy().unwrap();
+    check(&whole, |row, column| at(row, column) as u32);
+}
+
+#[test]
+fn one_row_for_all() {
+    let row = Tensor::from((0..COLUMNS as u64).collect::<Vec<_>>());
+    let copy = TensorRef::from(&row).broadcast_to([ROWS, COLUMNS]).unwrap().to_copy().unwrap();
+    check(&copy, |_, column| column as u64);
+}
+
+#[test]
+fn in_the_other_byte_order() {
+    fn of<T: Element + PartialEq + core::fmt::Debug>(number: fn(u64) -> T, swap: fn(T) -> T) {
+        let matrix = matrix(number);
+        let copy = TensorRef::from(&matrix).to_byte_swapped().unwrap();
+        check(&copy, |row, column| swap(number(at(row, column))));
+        let copy = TensorRef::from(&matrix).transpose().to_byte_swapped().unwrap();
+        check(&copy, |row, column| swap(number(at(column, row))));
+    }
+    of(|n| n as u16, u16::swap_bytes);
+    of(|n| n as u32, u32::swap_bytes);
+    of(|n| n * 0x1_0000_0001, u64::swap_bytes);
+}
