@@ -4,7 +4,9 @@
 
 use dlbridge::{Access, DataType, DeviceType, Element, RawParts, Tensor, TensorRef};
 use opencl3::error_codes::ClError;
-use opencl3::memory::{Buffer, CL_MEM_READ_ONLY, ClMem, cl_mem, retain_mem_object};
+use opencl3::memory::{
+    Buffer, CL_MEM_OBJECT_BUFFER, CL_MEM_READ_ONLY, ClMem, cl_mem, retain_mem_object,
+};
 
 use crate::sealed::Sealed;
 use crate::{Error, Result, copy, device};
@@ -18,7 +20,7 @@ pub trait BufferExt: Sealed + Sized {
     /// made of it without a copy.
     ///
     /// # Errors
-    /// [`Error::TooSmall`] for a buffer of fewer elements; what OpenCL says of a buffer that is none.
+    /// [`Error::TooSmall`] for a buffer of fewer elements; [`Error::NotABuffer`] for an image in its place.
     ///
     /// ```no_run
     /// use dlbridge_opencl::{BufferExt, Result};
@@ -29,10 +31,11 @@ pub trait BufferExt: Sealed + Sized {
     /// }
     /// ```
     fn into_tensor(self, shape: impl AsRef<[usize]>) -> Result<Tensor> {
-        self.into_tensor_of(Self::Element::DTYPE, 0, shape)
+        self.to_tensor(shape)
     }
 
     /// As [`into_tensor`](Self::into_tensor), of any dtype, and with elements that begin `byte_offset` bytes in.
+    /// Those that are narrower than a byte are packed.
     ///
     /// # Errors
     /// As [`into_tensor`](Self::into_tensor).
@@ -75,8 +78,8 @@ pub trait TensorExt: Sealed {
     /// [`byte_offset`](Tensor::byte_offset) bytes in, and the strides are the tensor's; a kernel is told both.
     ///
     /// # Errors
-    /// [`Error::NotOpenCl`] for a tensor that is somewhere else; an error for one of another dtype, or without
-    /// elements, which has no memory.
+    /// [`Error::NotOpenCl`] for a tensor that is somewhere else, [`Error::Empty`] for one that has no memory; an
+    /// error for one of another dtype, and for one that must not be written, unless the buffer itself says so.
     ///
     /// ```no_run
     /// use dlbridge_opencl::{Result, TensorExt};
@@ -88,7 +91,29 @@ pub trait TensorExt: Sealed {
     /// ```
     fn to_buffer<T: Element>(&self) -> Result<Buffer<T>>;
 
-    /// A copy of the elements on the host, in C order, when all commands before it in the queue are done.
+    /// The tensor's buffer as bytes, for elements of any dtype, and also of a tensor that must not be written.
+    ///
+    /// # Errors
+    /// As [`to_buffer`](Self::to_buffer), but for the dtype and what must not be written.
+    ///
+    /// # Safety
+    /// Nobody writes to the buffer of a tensor that is [read-only](Tensor::is_read_only), or hands it on as one that may
+    /// be written.
+    ///
+    /// ```no_run
+    /// use dlbridge_opencl::{Result, TensorExt};
+    /// use opencl3::memory::Buffer;
+    ///
+    /// fn constants(tensor: &dlbridge::Tensor) -> Result<Buffer<u8>> {
+    ///     // SAFETY: the kernel has it as `global const`.
+    ///     unsafe { tensor.to_byte_buffer() }
+    /// }
+    /// ```
+    unsafe fn to_byte_buffer(&self) -> Result<Buffer<u8>>;
+
+    /// A copy of the elements on the host, in C order, when all commands that are in the queue are done, in whatever
+    /// order it runs them. What is in other queues is the caller's to wait for. All bytes between the lowest and
+    /// the highest are fetched.
     ///
     /// # Errors
     /// [`Error::NotOpenCl`] for a tensor that is somewhere else; [`Error::OtherContext`] for a queue that cannot
@@ -131,10 +156,22 @@ impl<T: Element> BufferExt for Buffer<T> {
 impl TensorExt for Tensor {
     fn to_buffer<T: Element>(&self) -> Result<Buffer<T>> {
         check_device(self)?;
-        if self.dtype() != T::DTYPE {
-            let (found, expected) = (self.dtype(), T::DTYPE);
-            return Err(dlbridge::Error::DataType { found, expected }.into());
+        let dtype = self.dtype();
+        if dtype != T::DTYPE {
+            return Err(dlbridge::Error::DataType { found: dtype, expected: T::DTYPE }.into());
         }
+        if dtype.is_subbyte() && !self.is_subbyte_padded() {
+            return Err(dlbridge::Error::SubbytePacked { dtype }.into());
+        }
+        let buffer = handle(self)?;
+        match self.is_read_only() && buffer.flags()? & CL_MEM_READ_ONLY == 0 {
+            true => Err(dlbridge::Error::ReadOnly.into()),
+            false => Ok(buffer),
+        }
+    }
+
+    unsafe fn to_byte_buffer(&self) -> Result<Buffer<u8>> {
+        check_device(self)?;
         handle(self)
     }
 
@@ -154,13 +191,34 @@ fn check_device(tensor: &Tensor) -> Result<()> {
 
 /// The buffer of a tensor that is on OpenCL, retained.
 pub(crate) fn handle<T>(tensor: &Tensor) -> Result<Buffer<T>> {
-    if tensor.data().is_null() {
-        return Err(
-            dlbridge::Error::NullPointer { field: "the data of a tensor with elements" }.into()
-        );
+    if tensor.is_empty() {
+        return Err(Error::Empty);
     }
     // SAFETY: Handle.
-    unsafe { retain(tensor.data()) }
+    let buffer = unsafe { retain(tensor.data()) }?;
+    check_buffer(&buffer)?;
+    Ok(buffer)
+}
+
+/// Refuses what is no buffer, although its type here says so.
+fn check_buffer<T>(memory: &Buffer<T>) -> Result<()> {
+    match memory.mem_type()? == CL_MEM_OBJECT_BUFFER {
+        true => Ok(()),
+        false => Err(Error::NotABuffer),
+    }
+}
+
+/// The lowest byte of a tensor's elements in its buffer of so many bytes, which has all of them.
+pub(crate) fn first_byte(tensor: &Tensor, size: usize) -> Result<usize> {
+    let bounds = TensorRef::from(tensor).byte_bounds();
+    // The core has checked that neither overflows.
+    let offset = tensor.byte_offset() as i64;
+    let (first, end) = (offset + bounds.start as i64, offset + bounds.end as i64);
+    let within = u64::try_from(end).is_ok_and(|end| end <= size as u64);
+    match usize::try_from(first) {
+        Ok(first) if within => Ok(first),
+        _ => Err(Error::TooSmall { first, end, size }),
+    }
 }
 
 /// A second reference on a buffer.
@@ -185,6 +243,7 @@ pub(crate) fn over(
     byte_offset: u64,
     shape: impl AsRef<[usize]>,
 ) -> Result<Tensor> {
+    check_buffer(&buffer)?;
     let size = buffer.size()?;
     let access = match buffer.flags()? & CL_MEM_READ_ONLY {
         0 => Access::Shared,
@@ -201,11 +260,8 @@ pub(crate) fn over(
     // SAFETY: a `cl_mem` that the owner holds a reference on; no view is made of what is on a device, and what is
     // behind the buffer's end is refused below, before anybody has the tensor.
     let tensor = unsafe { Tensor::from_raw_parts(buffer, parts, shape.as_ref(), None::<&[i64]>) }?;
-    let bounds = TensorRef::from(&tensor).byte_bounds();
-    let offset = i64::try_from(byte_offset).unwrap_or(i64::MAX);
-    let (first, end) = (offset + bounds.start as i64, offset.saturating_add(bounds.end as i64));
-    match tensor.is_empty() || u64::try_from(end).is_ok_and(|end| end <= size as u64) {
-        true => Ok(tensor),
-        false => Err(Error::TooSmall { first, end, size }),
+    if !tensor.is_empty() {
+        first_byte(&tensor, size)?;
     }
+    Ok(tensor)
 }

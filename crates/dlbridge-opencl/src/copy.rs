@@ -60,20 +60,24 @@ pub fn to_device<'a>(
 pub(crate) fn to_host(tensor: &Tensor, queue: &CommandQueue) -> Result<Tensor> {
     let shape: Vec<usize> = tensor.shape().iter().map(|&extent| extent as usize).collect();
     if tensor.is_empty() {
-        return Ok(Tensor::zeros(tensor.dtype(), shape)?);
+        let nothing = Vec::<u8>::new();
+        return Ok(match tensor.is_subbyte_padded() {
+            true => Tensor::from_padded_bytes(nothing, tensor.dtype(), shape, 0),
+            false => Tensor::from_bytes(nothing, tensor.dtype(), shape, 0),
+        }?);
     }
     let memory: Buffer<u8> = buffer::handle(tensor)?;
     if queue.context()? != memory.context()? {
         return Err(Error::OtherContext);
     }
     let bounds = TensorRef::from(tensor).byte_bounds();
+    let first = buffer::first_byte(tensor, memory.size()?)?;
     let mut bytes = Tensor::zeros(DataType::UINT8, [bounds.len()])?;
-    let first = tensor.byte_offset().checked_add_signed(bounds.start as i64);
-    let first = first.and_then(|first| usize::try_from(first).ok());
-    let first = first.ok_or(Error::Tensor(dlbridge::Error::TooLarge))?;
     let mut target = bytes.view_mut::<u8>()?;
     let target = target.as_mut_slice().expect("new memory is adjacent");
-    // SAFETY: the buffer lives, OpenCL refuses bytes that it does not have, and the call returns when they are copied.
+    // A queue may run its commands in another order than it got them.
+    queue.finish()?;
+    // SAFETY: a buffer that lives and has these bytes; the call returns when they are copied.
     unsafe { queue.enqueue_read_buffer(&memory, CL_BLOCKING, first, target, &[]) }?;
     let parts = RawParts {
         access: Access::Exclusive,

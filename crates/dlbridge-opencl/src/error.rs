@@ -39,6 +39,10 @@ pub enum Error {
         /// Where it is.
         device: Device,
     },
+    /// The tensor has no elements, and so no memory.
+    Empty,
+    /// The `cl_mem` is an image or a pipe.
+    NotABuffer,
     /// The buffer and the queue are of different contexts.
     OtherContext,
     /// The device of the buffer's context is in no list of devices.
@@ -59,6 +63,10 @@ impl fmt::Display for Error {
                 f,
                 "the tensor is on {device}, and not on a device of OpenCL; copy it there with to_device"
             ),
+            Self::Empty => f.write_str("the tensor has no elements, and so no buffer"),
+            Self::NotABuffer => {
+                f.write_str("the cl_mem is an image or a pipe, and no buffer; copy it to one first")
+            }
             Self::OtherContext => {
                 f.write_str("the tensor's buffer and the queue are of different contexts; use a queue of its own")
             }

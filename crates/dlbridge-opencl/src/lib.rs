@@ -34,9 +34,15 @@
 //!   an alignment, are not needed.
 //! - Its **device** is the number of the context's first device among all devices of all platforms, in
 //!   the order in which OpenCL lists them. The specification leaves that open.
-//! - A buffer that kernels must not write (`CL_MEM_READ_ONLY`) is a **read-only** tensor.
+//!   A part of a device counts as the whole.
+//! - A buffer that kernels must not write (`CL_MEM_READ_ONLY`) is a **read-only** tensor. That kernels must not read one
+//!   (`CL_MEM_WRITE_ONLY`), or the host, a tensor cannot say.
+//! - **Memory of the host** that a buffer was created over (`CL_MEM_USE_HOST_PTR`) must be there until the last
+//!   reference is gone, a consumer's too: whoever creates such a buffer promises that.
 //! - **Order.** A `cl_mem` does not tell which commands use it. Who exports a tensor has finished with it
 //!   (`clFinish`), or has agreed with the consumer on one queue that runs in order.
+//!
+//! What opencl3 calls a buffer is believed to hold a `cl_mem` that lives, although its `Buffer::new` is safe and takes any.
 //!
 //! TVM puts a pointer to a structure of its own where `dlpack.h` wants the `cl_mem`; its tensors on this device
 //! must not be imported.

@@ -5,15 +5,20 @@
 use std::sync::{Mutex, PoisonError};
 use std::{env, ptr};
 
-use dlbridge::{Access, DataType, Device as TensorDevice, DeviceType, Tensor, TensorRef};
+use dlbridge::{
+    Access, DataType, Device as TensorDevice, DeviceType, Element, RawParts, Tensor, TensorRef,
+};
 use dlbridge_opencl::{BufferExt, Error, TensorExt, to_device};
-use opencl3::command_queue::CommandQueue;
+use opencl3::command_queue::{CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, CommandQueue};
 use opencl3::context::Context;
 use opencl3::device::{CL_DEVICE_TYPE_ALL, Device, get_all_devices};
 use opencl3::kernel::{ExecuteKernel, Kernel};
-use opencl3::memory::{Buffer, CL_MEM_READ_ONLY, CL_MEM_READ_WRITE, ClMem};
+use opencl3::memory::{
+    Buffer, CL_FLOAT, CL_MEM_OBJECT_IMAGE2D, CL_MEM_READ_ONLY, CL_MEM_READ_WRITE, CL_RGBA, ClMem,
+    Image, retain_mem_object,
+};
 use opencl3::program::Program;
-use opencl3::types::CL_BLOCKING;
+use opencl3::types::{CL_BLOCKING, cl_image_desc, cl_image_format};
 
 struct OpenCl {
     context: Context,
@@ -238,4 +243,125 @@ fn what_does_not_fit_is_refused() {
     let second = opencl().unwrap();
     assert!(matches!(tensor.to_host(&second.queue), Err(Error::OtherContext)));
     assert!(matches!(to_device(&host, &cl.context, &second.queue), Err(Error::OtherContext)));
+}
+
+#[test]
+fn what_must_not_be_written_stays_so() {
+    let Some(cl) = opencl() else { return };
+    let tensor = cl.filled(&[1.0; 4]).into_tensor([4]).unwrap().into_read_only();
+    let refusal = tensor.to_buffer::<f32>().err().unwrap();
+    assert!(matches!(refusal, Error::Tensor(dlbridge::Error::ReadOnly)), "{refusal}");
+    // SAFETY: it is only compared.
+    let bytes = unsafe { tensor.to_byte_buffer() }.unwrap();
+    assert_eq!(bytes.get(), tensor.data());
+    // OpenCL itself says it of this one.
+    let tensor = cl.buffer::<f32>(CL_MEM_READ_ONLY, 4).into_tensor([4]).unwrap();
+    assert!(tensor.to_buffer::<f32>().unwrap().into_tensor([4]).unwrap().is_read_only());
+}
+
+#[test]
+fn elements_of_no_type_of_rust_reach_a_kernel_as_bytes() {
+    let Some(cl) = opencl() else { return };
+    let buffer = cl.buffer::<u8>(CL_MEM_READ_WRITE, 64);
+    let handle = buffer.get();
+    let tensor = buffer.into_tensor_of(DataType::FLOAT32.with_lanes(4), 0, [4]).unwrap();
+    // SAFETY: the tensor may be written.
+    assert_eq!(unsafe { tensor.to_byte_buffer() }.unwrap().get(), handle);
+    let empty = cl.filled(&[0.0; 4]).into_tensor([0]).unwrap();
+    assert!(matches!(empty.to_buffer::<f32>(), Err(Error::Empty)));
+    assert_eq!(empty.to_host(&cl.queue).unwrap().shape(), [0]);
+}
+
+/// A float of four bits in a byte of its own.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+struct Narrow(u8);
+
+// SAFETY: a byte, of which any is a value here.
+unsafe impl Element for Narrow {
+    const DTYPE: DataType = DataType::FLOAT4_E2M1FN;
+}
+
+#[test]
+fn narrow_elements_of_a_type_take_a_byte_each() {
+    let Some(cl) = opencl() else { return };
+    let make = || cl.buffer::<Narrow>(CL_MEM_READ_WRITE, 4);
+    for tensor in [make().into_tensor([4]).unwrap(), make().to_tensor([4]).unwrap()] {
+        assert_eq!((tensor.is_subbyte_padded(), tensor.nbytes()), (true, 4));
+        assert!(tensor.to_buffer::<Narrow>().is_ok());
+    }
+    assert!(matches!(make().into_tensor([8]), Err(Error::TooSmall { .. })));
+    let packed = make().into_tensor_of(DataType::FLOAT4_E2M1FN, 0, [8]).unwrap();
+    assert_eq!((packed.is_subbyte_padded(), packed.nbytes()), (false, 4));
+    let refusal = packed.to_buffer::<Narrow>().err().unwrap();
+    assert!(matches!(refusal, Error::Tensor(dlbridge::Error::SubbytePacked { .. })));
+}
+
+#[test]
+fn a_part_of_a_buffer_of_opencls_own_is_a_buffer() {
+    let Some(cl) = opencl() else { return };
+    let parent = cl.filled(&(0..96).map(|i| i as f32).collect::<Vec<_>>());
+    // SAFETY: within the parent, and aligned to 1024 bits.
+    let part = unsafe { parent.create_sub_buffer(CL_MEM_READ_WRITE, 32, 8) }.unwrap();
+    drop(parent);
+    assert!(matches!(part.to_tensor([9]), Err(Error::TooSmall { size: 32, .. })));
+    let tensor = part.into_tensor([8]).unwrap();
+    assert_eq!(numbers(&tensor.to_host(&cl.queue).unwrap())[..3], [32.0, 33.0, 34.0]);
+}
+
+#[test]
+fn an_image_is_no_buffer() {
+    let Some(cl) = opencl() else { return };
+    let format =
+        cl_image_format { image_channel_order: CL_RGBA, image_channel_data_type: CL_FLOAT };
+    // SAFETY: all of it is numbers and NULL.
+    let mut description: cl_image_desc = unsafe { std::mem::zeroed() };
+    description.image_type = CL_MEM_OBJECT_IMAGE2D;
+    (description.image_width, description.image_height) = (4, 4);
+    // SAFETY: a format that every device has, and no memory of the host.
+    let image = unsafe {
+        Image::create(&cl.context, CL_MEM_READ_WRITE, &format, &description, ptr::null_mut())
+    };
+    let Ok(image) = image else {
+        println!("skipped: the device has no images");
+        return;
+    };
+    // SAFETY: it lives.
+    unsafe { retain_mem_object(image.get()) }.unwrap();
+    let disguised: Buffer<f32> = Buffer::new(image.get());
+    assert!(matches!(disguised.into_tensor([4]), Err(Error::NotABuffer)));
+}
+
+#[test]
+fn what_a_producer_says_is_compared_with_the_buffer() {
+    let Some(cl) = opencl() else { return };
+    let buffer = cl.filled(&[0.0; 4]);
+    let device = TensorDevice::new(DeviceType::OPENCL, 0);
+    let parts = RawParts { device, ..RawParts::new(buffer.get(), DataType::FLOAT32) };
+    // SAFETY: nobody reads what is not there, which is what this is about.
+    let tensor = unsafe { Tensor::from_raw_parts(buffer, parts, &[5], None::<&[i64]>) }.unwrap();
+    let refusal = tensor.to_host(&cl.queue).unwrap_err();
+    assert!(matches!(refusal, Error::TooSmall { first: 0, end: 20, size: 16 }), "{refusal}");
+}
+
+#[test]
+fn a_copy_waits_for_a_queue_that_runs_in_any_order() {
+    let Some(cl) = opencl() else { return };
+    const SOURCE: &str = "kernel void slow(global float* x) {
+        float sum = 0;
+        for (int i = 0; i < 20000000; i++) sum += x[0] * 0.5f;
+        x[0] = sum > 0 ? 7 : 8;
+    }";
+    let properties = CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE;
+    let queue = CommandQueue::create_default(&cl.context, properties).unwrap();
+    let program = Program::create_and_build_from_source(&cl.context, SOURCE, "").unwrap();
+    let kernel = Kernel::create(&program, "slow").unwrap();
+    let tensor = cl.filled(&[1.0]).into_tensor([1]).unwrap();
+    let buffer: Buffer<f32> = tensor.to_buffer().unwrap();
+    let mut run = ExecuteKernel::new(&kernel);
+    // SAFETY: the kernel's argument.
+    let event = unsafe { run.set_arg(&buffer).set_global_work_size(1).enqueue_nd_range(&queue) };
+    let _event = event.unwrap();
+    queue.flush().unwrap();
+    assert_eq!(numbers(&tensor.to_host(&queue).unwrap()), [7.0]);
 }

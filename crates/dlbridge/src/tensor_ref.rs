@@ -36,9 +36,9 @@ impl TensorRef<'_> {
         layout::byte_count(self.len(), self.dtype(), self.is_subbyte_padded())
     }
 
-    /// The bytes that the elements occupy, counted from the first byte of the one at index zero: from the lowest,
-    /// which lies before that where strides are negative, to the one after the highest. Nothing if there are no
-    /// elements.
+    /// The bytes that the elements occupy, counted from the one in which the element at index zero begins: from
+    /// the lowest, which lies before that where strides are negative, to the one after the highest. Nothing if
+    /// there are no elements.
     ///
     /// ```
     /// use dlbridge::TensorRef;
@@ -56,8 +56,8 @@ impl TensorRef<'_> {
         }
         let bounds = layout::element_extent(self.shape(), self.strides())
             .and_then(|extent| layout::byte_extent(extent, self.dtype(), self.is_subbyte_padded()));
-        // Layout: that was checked when the tensor was made.
-        bounds.map_or(0..0, |bounds| bounds.start..bounds.end)
+        let bounds = bounds.expect("Layout: checked when the tensor was made");
+        bounds.start..bounds.end
     }
 
     /// Whether the elements are adjacent in C order, the last axis fastest. Axes of extent 1 never
