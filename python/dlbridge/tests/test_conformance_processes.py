@@ -200,7 +200,15 @@ def test_the_end_of_a_library_is_not_waited_for(imports: None) -> None:
 def test_an_interrupt_leaves_a_report(tmp_path: Path) -> None:
     Path(tmp_path, "mine.py").write_text(ENDS)
     command = [sys.executable, "-m", "dlbridge.conformance", "mine:Ends", "--rule", "ENDS", "--json", "r.json"]
-    running = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    running = subprocess.Popen(
+        command,
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # A shell that starts these tests in the background has them ignore it, and what they start too.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     started = Path(tmp_path, "started")
     while not (started.exists() and started.read_text()):
         time.sleep(0.05)
