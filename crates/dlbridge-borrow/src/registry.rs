@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::sync::PoisonError;
-
 use std::sync::atomic::Ordering::SeqCst;
 #[cfg(not(loom))]
 use std::sync::{Mutex, MutexGuard, atomic::AtomicUsize};

@@ -208,11 +208,7 @@ impl<'a> Bytes<'a> {
         }
     }
 
-    #[inline]
     fn region(&self) -> Region {
-        if self.shape.is_empty() {
-            return Region::bytes(self.address, self.item);
-        }
         Region::new(self.address, self.item, self.shape, self.strides())
     }
 }

@@ -159,6 +159,7 @@ impl Shared {
         // Where the registry is this extension's, which it is in most processes, no C is between.
         if ptr::eq(self, &OURS) {
             let granted = match bytes.shape {
+                // A run of bytes needs no lock, and here the compiler sees that it is one.
                 [] => REGISTRY.acquire(Region::bytes(bytes.address, bytes.item), mode, label),
                 _ => REGISTRY.acquire(bytes.region(), mode, label),
             };
