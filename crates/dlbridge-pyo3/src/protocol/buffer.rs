@@ -5,6 +5,7 @@
 
 use std::ffi::{CStr, c_int, c_void};
 use std::mem::ManuallyDrop;
+use std::ops::Deref;
 use std::ptr::{self, NonNull};
 use std::slice;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use pyo3::prelude::*;
 
 use super::array_interface::byte_strides;
 use super::buffer_format::{self, Unfit};
-use super::memory::{MAX_NDIM, Memory};
+use super::memory::{MAX_NDIM, Memory, in_elements};
 use super::{Imported, Protocol};
 use crate::interpreter::{check_main_interpreter, while_it_lives};
 use crate::live::Export;
@@ -48,17 +49,13 @@ impl<'py> HeldBuffer<'py> {
     pub(super) fn new(py: Python<'py>, buffer: Buffer) -> Self {
         Self { buffer: ManuallyDrop::new(buffer), py }
     }
+}
 
-    /// As [`Buffer::describe`].
-    #[inline]
-    pub(crate) fn describe(&self) -> Option<TensorRef<'_>> {
-        self.buffer.describe()
-    }
+impl Deref for HeldBuffer<'_> {
+    type Target = Buffer;
 
-    /// As [`Buffer::is_read_only`].
-    #[inline]
-    pub(crate) fn is_read_only(&self) -> bool {
-        self.buffer.is_read_only()
+    fn deref(&self) -> &Buffer {
+        &self.buffer
     }
 }
 
@@ -125,7 +122,7 @@ impl Buffer {
 
     /// The elements as they lie there; `None` where a tensor cannot express them so, or where that is
     /// unusual.
-    fn describe(&self) -> Option<TensorRef<'_>> {
+    pub(crate) fn describe(&self) -> Option<TensorRef<'_>> {
         let fields = self.fields();
         let ndim = usize::try_from(fields.ndim).ok().filter(|&ndim| ndim <= MAX_NDIM)?;
         let (dtype, byte_swapped) = self.dtype().ok()?;
@@ -135,11 +132,8 @@ impl Buffer {
         let strides = self.numbers(fields.strides, ndim)?;
         // A power of two, as all formats are.
         let shift = dtype.itemsize().trailing_zeros();
-        let axes = shape.iter().zip(strides).map(|(&extent, &stride)| {
-            // No tensor has a negative extent: what is no whole number of elements is refused with that.
-            let whole = stride >> shift << shift == stride;
-            (if whole { extent as i64 } else { -1 }, (stride >> shift) as i64)
-        });
+        let axes =
+            shape.iter().zip(strides).map(|(&extent, &stride)| in_elements(extent, stride, shift));
         let parts = RawParts::new(fields.buf, dtype);
         // SAFETY: the protocol: the memory of the described elements stays valid, and in place, until the
         // buffer is released. That nobody writes while a view is alive is promised by the program (see the

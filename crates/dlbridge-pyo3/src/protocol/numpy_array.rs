@@ -22,6 +22,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCapsule, PyDict, PyType};
 use pyo3::{ffi, intern};
 
+use super::memory::{NO_EXTENT, in_elements};
 use super::{Imported, Protocol, dlpack};
 use crate::capsule;
 use crate::interpreter::PyOwner;
@@ -148,10 +149,8 @@ impl NumpyArray {
             // SAFETY: Head: so many numbers.
             let (extent, stride) =
                 unsafe { ((*head).dimensions.add(axis).read(), (*head).strides.add(axis).read()) };
-            let whole = stride >> shift << shift == stride && (extent > 1 || own_strides);
-            // No tensor has a negative extent, so that what cannot be told is refused in one place with all
-            // else: a second way out would keep the compiler from writing the tensor once.
-            (if whole { extent as i64 } else { -1 }, (stride >> shift) as i64)
+            let (extent, stride) = in_elements(extent, stride, shift);
+            (if extent > 1 || own_strides { extent } else { NO_EXTENT }, stride)
         });
         let writeable = flags & WRITEABLE != 0;
         let parts = RawParts::new(data.cast(), dtype);
