@@ -1,13 +1,14 @@
 //! The import for who works on a device: the data, and the stream that it is in order with.
 
 use std::ffi::c_void;
+use std::ptr;
 
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use super::ladder::{by_ladder_on, told_copied};
-use super::stream::{StreamOf, Streams};
+use super::stream::{self, StreamOf, Streams};
 use super::{Imported, Protocol, caveats, kind};
 use crate::PyTensor;
 use crate::wanted::Wanted;
@@ -21,15 +22,17 @@ pub(crate) fn on_device(
 ) -> PyResult<(Imported, *mut c_void)> {
     let streams = choice.map_or_else(Streams::default, Streams::chosen);
     if let Ok(tensor) = object.cast::<PyTensor>() {
-        let device = tensor.get().tensor().device();
-        if streams.number(Some(device))? != Streams::default().number(Some(device))? {
-            return Err(PyBufferError::new_err(format!(
-                "the data on {device} is in the order of its default stream and cannot be \
-                 synchronised with the stream {:#x}; take the default stream",
-                streams.handle(device)?.addr()
-            )));
+        let (py, tensor) = (object.py(), tensor.get());
+        let device = tensor.tensor().device();
+        let imported = Imported::new(tensor.alias()?, Protocol::ExchangeApi);
+        // Who has no choice works where the data is in order already.
+        let ours = tensor.stream().handle().filter(|_| choice.is_none());
+        if let Some(handle) = ours.filter(|_| stream::has_streams(device)) {
+            return Ok((imported, ptr::without_provenance_mut(handle)));
         }
-        let imported = Imported::new(tensor.get().alias()?, Protocol::ExchangeApi);
+        if !device.device_type().is_host_accessible() {
+            stream::order(py, device, tensor.stream(), &streams.on(device)?)?;
+        }
         return Ok((imported, streams.handle(device)?));
     }
     if choice.is_none()
