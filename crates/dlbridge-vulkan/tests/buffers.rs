@@ -11,7 +11,11 @@ use dlbridge::{
     Access, DataType, Device as TensorDevice, DeviceType, Element, RawParts, Tensor, TensorRef,
 };
 use dlbridge_vulkan::{Error, TensorExt, to_device};
-use support::{device, numbers};
+use support::device;
+
+fn numbers(tensor: &Tensor) -> Vec<f32> {
+    tensor.view::<f32>().unwrap().to_vec()
+}
 
 #[test]
 fn what_goes_to_the_device_is_a_buffer() {

@@ -8,7 +8,7 @@ use dlbridge_vulkan::{BufferRef, Device, TensorExt, to_device};
 use naga::back::spv;
 use naga::front::wgsl;
 use naga::valid::{Capabilities, ValidationFlags, Validator};
-use support::{device, numbers};
+use support::device;
 
 const SOURCE: &str = "
     struct Places { first: i32, rows: i32, columns: i32, row_stride: i32, column_stride: i32 }
@@ -182,6 +182,10 @@ impl Drop for Twice<'_> {
             ash.destroy_shader_module(self.module, None);
         }
     }
+}
+
+fn numbers(tensor: &Tensor) -> Vec<f32> {
+    tensor.view::<f32>().unwrap().to_vec()
 }
 
 #[test]

@@ -4,7 +4,6 @@
 
 use std::env;
 
-use dlbridge::Tensor;
 use dlbridge_vulkan::Device;
 
 /// The first device, or nothing, with the reason printed.
@@ -17,8 +16,4 @@ pub(crate) fn device() -> Option<Device> {
             None
         }
     }
-}
-
-pub(crate) fn numbers(tensor: &Tensor) -> Vec<f32> {
-    tensor.view::<f32>().unwrap().to_vec()
 }
