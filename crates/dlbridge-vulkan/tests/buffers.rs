@@ -4,6 +4,7 @@ mod support;
 
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use ash::vk;
 use ash::vk::Handle;
@@ -173,6 +174,21 @@ fn what_a_producer_says_is_compared_with_the_buffer() {
 }
 
 #[test]
+fn a_buffer_has_whole_words() {
+    let Some(device) = device() else { return };
+    let bytes = |count: usize| {
+        let tensor = to_device(&[7_u8], &device).unwrap();
+        let parts =
+            RawParts { device: tensor.device(), ..RawParts::new(tensor.data(), DataType::UINT8) };
+        // SAFETY: the owner keeps the buffer, and what it has not is refused.
+        let tensor = unsafe { Tensor::from_raw_parts(tensor, parts, &[count], None::<&[i64]>) };
+        tensor.unwrap().to_host(&device)
+    };
+    assert_eq!(bytes(4).unwrap().view::<u8>().unwrap().to_vec(), [7, 0, 0, 0]);
+    assert!(matches!(bytes(5), Err(Error::TooSmall { first: 0, end: 5, size: 4 })));
+}
+
+#[test]
 fn what_is_elsewhere_is_refused() {
     let Some(device) = device() else { return };
     let host = Tensor::from(vec![1.0_f32]);
@@ -241,6 +257,18 @@ fn threads_copy_at_the_same_time_and_drop_what_others_made() {
     let handles: std::collections::HashSet<_> = made.iter().map(|t| t.data().addr()).collect();
     assert_eq!(handles.len(), 100, "each has a buffer of its own");
     thread::spawn(move || drop(made)).join().unwrap();
+}
+
+#[test]
+fn a_copy_waits_for_who_holds_the_queue() {
+    let Some(device) = device() else { return };
+    let tensor = to_device(&[1.0_f32], &device).unwrap();
+    let (queue, reader) = (device.queue(), device.clone());
+    let copy = thread::spawn(move || numbers(&tensor.to_host(&reader).unwrap()));
+    thread::sleep(Duration::from_millis(100));
+    assert!(!copy.is_finished());
+    drop(queue);
+    assert_eq!(copy.join().unwrap(), [1.0]);
 }
 
 #[test]
