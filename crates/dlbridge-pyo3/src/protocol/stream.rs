@@ -46,8 +46,8 @@ impl DataStream {
             )))
         };
         match (kind(device), number) {
-            (None, Ok(-1)) => Ok(Self::Default),
-            (Some(_), Ok(-1)) => Ok(Self::Unsynchronized),
+            (None, Ok(-1)) if device.device_type() != DeviceType::ONE_API => Ok(Self::Default),
+            (_, Ok(-1)) => Ok(Self::Unsynchronized),
             (None, _) => Err(PyValueError::new_err(format!(
                 "stream must be None for data on {device}, which has no streams with numbers; got {stream}"
             ))),
@@ -98,6 +98,7 @@ impl DataStream {
     ) -> PyResult<Bound<'py, PyAny>> {
         let number = match self {
             Self::Queue(queue) => return Ok(queue.bind(py).clone()),
+            Self::Unsynchronized if kind(device).is_none() => return Ok(py.None().into_bound(py)),
             Self::Unsynchronized => -1,
             Self::Handle(handle) => i64::try_from(*handle)?,
             Self::Default => match kind(device) {
