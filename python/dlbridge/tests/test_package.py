@@ -92,7 +92,7 @@ def test_the_stub_names_what_there_is() -> None:
         (
             dlbridge.asdlpack,
             "(obj, /, *, protocol=None, copy=None, device=None, align=None, contiguous=None, "
-            "writable=None)",
+            "writable=None, stream=None)",
         ),
         (dlbridge.empty, "(shape, /, dtype='float32', *, device=None, align=None)"),
         (dlbridge.like, "(likeness, obj, /, *, copy=None)"),
