@@ -1,0 +1,162 @@
+"""Arrays of the driver's own, as a library that keeps the standards would have them, and how they are taken."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from check import unpacked
+from dlbridge.conformance import crafter
+from driver import Driver
+
+CUDA, PINNED = 2, 3
+
+
+class Array:
+    """An array of float32 whose work is on one stream: a consumer's stream is made to wait for that."""
+
+    def __init__(
+        self,
+        driver: Driver,
+        address: int,
+        shape: tuple[int, ...],
+        *,
+        stream: int = 1,
+        strides: tuple[int, ...] | None = None,
+        device: tuple[int, int] = (CUDA, 0),
+        read_only: bool = False,
+    ) -> None:
+        self.driver, self.address, self.shape, self.stream, self.device = driver, address, shape, stream, device
+        self.strides = crafter.c_strides(shape) if strides is None else strides
+        self.read_only = read_only
+        #: the managed tensors that were given away, and the streams that were asked for
+        self.given: list[crafter.Crafted] = []
+        self.asked: list[Any] = []
+        #: what is kept alive: the managed tensor, or the object whose interface was taken
+        self.held: crafter.Held | None = None
+        self.source: Any = None
+
+    @classmethod
+    def taken(cls, driver: Driver, capsule: Any, stream: int) -> Array:
+        """The array of a capsule, whose managed tensor is given back with the array."""
+        held = crafter.take(capsule)
+        fields = held.fields
+        array = cls(
+            driver,
+            fields.data + fields.byte_offset,
+            fields.shape or (),
+            stream=stream,
+            strides=fields.strides,
+            device=fields.device,
+            read_only=bool(fields.flags & crafter.Flags.READ_ONLY),
+        )
+        array.held = held
+        return array
+
+    def __del__(self) -> None:
+        if self.held is not None:
+            self.held.delete()
+
+    @property
+    def count(self) -> int:
+        """The number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def is_given_back(self) -> bool:
+        """Whether every managed tensor that was given away was given back, and there was one."""
+        return bool(self.given) and all(crafted.record.calls == 1 for crafted in self.given)
+
+    def values(self) -> list[float]:
+        """The values of C order, when all work is done."""
+        self.driver.wait_for_all()
+        steps = range(len(self.shape))
+        values = []
+        for number in range(self.count):
+            offset, rest = 0, number
+            for axis in reversed(steps):
+                rest, index = divmod(rest, self.shape[axis])
+                offset += index * self.strides[axis]
+            device = self.device[1]
+            values += unpacked(self.driver.read(self.driver.fills[device], self.address + 4 * offset, 4, device))
+        return values
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Where the data is."""
+        return self.device
+
+    def __dlpack__(
+        self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None
+    ) -> Any:
+        """A capsule, as often as it is asked for."""
+        if dl_device not in (None, self.device) or copy:
+            raise BufferError("the driver's arrays are not moved")
+        self.asked.append(stream)
+        if stream not in (-1, self.stream) and self.device[0] != PINNED:
+            self.driver.order(self.stream, stream or 1, self.device[1])
+        crafted = crafter.craft(
+            self.shape,
+            strides=self.strides,
+            device=self.device,
+            data=self.address if self.count else 0,
+            flags=crafter.Flags.READ_ONLY if self.read_only else 0,
+        )
+        self.given.append(crafted)
+        return crafted.capsule()
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return interface(self.address, self.shape, self.stream, self.strides, self.read_only)
+
+
+def interface(
+    address: int,
+    shape: tuple[int, ...],
+    stream: int | None,
+    strides: tuple[int, ...] | None = None,
+    read_only: bool = False,
+) -> dict[str, Any]:
+    """What ``__cuda_array_interface__`` is for an array of float32."""
+    return {
+        "version": 3,
+        "shape": shape,
+        "typestr": "<f4",
+        "data": (address if math.prod(shape) else 0, read_only),
+        "strides": None if strides is None else tuple(4 * stride for stride in strides),
+        "stream": stream,
+    }
+
+
+class InterfaceArray:
+    """An object with nothing but ``__cuda_array_interface__``, which keeps another alive."""
+
+    def __init__(self, fields: dict[str, Any], owner: Any = None) -> None:
+        self.__cuda_array_interface__ = fields
+        self.owner = owner
+
+    @classmethod
+    def only(cls, source: Any) -> InterfaceArray:
+        """The interface of an object that has others, too."""
+        return cls(source.__cuda_array_interface__, source)
+
+    @staticmethod
+    def taken(driver: Driver, source: Any, stream: int) -> Array:
+        """The array over an interface, whose stream the current one is made to wait for."""
+        fields = source.__cuda_array_interface__
+        address, read_only = fields["data"]
+        shape = tuple(fields["shape"])
+        strides = fields.get("strides")
+        device = driver.device_of(address) if address else 0
+        if fields.get("stream") not in (None, stream):
+            driver.order(fields["stream"], stream, device)
+        array = Array(
+            driver,
+            address,
+            shape,
+            stream=stream,
+            strides=None if strides is None else tuple(stride // 4 for stride in strides),
+            device=(CUDA, device),
+            read_only=read_only,
+        )
+        array.source = source
+        return array

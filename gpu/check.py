@@ -1,0 +1,160 @@
+"""The checks: how one is written, and how those of a library are run."""
+
+from __future__ import annotations
+
+import gc
+import struct
+import time
+import traceback
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from driver import Driver
+
+if TYPE_CHECKING:
+    from libraries import Library
+
+#: All libraries, in the order in which they are checked.
+LIBRARIES = ("driver", "torch", "cupy", "numba", "jax")
+PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
+
+#: What arrays contain.
+NEW = [1.5, -2.0, 3.25, 4.0, 5.5, -6.75]
+
+
+class Skipped(Exception):
+    """The check cannot be tried here; why."""
+
+
+@dataclass
+class Bench:
+    """What a check works with."""
+
+    driver: Driver
+    library: Library
+
+    @property
+    def is_hardware(self) -> bool:
+        """Whether there is a GPU; else it is the stand-in."""
+        return self.driver.is_hardware
+
+    def second_device(self) -> int:
+        """The number of another device than the first."""
+        if self.driver.devices < 2:
+            raise Skipped("there is one device")
+        return 1
+
+
+@dataclass
+class Result:
+    """What became of a check."""
+
+    library: str
+    check: str
+    sentence: str
+    outcome: str
+    reason: str = ""
+    seconds: float = 0.0
+
+    def as_json(self) -> dict[str, Any]:
+        """For the file."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Check:
+    """A function that raises for what is wrong; its first sentence says what it checks."""
+
+    name: str
+    sentence: str
+    run: Callable[[Bench], None]
+    libraries: tuple[str, ...] = field(default=LIBRARIES)
+
+    def result(self, library: str, outcome: str, reason: str = "", seconds: float = 0.0) -> Result:
+        """What became of it."""
+        return Result(library, self.name, self.sentence, outcome, reason, seconds)
+
+
+CHECKS: list[Check] = []
+
+
+def check(*libraries: str) -> Callable[[Callable[[Bench], None]], Callable[[Bench], None]]:
+    """Makes a function a check, of these libraries or of all."""
+
+    def added(function: Callable[[Bench], None]) -> Callable[[Bench], None]:
+        sentence = " ".join((function.__doc__ or "").split("\n\n")[0].split())
+        CHECKS.append(Check(function.__name__.replace("_", "-"), sentence, function, libraries or LIBRARIES))
+        return function
+
+    return added
+
+
+def checks_of(library: str) -> list[Check]:
+    """The checks that a library has."""
+    return [check for check in CHECKS if library in check.libraries]
+
+
+def run(bench: Bench, checks: Iterable[Check], tell: Callable[[dict[str, Any]], None]) -> None:
+    """Runs checks one after the other, and tells when one begins and what became of it."""
+    for one in checks:
+        tell({"begins": one.name})
+        begun = time.perf_counter()
+        outcome, reason = PASSED, ""
+        try:
+            one.run(bench)
+        except Skipped as why:
+            outcome, reason = SKIPPED, str(why)
+        except Exception:
+            outcome, reason = FAILED, traceback.format_exc(limit=-4).strip()
+        try:
+            gc.collect()
+            bench.driver.wait_for_all()
+        except Exception as error:
+            outcome, reason = FAILED, f"{reason}\nafterwards: {error}".strip()
+        seconds = time.perf_counter() - begun
+        tell({"result": one.result(bench.library.name, outcome, reason, round(seconds, 4)).as_json()})
+
+
+def equal(found: object, expected: object, what: str) -> None:
+    """AssertionError unless both are the same."""
+    if found != expected:
+        raise AssertionError(f"{what}: {found!r} instead of {expected!r}")
+
+
+def holds(is_so: object, what: str) -> None:
+    """AssertionError with this sentence unless it is so."""
+    if not is_so:
+        raise AssertionError(what)
+
+
+def refused(
+    function: Callable[[], object], errors: type[BaseException] | tuple[type[BaseException], ...] = BufferError,
+    word: str = "",
+) -> str:
+    """What a function says that has to refuse."""
+    try:
+        function()
+    except errors as error:
+        holds(word in str(error), f"the refusal does not say {word!r}: {error}")
+        return str(error)
+    raise AssertionError(f"it was not refused, with {errors}")
+
+
+def until(is_so: Callable[[], bool], what: str) -> None:
+    """Waits until something is so; AssertionError if it is not after a while."""
+    deadline = time.monotonic() + 10
+    while not is_so():
+        if time.monotonic() > deadline:
+            raise AssertionError(what)
+        time.sleep(0.001)
+
+
+def packed(values: list[float]) -> bytes:
+    """Numbers as the bytes of float32."""
+    return struct.pack(f"{len(values)}f", *values)
+
+
+def unpacked(content: bytes) -> list[float]:
+    """The numbers of bytes of float32."""
+    return list(struct.unpack(f"{len(content) // 4}f", content))

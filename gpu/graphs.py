@@ -1,0 +1,186 @@
+"""Checks that an exchange can be captured in a graph, and that one that cannot leaves the capture as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import dlbridge
+from arrays import Array, InterfaceArray
+from check import NEW, Bench, Skipped, check, equal, holds, packed, refused, unpacked
+
+OLD = [0.0] * len(NEW)
+
+
+class Captured:
+    """A capture of a stream, and the graph when it has ended."""
+
+    graph = 0
+
+
+@contextmanager
+def capturing(bench: Bench, stream: int) -> Iterator[Captured]:
+    """Captures a stream; DriverError at the end if something has spoilt it."""
+    captured = Captured()
+    bench.driver.begin_capture(stream)
+    try:
+        yield captured
+    except BaseException:
+        bench.driver.end_capture(stream)
+        raise
+    captured.graph = bench.driver.end_capture(stream)
+
+
+def array_on(bench: Bench, stream: int) -> Array:
+    """An array of the driver's with the values NEW."""
+    return Array(bench.driver, bench.driver.filled(packed(NEW)), (6,), stream=stream)
+
+
+@check("driver", "torch", "cupy", "numba")
+def an_exchange_in_a_graph(bench: Bench) -> None:
+    """Arrays go in and out on a captured stream, and the graph does with them what was captured."""
+    driver, library = bench.driver, bench.library
+    stream = driver.stream()
+    source, result = driver.filled(packed(OLD)), driver.filled(packed(OLD))
+    with library.on(stream):
+        array = library.made(OLD, (6,))
+        # What is done once is done before the capture.
+        warm = dlbridge.asdlpack(array, stream=stream)
+        back = library.from_dlpack(warm) if library.takes else None
+        del warm, back
+        driver.wait_for_all()
+        with capturing(bench, stream) as captured:
+            driver.copy(library.address(array), source, 24, stream)
+            tensor = dlbridge.asdlpack(array, stream=stream)
+            taken: Any = tensor
+            if library.takes:
+                taken = dlbridge.asdlpack(library.from_dlpack(tensor), stream=stream)
+            driver.copy(result, taken.address, 24, stream)
+    equal(unpacked(driver.read(driver.fills[0], result, 24)), OLD, "the result before the graph runs")
+    for values in (NEW, NEW[::-1]):
+        new = driver.filled(packed(values))
+        driver.copy(source, new, 24, driver.fills[0])
+        driver.wait(driver.fills[0])
+        driver.launch(captured.graph, stream)
+        driver.wait(stream)
+        equal(unpacked(driver.read(driver.fills[0], result, 24)), values, "the result of the graph")
+
+
+@check("driver")
+def refusals_in_a_capture(bench: Bench) -> None:
+    """What cannot be captured is refused with the reason, and the capture goes on as if nobody had asked."""
+    driver = bench.driver
+    stream, other = driver.stream(), driver.stream()
+    on_other = dlbridge.asdlpack(array_on(bench, other), stream=other)
+    on_captured = dlbridge.asdlpack(array_on(bench, stream), stream=stream)
+    interface = InterfaceArray.only(array_on(bench, other))
+    dlbridge.asdlpack(on_other, device="cpu")
+    result, source = driver.filled(packed(OLD)), driver.filled(packed(NEW))
+    driver.wait_for_all()
+    with capturing(bench, stream) as captured:
+        for tensor, named in [(on_other, stream), (on_captured, other), (on_captured, 1)]:
+            said = refused(lambda tensor=tensor, named=named: tensor.__dlpack__(stream=named))  # type: ignore[misc]
+            holds("captured in a graph" in said, f"the refusal does not say why: {said}")
+        refused(lambda: dlbridge.asdlpack(interface, stream=stream), word="captured in a graph")
+        refused(lambda: dlbridge.asdlpack(on_captured, device="cpu"), word="captured in a graph")
+        refused(lambda: on_captured.__dlpack__(stream=stream, copy=True), word="captured in a graph")
+        refused(lambda: dlbridge.asdlpack(bytearray(24), device="cuda:0", stream=stream), word="captured in a graph")
+        driver.copy(result, source, 24, stream)
+    driver.launch(captured.graph, stream)
+    equal(unpacked(driver.read(stream, result, 24)), NEW, "the result of the graph")
+
+
+@check("driver")
+def others_beside_a_capture(bench: Bench) -> None:
+    """Exchanges, copies and releases on other streams spoil no capture, nor does one of a stream that is let go."""
+    driver = bench.driver
+    stream, other = driver.stream(), driver.stream()
+    on_other = dlbridge.asdlpack(array_on(bench, other), stream=other)
+    on_captured = dlbridge.asdlpack(array_on(bench, stream), stream=stream)
+    host = bytearray(packed(NEW))
+    dlbridge.asdlpack(host, device="cuda:0", stream=other)
+    driver.wait_for_all()
+    with capturing(bench, stream):
+        third = driver.stream()
+        Array.taken(driver, on_other.__dlpack__(stream=third, max_version=(1, 3)), third)
+        there = dlbridge.asdlpack(host, device="cuda:0", stream=other)
+        back = dlbridge.asdlpack(there, device="cpu")
+        del there, on_other, on_captured
+    equal(bytes(memoryview(back)), packed(NEW), "the copy that was made meanwhile")
+
+
+@check("driver")
+def two_streams_of_one_graph(bench: Bench) -> None:
+    """A tensor of a captured stream goes to another stream of the same graph."""
+    driver = bench.driver
+    stream, joined = driver.stream(), driver.stream()
+    tensor = dlbridge.asdlpack(array_on(bench, stream), stream=stream)
+    result = driver.filled(packed(OLD))
+    driver.wait_for_all()
+    with capturing(bench, stream) as captured:
+        driver.order(stream, joined)
+        taken = Array.taken(driver, tensor.__dlpack__(stream=joined, max_version=(1, 3)), joined)
+        if bench.is_hardware:
+            driver.copy(result, taken.address, 24, joined)
+        driver.order(joined, stream)
+    if not bench.is_hardware:
+        return  # The stand-in's graphs are the work of one stream.
+    driver.launch(captured.graph, stream)
+    equal(unpacked(driver.read(stream, result, 24)), NEW, "the result of the graph")
+
+
+@check("torch")
+def torchs_own_graphs(bench: Bench) -> None:
+    """torch.cuda.graph captures an exchange there and back with the stream that is captured, and replays it."""
+    torch: Any = bench.library.torch  # type: ignore[attr-defined]
+    stream = torch.cuda.Stream()
+    given, result = torch.zeros(6, device="cuda"), torch.zeros(6, device="cuda")
+
+    def work() -> None:
+        doubled = given * 2
+        tensor = dlbridge.asdlpack(doubled, stream=stream.cuda_stream)
+        result.copy_(torch.from_dlpack(tensor) + 1)
+
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            work()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=stream):
+        work()
+    for values in (NEW, NEW[::-1]):
+        given.copy_(torch.tensor(values))
+        torch.cuda.synchronize()
+        graph.replay()
+        torch.cuda.synchronize()
+        equal(result.tolist(), [2 * value + 1 for value in values], "the result of the graph")
+
+
+@check("torch")
+def torchs_own_graphs_and_no_stream(bench: Bench) -> None:
+    """asdlpack(x) without a stream, in torch.cuda.graph, works or is refused; either leaves the capture as it was."""
+    torch: Any = bench.library.torch  # type: ignore[attr-defined]
+    stream = torch.cuda.Stream()
+    given, result = torch.ones(6, device="cuda"), torch.zeros(6, device="cuda")
+    dlbridge.asdlpack(given)
+    torch.cuda.synchronize()
+    graph, said = torch.cuda.CUDAGraph(), ""
+    try:
+        with torch.cuda.graph(graph, stream=stream):
+            result.copy_(given)
+            try:
+                dlbridge.asdlpack(given)
+            except Exception as error:
+                said = f" after {type(error).__name__}: {error}"
+    except Exception as error:
+        raise AssertionError(f"the capture was spoilt{said}: {error}") from None
+    graph.replay()
+    torch.cuda.synchronize()
+    equal(result.tolist(), [1.0] * 6, "the result of the graph")
+
+
+@check("jax")
+def jax_and_graphs(bench: Bench) -> None:
+    """JAX captures graphs by itself, and has no function for it."""
+    raise Skipped("there is nothing to capture from Python")

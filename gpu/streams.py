@@ -1,0 +1,284 @@
+"""Checks of streams: whoever reads on a stream sees what was under way on another, and the host waits for nobody.
+
+Work that takes long writes the values; who does not wait for it reads what was there before. That this is so is checked
+first, since no other check here would mean anything without it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+from collections.abc import Callable
+from typing import Any
+
+import dlbridge
+from arrays import Array, InterfaceArray, interface
+from check import NEW, Bench, Skipped, check, equal, holds, packed, refused, until, unpacked
+
+Handle = int | None
+
+
+def seen(bench: Bench, stream: int, address: int) -> list[float]:
+    """What a reader on a stream sees, who waits for nothing else."""
+    return unpacked(bench.driver.read(stream, address, 4 * len(NEW)))
+
+
+def warm(bench: Bench) -> None:
+    """An exchange of no interest: what is done once, like loading a library's kernels, may wait for the device."""
+    library = bench.library
+    tensor = dlbridge.asdlpack(library.made(NEW, (6,)), stream=bench.driver.stream())
+    if library.takes:
+        library.copied(library.from_dlpack(tensor))
+    bench.driver.wait_for_all()
+
+
+def under_way(bench: Bench, own: int, take: Callable[[Any], dlbridge.Tensor]) -> dlbridge.Tensor:
+    """The tensor of an array that gets its values late on the stream `own`. The host must not wait."""
+    library, driver = bench.library, bench.driver
+    with library.on(own):
+        array = library.late(NEW, own)
+        mark = driver.marked(own) if library.has_streams else None
+        tensor = take(array)
+    if mark is not None:
+        holds(not driver.has_passed(mark), "the host waited for what was under way, or it was done too early")
+    return tensor
+
+
+def needs_streams(bench: Bench) -> None:
+    """Skipped for a library that works on streams of its own."""
+    if not bench.library.has_streams:
+        raise Skipped(f"{bench.library.name}'s streams are its own")
+
+
+def needs_order(bench: Bench) -> None:
+    """Skipped for a library whose arrays do not say on which stream their work is."""
+    if not bench.library.lends and not bench.library.names_stream:
+        raise Skipped(f"{bench.library.name} does not say on which stream its work is")
+
+
+@check()
+def a_missing_wait_is_noticed(bench: Bench) -> None:
+    """Who waits for nothing, by stream=-1, reads old values here: the checks of streams can fail."""
+    needs_streams(bench)
+    if bench.library.name == "numba":
+        raise Skipped("numba's arrays are put in order by the stream that they name")
+    warm(bench)
+    own, readers = bench.driver.stream(), bench.driver.stream()
+    tensor = under_way(bench, own, lambda array: dlbridge.asdlpack(array, stream=-1))
+    equal(tensor.stream, -1, "the stream")
+    holds(seen(bench, readers, tensor.address) != NEW, "a reader that does not wait sees the new values")
+    equal(seen(bench, own, tensor.address), NEW, "what is read on the stream of the work")
+
+
+@check()
+def as_a_consumer(bench: Bench) -> None:
+    """asdlpack(x, stream=None/1/2/n): what is under way on the producer's stream is seen on the one that is named."""
+    needs_order(bench)
+    warm(bench)
+    driver = bench.driver
+    for named in (None, *bench.library.numbers, driver.stream()):
+        own = driver.stream()
+        tensor = under_way(bench, own, lambda array, named=named: dlbridge.asdlpack(array, stream=named))  # type: ignore[misc]
+        equal(tensor.stream, named or 1, "the stream that the tensor tells")
+        equal(seen(bench, named or 1, tensor.address), NEW, f"what is read on the stream {named}")
+
+
+@check()
+def as_a_consumer_of_work_on_default_streams(bench: Bench) -> None:
+    """What is under way on the default stream, of all or of the thread, is seen on the one that is named."""
+    needs_order(bench)
+    needs_streams(bench)
+    warm(bench)
+    for own in bench.library.numbers:
+        named = bench.driver.stream()
+        tensor = under_way(bench, own, lambda array, named=named: dlbridge.asdlpack(array, stream=named))  # type: ignore[misc]
+        equal(seen(bench, named, tensor.address), NEW, f"what is read after work on the stream {own}")
+
+
+@check()
+def as_a_producer(bench: Bench) -> None:
+    """__dlpack__(stream=None/1/2/n): a consumer's stream sees what was under way on the tensor's, whichever that is."""
+    needs_order(bench)
+    warm(bench)
+    driver = bench.driver
+    for named in (None, *bench.library.numbers, driver.stream()):
+        for consumers in (None, 1, 2, driver.stream()):
+            take = lambda array, named=named: dlbridge.asdlpack(array, stream=named)  # noqa: E731
+            tensor = under_way(bench, driver.stream(), take)
+            taken = Array.taken(driver, tensor.__dlpack__(stream=consumers, max_version=(1, 3)), consumers or 1)
+            found = seen(bench, consumers or 1, taken.address)
+            equal(found, NEW, f"what a consumer on {consumers} reads of a tensor on {named}")
+
+
+@check("driver", "torch", "cupy")
+def into_the_library(bench: Bench) -> None:
+    """The library's from_dlpack on a stream of its own sees what was under way on the driver's."""
+    warm(bench)
+    driver, library = bench.driver, bench.library
+    for consumers in (1, driver.stream()):
+        own = driver.stream()
+        address = driver.filled(bytes(4 * len(NEW)))
+        with library.on(consumers):
+            library.copied(library.made(NEW, (6,)))
+            driver.wait_for_all()
+            driver.late(own, address, packed(NEW))
+            mark = driver.marked(own)
+            tensor = dlbridge.asdlpack(Array(driver, address, (6,), stream=own), stream=own)
+            taken = library.copied(library.from_dlpack(tensor))
+            holds(not driver.has_passed(mark), "the host waited")
+            driver.wait(consumers)
+        equal(library.values(taken), NEW, "what a kernel of the library read")
+
+
+@check()
+def into_the_library_by_the_cuda_array_interface(bench: Bench) -> None:
+    """A library that minds the stream of __cuda_array_interface__ sees what was under way."""
+    if bench.library.name in ("torch", "jax"):
+        raise Skipped(f"{bench.library.name} ignores the stream of the interface")
+    driver, library = bench.driver, bench.library
+    own, consumers = driver.stream(), driver.stream()
+    address = driver.filled(bytes(4 * len(NEW)))
+    with library.on(consumers):
+        library.copied(library.made(NEW, (6,)))
+        driver.wait_for_all()
+        driver.late(own, address, packed(NEW))
+        tensor = dlbridge.asdlpack(Array(driver, address, (6,), stream=own), stream=own)
+        equal(tensor.__cuda_array_interface__["stream"], own, "the stream in the interface")
+        taken = library.copied(library.from_interface(InterfaceArray.only(tensor)))
+        driver.wait(consumers)
+    equal(library.values(taken), NEW, "what the library read")
+
+
+@check("driver", "cupy", "numba")
+def from_the_cuda_array_interface(bench: Bench) -> None:
+    """The stream that __cuda_array_interface__ names is waited for by the one that is named, and by no host."""
+    warm(bench)
+    driver = bench.driver
+    for named in (None, 1, 2, driver.stream()):
+        own = driver.stream()
+
+        def take(array: Any, named: Handle = named) -> dlbridge.Tensor:
+            """By the interface, and by nothing else."""
+            return dlbridge.asdlpack(InterfaceArray.only(array), stream=named)
+
+        tensor = under_way(bench, own, take)
+        equal((tensor.stream, tensor.protocol), (named or 1, "cuda-array-interface"), "stream and door")
+        equal(seen(bench, named or 1, tensor.address), NEW, f"what is read on the stream {named}")
+
+
+@check("driver")
+def pinned_memory_under_way(bench: Bench) -> None:
+    """Pinned memory of the host that a stream still writes is waited for, since the CPU reads it."""
+    driver = bench.driver
+    address, own = driver.filled(bytes(24), kind="pinned"), driver.stream()
+    driver.late(own, address, packed(NEW))
+    tensor = dlbridge.asdlpack(InterfaceArray(interface(address, (6,), own)))
+    equal(bytes(memoryview(tensor).cast("B")), packed(NEW), "what the CPU reads")
+
+
+@check("driver")
+def who_is_in_order_already(bench: Bench) -> None:
+    """A consumer on the tensor's stream, or with -1, makes nobody wait, and no stream is told to synchronise."""
+    driver = bench.driver
+    own = driver.stream()
+    array = Array(driver, driver.filled(packed(NEW)), (6,), stream=own)
+    tensor = dlbridge.asdlpack(array, stream=own)
+    equal(array.asked, [own], "what the producer was asked for")
+    busy = driver.stream()
+    driver.sleep(own)
+    for consumers in (own, -1):
+        Array.taken(driver, tensor.__dlpack__(stream=consumers, max_version=(1, 3)), own)
+    mark = driver.marked(busy)
+    until(lambda: driver.has_passed(mark) or not bench.is_hardware, "another stream waits")
+    equal(dlbridge.asdlpack(tensor, stream=-1).stream, -1, "the stream of who sees to the order himself")
+
+
+@check("driver")
+def streams_that_there_are_not(bench: Bench) -> None:
+    """The streams 0, -2 and what is no number are refused, in and out, with the reason."""
+    array = Array(bench.driver, bench.driver.filled(packed(NEW)), (6,))
+    tensor = dlbridge.asdlpack(array)
+    wrong: list[tuple[Any, type[Exception], str]] = [
+        (0, ValueError, "ambiguous"), (-2, ValueError, "no stream"), (True, TypeError, ""), ("1", TypeError, "")
+    ]  # fmt: skip
+    for stream, error, word in wrong:
+        refused(lambda stream=stream: tensor.__dlpack__(stream=stream), error, word)  # type: ignore[misc]
+        refused(lambda stream=stream: dlbridge.asdlpack(array, stream=stream), error, word)  # type: ignore[misc]
+
+
+@check("driver")
+def released_after_the_stream(bench: Bench) -> None:
+    """Memory goes back to its producer when the named stream has passed what was on it, and not before."""
+    driver = bench.driver
+    array, own = Array(driver, driver.filled(packed(NEW)), (6,)), driver.stream()
+    tensor = dlbridge.asdlpack(array, stream=own)
+    driver.sleep(own)
+    mark = driver.marked(own)
+    del tensor
+    gc.collect()
+    given_back, passed = array.is_given_back, driver.has_passed(mark)
+    holds(passed or not given_back, "the memory was given back before the stream had passed")
+    driver.wait(own)
+    until(lambda: array.is_given_back, "the memory was not given back after the stream had passed")
+
+
+@check("torch")
+def released_to_the_allocator_after_the_stream(bench: Bench) -> None:
+    """PyTorch's allocator gets memory back when the named stream has passed, and not before."""
+    driver, library = bench.driver, bench.library
+    torch: Any = library.torch  # type: ignore[attr-defined]
+    warm(bench)
+    own = driver.stream()
+    array = torch.zeros(1 << 20, device="cuda")
+    tensor = dlbridge.asdlpack(array, stream=own)
+    driver.sleep(own)
+    mark, before = driver.marked(own), torch.cuda.memory_allocated()
+    del array, tensor
+    gc.collect()
+    held = torch.cuda.memory_allocated() == before
+    holds(driver.has_passed(mark) or held, "the memory was given back before the stream had passed")
+    driver.wait(own)
+    until(lambda: bool(torch.cuda.memory_allocated() < before), "the memory was not given back afterwards")
+
+
+def table_of(kind: Any) -> Any:
+    """The function of a type's exchange API that tells its work stream. Source: ``DLPackExchangeAPI`` in dlpack.h."""
+    capsule = getattr(kind, "__dlpack_c_exchange_api__", None)
+    if capsule is None:
+        raise Skipped(f"{kind.__name__} has no exchange API")
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    pointers = ctypes.cast(get(capsule, b"dlpack_exchange_api"), ctypes.POINTER(ctypes.c_void_p))
+    # The version and the table before it, then five functions, of which the last is the stream's.
+    address = pointers[6]
+    tell = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int32, ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p))(address)
+
+    def ask() -> int:
+        """The handle for the device 0 of CUDA."""
+        handle = ctypes.c_void_p()
+        equal(tell(2, 0, ctypes.byref(handle)), 0, "what the function returns")
+        return handle.value or 0
+
+    return ask
+
+
+@check("driver")
+def the_work_stream_of_our_exchange_api(bench: Bench) -> None:
+    """Our exchange API tells its caller the default stream, and what it lends is in the order of that one."""
+    equal(table_of(dlbridge.Tensor)(), 0, "the work stream")
+    own = bench.driver.stream()
+    tensor = under_way(bench, own, lambda array: dlbridge.asdlpack(array, stream=own))
+    again = dlbridge.asdlpack(tensor, protocol="exchange-api")
+    equal(seen(bench, 1, again.address), NEW, "what is read on the default stream")
+
+
+@check("torch")
+def the_work_stream_of_torchs_exchange_api(bench: Bench) -> None:
+    """PyTorch's exchange API tells its current stream, and what comes in by the first door is in our order all the same."""
+    ask = table_of(bench.library.torch.Tensor)  # type: ignore[attr-defined]
+    own = bench.driver.stream()
+    with bench.library.on(own):
+        equal(ask(), own, "the work stream on a stream of the caller's")
+    warm(bench)
+    tensor = under_way(bench, own, dlbridge.asdlpack)
+    equal(seen(bench, tensor.stream or 1, tensor.address), NEW, "what is read on the stream that the tensor tells")

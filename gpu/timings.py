@@ -1,0 +1,212 @@
+"""How long an exchange takes, and how fast copies are, beside what the libraries and the driver do themselves.
+
+Only on a GPU: what the stand-in takes means nothing.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import time
+from collections.abc import Callable
+from typing import Any
+
+import dlbridge
+from arrays import InterfaceArray
+from check import Skipped
+from driver import Driver
+from libraries import made
+
+KIB, MIB = 1 << 10, 1 << 20
+Tell = Callable[[dict[str, Any]], None]
+
+
+def best(work: Callable[[], object], *, repeats: int, least: float) -> float:
+    """The seconds that work takes: the best of several repeats of many calls."""
+    work()
+    number, shortest = 1, float("inf")
+    while True:
+        begun = time.perf_counter()
+        for _ in range(number):
+            work()
+        taken = time.perf_counter() - begun
+        if taken >= least or number >= 1 << 20:
+            break
+        number *= 2
+    for _ in range(repeats):
+        begun = time.perf_counter()
+        for _ in range(number):
+            work()
+        shortest = min(shortest, (time.perf_counter() - begun) / number)
+    return shortest
+
+
+def measure(driver: Driver, tell: Tell, *, quick: bool) -> None:
+    """Measures everything, and tells table after table."""
+    if not driver.is_hardware:
+        raise AssertionError("nothing is measured on the stand-in")
+    repeats = 3 if quick else 7
+    arrays: dict[str, Any] = {}
+    libraries: dict[str, Any] = {}
+    for name in ("torch", "cupy", "numba", "jax"):
+        try:
+            libraries[name] = made(name, driver)
+            arrays[name] = libraries[name].made([0.0] * 1024, (32, 32))
+        except Exception as error:
+            tell({"table": {"heading": f"{name} is not measured: {error}", "columns": [""], "rows": []}})
+    exchanges(arrays, libraries, tell, repeats)
+    for heading, rows in bandwidths(driver, libraries.get("torch"), repeats, quick):
+        columns = ["bytes", "dlbridge", "cuMemcpyAsync, pinned", "cuMemcpy, pageable", "torch"]
+        tell({"table": {"heading": heading, "columns": columns, "rows": rows}})
+
+
+def exchanges(arrays: dict[str, Any], libraries: dict[str, Any], tell: Tell, repeats: int) -> None:
+    """The table of exchanges: what dlbridge takes, beside what a library takes for the same."""
+    take = {name: library.from_dlpack for name, library in libraries.items() if library.takes}
+    if "numba" in libraries:
+        take["numba"] = libraries["numba"].from_interface
+    ours = {name: dlbridge.asdlpack(array) for name, array in arrays.items()}
+
+    def other(taker: str, giver: str) -> Callable[[], object] | None:
+        """A library that takes an array of another's."""
+        if taker not in take or giver not in arrays or (giver == "numba" and taker not in ("numba", "cupy")):
+            return None
+        function = libraries["cupy"].from_interface if (taker, giver) == ("cupy", "numba") else take[taker]
+        return lambda: function(arrays[giver])
+
+    def into(name: str) -> Callable[[], object] | None:
+        """dlbridge takes an array."""
+        return (lambda: dlbridge.asdlpack(arrays[name])) if name in arrays else None
+
+    def out(taker: str, giver: str) -> Callable[[], object] | None:
+        """A library takes a tensor of dlbridge."""
+        return (lambda: take[taker](ours[giver])) if taker in take and giver in ours else None
+
+    pairs = [
+        ("asdlpack(torch)", into("torch"), "cupy.from_dlpack(torch)", other("cupy", "torch")),
+        ("asdlpack(cupy)", into("cupy"), "torch.from_dlpack(cupy)", other("torch", "cupy")),
+        ("asdlpack(numba)", into("numba"), "cupy.asarray(numba)", other("cupy", "numba")),
+        ("asdlpack(jax)", into("jax"), "torch.from_dlpack(jax)", other("torch", "jax")),
+        ("asdlpack(object with the interface)", interface_of(arrays), "as_cuda_array(cupy)", other("numba", "cupy")),
+        ("torch.from_dlpack(dlbridge)", out("torch", "cupy"), "torch.from_dlpack(cupy)", other("torch", "cupy")),
+        ("cupy.from_dlpack(dlbridge)", out("cupy", "torch"), "cupy.from_dlpack(torch)", other("cupy", "torch")),
+        ("as_cuda_array(dlbridge)", out("numba", "cupy"), "as_cuda_array(cupy)", other("numba", "cupy")),
+        ("jax.dlpack.from_dlpack(dlbridge)", out("jax", "cupy"), "jax.dlpack.from_dlpack(cupy)", other("jax", "cupy")),
+    ]
+    rows = []
+    for name, work, beside, reference in pairs:
+        own, theirs = nanoseconds(work, repeats), nanoseconds(reference, repeats)
+        ratio = f"{own / theirs:.2f}" if isinstance(own, float) and isinstance(theirs, float) else ""
+        rows.append([name, shown(own), beside, shown(theirs), ratio])
+    heading = f"exchanges in nanoseconds, the best of {repeats}; the ratio is of the first to the second"
+    columns = ["with dlbridge", "ns", "without", "ns", "ratio"]
+    tell({"table": {"heading": heading, "columns": columns, "rows": rows}})
+
+
+def interface_of(arrays: dict[str, Any]) -> Callable[[], object] | None:
+    """The import of an object with nothing but the interface."""
+    if "cupy" not in arrays:
+        return None
+    only = InterfaceArray.only(arrays["cupy"])
+    return lambda: dlbridge.asdlpack(only)
+
+
+def nanoseconds(work: Callable[[], object] | None, repeats: int) -> float | str:
+    """The nanoseconds of a call, or why there are none."""
+    if work is None:
+        return "not here"
+    try:
+        return 1e9 * best(work, repeats=repeats, least=0.02)
+    except Exception as error:
+        return f"refused: {type(error).__name__}"
+
+
+def shown(value: float | str) -> str:
+    """A cell of a table."""
+    return value if isinstance(value, str) else f"{value:.0f}"
+
+
+def bandwidths(driver: Driver, torch: Any, repeats: int, quick: bool) -> list[tuple[str, list[list[str]]]]:
+    """The tables of copies: host to device, device to host, on the device."""
+    sizes = [64 * KIB, MIB, 16 * MIB] + ([] if quick else [64 * MIB, 256 * MIB])
+    tables: list[tuple[str, list[list[str]]]] = [
+        (f"{where}, in GB/s, the best of {repeats}; {what}", [])
+        for where, what in [
+            ("host to device", "dlbridge's and torch's include new memory"),
+            ("device to host", "dlbridge's and torch's include new memory"),
+            ("device to device", "bytes are counted once"),
+        ]
+    ]
+    for size in sizes:
+        for (_, rows), works in zip(tables, copies(driver, torch, size), strict=True):
+            rows.append([str(size), *(gigabytes(work, size, repeats) for work in works)])
+    return tables
+
+
+def copies(driver: Driver, torch: Any, size: int) -> list[list[Callable[[], object] | None]]:
+    """For each direction: the copy by dlbridge, by the driver from pinned and from pageable memory, and by torch."""
+    stream = driver.stream()
+    device, twin = driver.memory(size), driver.memory(size)
+    pinned = driver.memory(size, kind="pinned")
+    pageable = (ctypes.c_char * size)()
+    # Pages that were never written are not there.
+    ctypes.memset(pageable, 1, size)
+    host = dlbridge.asdlpack(pageable)
+    there = dlbridge.asdlpack(host, device="cuda:0")
+    driver.wait_for_all()
+
+    def queued(to: int, source: int) -> Callable[[], object]:
+        """A copy on the stream, which is waited for."""
+        return lambda: (driver.copy(to, source, size, stream), driver.wait(stream))
+
+    def at_once(to: int, source: int) -> Callable[[], object]:
+        """A copy from or to pageable memory."""
+
+        def copy() -> None:
+            with driver.on(0):
+                driver.call("cuMemcpy", to, source, size)
+
+        return copy
+
+    def waited(work: Callable[[], object]) -> Callable[[], object]:
+        """Work of dlbridge's on the stream, which is waited for."""
+
+        def both() -> None:
+            kept = work()
+            driver.wait(stream)
+            del kept
+
+        return both
+
+    by_torch: list[Callable[[], object] | None] = [None, None, None]
+    if torch is not None:
+        module = importlib.import_module("torch")
+        on_host = module.ones(size, dtype=module.uint8)
+        on_device = on_host.cuda()
+
+        def synchronised(work: Callable[[], object]) -> Callable[[], object]:
+            """Work of torch's, which is waited for."""
+            return lambda: (work(), module.cuda.synchronize())
+
+        by_torch = [synchronised(on_host.cuda), on_device.cpu, synchronised(on_device.clone)]
+    address = ctypes.addressof(pageable)
+    own = [
+        waited(lambda: dlbridge.asdlpack(host, device="cuda:0", stream=stream)),
+        lambda: dlbridge.asdlpack(there, device="cpu"),
+        waited(lambda: dlbridge.asdlpack(there, copy=True, stream=stream)),
+    ]
+    return [
+        [own[0], queued(device, pinned), at_once(device, address), by_torch[0]],
+        [own[1], queued(pinned, device), at_once(address, device), by_torch[1]],
+        [own[2], queued(twin, device), None, by_torch[2]],
+    ]
+
+
+def gigabytes(work: Callable[[], object] | None, size: int, repeats: int) -> str:
+    """The bandwidth of a copy as a cell of a table."""
+    if work is None:
+        return "-"
+    try:
+        return f"{size / best(work, repeats=repeats, least=0.01) / 1e9:.2f}"
+    except (Exception, Skipped) as error:
+        return type(error).__name__
