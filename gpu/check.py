@@ -99,7 +99,7 @@ def run(bench: Bench, checks: Iterable[Check], tell: Callable[[dict[str, Any]], 
     """Runs checks one after the other, and tells when one begins and what became of it."""
     for one in checks:
         tell({"begins": one.name})
-        begun = time.perf_counter()
+        begun, faults = time.perf_counter(), bench.driver.faults
         outcome, reason = PASSED, ""
         try:
             one.run(bench)
@@ -110,6 +110,7 @@ def run(bench: Bench, checks: Iterable[Check], tell: Callable[[dict[str, Any]], 
         try:
             gc.collect()
             bench.driver.wait_for_all()
+            holds(bench.driver.faults == faults, "memory was used that was gone")
         except Exception as error:
             outcome, reason = FAILED, f"{reason}\nafterwards: {error}".strip()
         seconds = time.perf_counter() - begun

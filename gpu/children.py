@@ -124,7 +124,7 @@ def tail(output: Path, lines: int = 20) -> str:
 
 def add(library: str, answer: Ended, report: Report) -> None:
     """Adds what became of a library's checks. The one that a crash ended is a failure, those after it were not run."""
-    expected = next((event["checks"] for event in answer.told if "checks" in event), [])
+    expected: list[dict[str, str]] = next((event["checks"] for event in answer.told if "checks" in event), [])
     checks = [Check(one["name"], one["sentence"], lambda _: None) for one in expected]
     results = {event["result"]["check"]: Result(**event["result"]) for event in answer.told if "result" in event}
     begun = next((event["begins"] for event in reversed(answer.told) if "begins" in event), None)

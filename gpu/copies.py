@@ -7,8 +7,7 @@ from typing import Any
 
 import dlbridge
 from arrays import Array
-from check import NEW, Bench, Skipped, check, equal, holds, packed, refused, unpacked
-from exchange import passed_on
+from check import NEW, Bench, check, equal, holds, packed, refused, unpacked, until
 from streams import needs_order, seen, warm
 
 #: More than the buffers of pinned memory hold that large copies go through.
@@ -33,7 +32,8 @@ def to_the_cpu(bench: Bench) -> None:
             array = library.late(NEW, own)
             there = dlbridge.asdlpack(array, device="cpu", stream=named)
         equal(on_cpu(there), packed(NEW), f"the values with stream={named}")
-        holds(there.copied, "the tensor does not tell that it is a copy")
+        # A capsule of the legacy kind, which is what jax makes, cannot say that it has a copy.
+        holds(there.copied or library.name == "jax", "the tensor does not tell that it is a copy")
 
 
 @check("driver", "torch", "cupy", "jax")
@@ -96,13 +96,14 @@ def a_copy_on_the_device(bench: Bench) -> None:
 
 @check("driver")
 def a_copy_keeps_its_strides(bench: Bench) -> None:
-    """A copy on a device has the strides of its source, and one on the CPU is in C order."""
+    """A consumer's copy on a device has the strides of its source, and one on the CPU is in C order."""
     driver = bench.driver
     source = Array(driver, driver.filled(packed(NEW)), (3, 2), strides=(1, 3))
     expected = packed(source.values())
-    twin = dlbridge.asdlpack(source, copy=True)
+    twin = Array.taken(driver, dlbridge.asdlpack(source).__dlpack__(copy=True, max_version=(1, 3)), 1)
+    holds(twin.address != source.address, "it is no copy")
     equal((twin.shape, twin.strides), ((3, 2), (1, 3)), "shape and strides on the device")
-    equal(packed(passed_on(bench, twin)), expected, "the values on the device")
+    equal(packed(twin.values()), expected, "the values on the device")
     there = dlbridge.asdlpack(source, device="cpu")
     equal((there.strides, on_cpu(there)), ((2, 1), expected), "strides and values on the CPU")
 
@@ -164,8 +165,6 @@ def the_memory_of_a_copy(bench: Bench) -> None:
 @check("cupy", "torch")
 def many_copies_are_given_back(bench: Bench) -> None:
     """The memory of a thousand copies of a megabyte is given back."""
-    if not bench.is_hardware:
-        raise Skipped("the stand-in keeps all memory")
     runtime: Any = bench.library
     size = 1 << 20
     content = bytes(size)
@@ -184,5 +183,4 @@ def many_copies_are_given_back(bench: Bench) -> None:
     for _ in range(1000):
         dlbridge.asdlpack(content, device="cuda:0", stream=stream)
     bench.driver.wait_for_all()
-    lost = before - free()
-    holds(lost < 100 * size, f"{lost} bytes were not given back")
+    until(lambda: before - free() < 100 * size, "more than a tenth of the memory was not given back")

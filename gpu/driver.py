@@ -104,6 +104,11 @@ class Driver:
         self.function("cuGetErrorName")(status, ctypes.byref(name))
         return f"error {status}, {(name.value or b'unknown').decode()}"
 
+    @property
+    def faults(self) -> int:
+        """How often memory was used that was gone, which the stand-in counts; a GPU does not."""
+        return 0 if self.is_hardware else int(self.library.stand_in_faults())
+
     def call(self, name: str, *arguments: Any) -> None:
         """Calls a function; DriverError for what it refuses."""
         status = self.function(name)(*arguments)

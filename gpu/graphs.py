@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import dlbridge
 from arrays import Array, InterfaceArray
-from check import NEW, Bench, Skipped, check, equal, holds, packed, refused, unpacked
+from check import NEW, Bench, check, equal, holds, packed, refused, unpacked
+from driver import DriverError
 
 OLD = [0.0] * len(NEW)
 
@@ -27,7 +28,9 @@ def capturing(bench: Bench, stream: int) -> Iterator[Captured]:
     try:
         yield captured
     except BaseException:
-        bench.driver.end_capture(stream)
+        # What was wrong first is what counts.
+        with suppress(DriverError):
+            bench.driver.end_capture(stream)
         raise
     captured.graph = bench.driver.end_capture(stream)
 
@@ -178,9 +181,3 @@ def torchs_own_graphs_and_no_stream(bench: Bench) -> None:
     graph.replay()
     torch.cuda.synchronize()
     equal(result.tolist(), [1.0] * 6, "the result of the graph")
-
-
-@check("jax")
-def jax_and_graphs(bench: Bench) -> None:
-    """JAX captures graphs by itself, and has no function for it."""
-    raise Skipped("there is nothing to capture from Python")

@@ -95,7 +95,7 @@ class OfDriver(Library):
 
     def made(self, values: list[float], shape: tuple[int, ...], device: int = 0) -> Any:
         address = self.driver.filled(packed(values), device)
-        return Array(self.driver, address, shape, stream=self.driver.fills[device], device=(2, device))
+        return Array(self.driver, address, shape, stream=self.current, device=(2, device))
 
     def late(self, values: list[float], stream: int) -> Any:
         address = self.driver.filled(bytes(4 * len(values)))
@@ -132,7 +132,8 @@ class OfDriver(Library):
         return Array(self.driver, twin, array.shape, stream=self.current, device=(2, array.device[1]))
 
     def values(self, array: Any) -> list[float]:
-        return array.values()
+        values: list[float] = array.values()
+        return values
 
     def views(self) -> list[tuple[str, Any, tuple[int, ...], tuple[int, ...], list[float]]]:
         address = self.driver.filled(packed(NEW))

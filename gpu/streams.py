@@ -6,14 +6,14 @@ first, since no other check here would mean anything without it.
 
 from __future__ import annotations
 
-import ctypes
 import gc
 from collections.abc import Callable
 from typing import Any
 
 import dlbridge
 from arrays import Array, InterfaceArray, interface
-from check import NEW, Bench, Skipped, check, equal, holds, packed, refused, until, unpacked
+from check import NEW, Bench, Skipped, check, equal, holds, packed, refused, unpacked, until
+from table import Table
 
 Handle = int | None
 
@@ -184,12 +184,13 @@ def who_is_in_order_already(bench: Bench) -> None:
     array = Array(driver, driver.filled(packed(NEW)), (6,), stream=own)
     tensor = dlbridge.asdlpack(array, stream=own)
     equal(array.asked, [own], "what the producer was asked for")
-    busy = driver.stream()
     driver.sleep(own)
     for consumers in (own, -1):
         Array.taken(driver, tensor.__dlpack__(stream=consumers, max_version=(1, 3)), own)
-    mark = driver.marked(busy)
-    until(lambda: driver.has_passed(mark) or not bench.is_hardware, "another stream waits")
+    mark, end = driver.marked(1), driver.marked(own)
+    if bench.is_hardware:
+        until(lambda: driver.has_passed(mark), "the default stream does not end")
+        holds(not driver.has_passed(end), "the default stream was made to wait")
     equal(dlbridge.asdlpack(tensor, stream=-1).stream, -1, "the stream of who sees to the order himself")
 
 
@@ -241,44 +242,37 @@ def released_to_the_allocator_after_the_stream(bench: Bench) -> None:
     until(lambda: bool(torch.cuda.memory_allocated() < before), "the memory was not given back afterwards")
 
 
-def table_of(kind: Any) -> Any:
-    """The function of a type's exchange API that tells its work stream. Source: ``DLPackExchangeAPI`` in dlpack.h."""
-    capsule = getattr(kind, "__dlpack_c_exchange_api__", None)
-    if capsule is None:
-        raise Skipped(f"{kind.__name__} has no exchange API")
-    get = ctypes.pythonapi.PyCapsule_GetPointer
-    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    pointers = ctypes.cast(get(capsule, b"dlpack_exchange_api"), ctypes.POINTER(ctypes.c_void_p))
-    # The version and the table before it, then five functions, of which the last is the stream's.
-    address = pointers[6]
-    tell = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int32, ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p))(address)
-
-    def ask() -> int:
-        """The handle for the device 0 of CUDA."""
-        handle = ctypes.c_void_p()
-        equal(tell(2, 0, ctypes.byref(handle)), 0, "what the function returns")
-        return handle.value or 0
-
-    return ask
-
-
 @check("driver")
 def the_work_stream_of_our_exchange_api(bench: Bench) -> None:
-    """Our exchange API tells its caller the default stream, and what it lends is in the order of that one."""
-    equal(table_of(dlbridge.Tensor)(), 0, "the work stream")
+    """Our exchange API hands its caller the default stream, and what it lends is in the order of that one."""
+    table = Table(dlbridge.Tensor)
+    equal(table.work_stream(), 0, "the work stream")
     own = bench.driver.stream()
     tensor = under_way(bench, own, lambda array: dlbridge.asdlpack(array, stream=own))
-    again = dlbridge.asdlpack(tensor, protocol="exchange-api")
+    again = table.taken(table.lent(tensor))
+    equal((again.address, again.stream), (tensor.address, 1), "address and stream of what was lent")
     equal(seen(bench, 1, again.address), NEW, "what is read on the default stream")
 
 
 @check("torch")
 def the_work_stream_of_torchs_exchange_api(bench: Bench) -> None:
-    """PyTorch's exchange API tells its current stream, and what comes in by the first door is in our order all the same."""
-    ask = table_of(bench.library.torch.Tensor)  # type: ignore[attr-defined]
-    own = bench.driver.stream()
-    with bench.library.on(own):
-        equal(ask(), own, "the work stream on a stream of the caller's")
+    """PyTorch's exchange API hands over its current stream; what comes in by the first door is in our order all the same."""
+    library: Any = bench.library
+    table, own = Table(library.torch.Tensor), bench.driver.stream()
+    with library.on(own):
+        equal(table.work_stream(), own, "the work stream")
     warm(bench)
     tensor = under_way(bench, own, dlbridge.asdlpack)
     equal(seen(bench, tensor.stream or 1, tensor.address), NEW, "what is read on the stream that the tensor tells")
+
+
+@check("torch")
+def our_exchange_api_and_torchs(bench: Bench) -> None:
+    """A tensor goes from PyTorch's exchange API to ours and back, and stays where it is."""
+    library: Any = bench.library
+    ours, theirs = Table(dlbridge.Tensor), Table(library.torch.Tensor)
+    array = library.made(NEW, (6,))
+    tensor = ours.taken(theirs.lent(array))
+    equal((tensor.address, tensor.device), (library.address(array), "cuda:0"), "address and device in dlbridge")
+    back = theirs.taken(ours.lent(tensor))
+    equal((library.address(back), library.values(back)), (tensor.address, NEW), "address and values in torch")
