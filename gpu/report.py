@@ -59,7 +59,8 @@ class Report:
         """The closing line."""
         counts = ", ".join(f"{self.count(outcome)} {outcome}" for outcome in (PASSED, FAILED, SKIPPED))
         where = "on this machine's GPU" if self.hardware else "on the stand-in"
-        return f"{where}: {counts}"
+        nothing = "" if self.count(PASSED) or self.count(FAILED) else "; nothing was checked, which counts as a failure"
+        return f"{where}: {counts}{nothing}"
 
 
 def _of(library: str, results: list[Result]) -> list[str]:

@@ -103,7 +103,7 @@ impl CExample<'_> {
 }
 
 /// `CC`, which may hold arguments, or `cc`.
-fn c_compiler(workplace: &Workplace) -> Command {
+pub(crate) fn c_compiler(workplace: &Workplace) -> Command {
     let given = env::var("CC").unwrap_or_default();
     let mut words = given.split_whitespace();
     let mut compiler = workplace.command(words.next().unwrap_or("cc"));

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `demo` | from a fresh clone to the image pipeline and the interop table |
 //! | `compare` | the comparison with peers, and its tables in the documentation |
+//! | `gpu` | the suite for GPUs, and what it does where there is none |
 //! | `bench` | the benchmarks, their page, and the instruction budgets |
 //! | `peers` | extensions written with peers, for both |
 //! | `test` | everything that has to hold, as one list of `steps` |
@@ -22,6 +23,7 @@ mod compare;
 mod debian;
 mod demo;
 mod devices;
+mod gpu;
 mod peers;
 mod pins;
 mod process;
@@ -65,6 +67,14 @@ cargo xtask bench [--quick | --render | --instructions [--write]]
     --instructions  only counts instructions, and fails where one has more than its budget
     --write         makes what was counted the budgets
 
+cargo xtask gpu-test [--quick] [--only NAMES] [--json FILE]
+    Builds the wheel and checks it on this machine's GPU of NVIDIA with gpu/, or says that there is
+    none, and then on a stand-in for the driver, which is no result of a GPU. The interpreter is the
+    one that PYTHON names, with the libraries that it has, or that of .venv.
+    --quick       fewer repeats, and smaller copies
+    --only NAMES  some of driver, torch, cupy, numba, jax and timings, separated by commas
+    --json FILE   a file for the results
+
 cargo xtask seeded-faults
     Makes one fault after another in a copy of dlbridge, and writes which rules of the conformance
     kit notice to docs/conformance-faults.md.
@@ -80,6 +90,7 @@ enum Task {
     Test(test::Options),
     Compare,
     Bench(bench::Options),
+    GpuTest(gpu::Options),
     SeededFaults,
 }
 
@@ -105,6 +116,9 @@ fn main() -> ExitCode {
         Task::Test(options) => Workplace::find().map(|w| test::run(&w, &options)),
         Task::Bench(options) => {
             Workplace::find().and_then(|w| bench::run(&w, &options)).map(|()| true)
+        }
+        Task::GpuTest(options) => {
+            Workplace::find().and_then(|w| gpu::run(&w, &options)).map(|()| true)
         }
         Task::Compare => Workplace::find().and_then(|w| compare::run(&w)).map(|()| true),
     };
@@ -190,6 +204,19 @@ fn parse(arguments: &[String]) -> Result<Task> {
             }
             Ok(Task::Bench(options))
         }
+        "gpu-test" => {
+            let mut options = gpu::Options::default();
+            while let Some(argument) = rest.next() {
+                match argument {
+                    "--quick" => options.quick = true,
+                    "--only" => options.only = Some(value(rest.next(), argument)?),
+                    "--json" => options.json = Some(value(rest.next(), argument)?.into()),
+                    "--help" | "-h" => return Ok(Task::Help),
+                    _ => return unknown(argument),
+                }
+            }
+            Ok(Task::GpuTest(options))
+        }
         "compare" => match rest.next() {
             None => Ok(Task::Compare),
             Some("--help" | "-h") => Ok(Task::Help),
@@ -272,6 +299,14 @@ mod tests {
         assert_eq!(parsed("bench"), Ok(Task::Bench(bench::Options::default())));
         let write = bench::Options { instructions: true, write: true, ..Default::default() };
         assert_eq!(parsed("bench --instructions --write"), Ok(Task::Bench(write)));
+        let options = gpu::Options {
+            quick: true,
+            only: Some("torch,cupy".into()),
+            json: Some("a/b.json".into()),
+        };
+        let line = "gpu-test --quick --only torch,cupy --json=a/b.json";
+        assert_eq!(parsed(line), Ok(Task::GpuTest(options)));
+        assert_eq!(parsed("gpu-test"), Ok(Task::GpuTest(gpu::Options::default())));
         let Ok(Task::Demo(options)) = parsed("demo --with torch,jax --out=a/b") else { panic!() };
         assert_eq!(options.with.iter().map(|f| f.name).collect::<Vec<_>>(), ["torch", "jax"]);
         assert_eq!(options.out, Path::new("a/b"));
@@ -291,6 +326,9 @@ mod tests {
             "bench --write",
             "bench --quick --instructions",
             "bench quick",
+            "gpu-test torch",
+            "gpu-test --only",
+            "gpu-test --json --quick",
             "demo torch",
             "demo --with",
             "demo --with abacus",

@@ -114,12 +114,20 @@ impl<'a> Venv<'a> {
         self.install(&[OsStr::new("--no-deps"), OsStr::new("--force-reinstall"), wheel.as_os_str()])
     }
 
+    /// Where the wheel of a Python project is built.
+    fn wheels(&self, directory: &str) -> PathBuf {
+        let name = if directory == "." { "dlbridge" } else { directory };
+        self.workplace.target.join("wheels").join(name)
+    }
+
+    /// The wheel that was built last of the Python project in a directory of the repository.
+    pub(crate) fn built(&self, directory: &str) -> Result<PathBuf> {
+        only("whl", &self.wheels(directory))
+    }
+
     /// The wheel of the Python project in a directory of the repository, built in release mode.
     pub(crate) fn build_project(&self, directory: &str) -> Result<PathBuf> {
-        let wheels = self.workplace.target.join("wheels").join(match directory {
-            "." => "dlbridge",
-            other => other,
-        });
+        let wheels = self.wheels(directory);
         // Whatever lies there afterwards is what was built now.
         let _ = fs::remove_dir_all(&wheels);
         let mut build = self.workplace.command(self.program("maturin"));

@@ -8,7 +8,7 @@ use std::{env, fs};
 use crate::python::Venv;
 use crate::steps::{Begun, Finished, Steps};
 use crate::{
-    Result, Workplace, bench, c_examples, compare, debian, devices, pins, process, sanitizers,
+    Result, Workplace, bench, c_examples, compare, debian, devices, gpu, pins, process, sanitizers,
     toolchains, unsafe_table,
 };
 
@@ -115,6 +115,10 @@ fn with_python(
     steps.run("the page of the benchmarks", || {
         process::run(&mut pytest(workplace, venv, "benches/report", true)?)
     });
+    steps.run("the GPU suite's report", || {
+        process::run(&mut pytest(workplace, venv, gpu::SUITE, true)?)
+    });
+    steps.try_run("GPU suite, on the stand-in", || gpu::on_stand_in(workplace, venv));
     if !options.quick {
         steps.try_run("instruction budgets", || bench::instructions(workplace, venv, false));
         steps.try_run("Python under valgrind", || under_valgrind(workplace, venv));
@@ -267,7 +271,7 @@ fn type_checks(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) {
     steps.run("mypy", || {
         let mut mypy = venv.python();
         mypy.args(["-m", "mypy", "--strict", "--cache-dir"]).arg(workplace.target.join("mypy"));
-        process::run(mypy.args(["--exclude", "/tests/", "python/dlbridge"]))
+        process::run(mypy.args(["--exclude", "/tests/", "python/dlbridge", gpu::SUITE]))
     });
     steps.run("stubtest", || {
         let mut stubtest = venv.python();
