@@ -248,9 +248,9 @@ def kinds_of_memory(bench: Bench) -> None:
 def managed_memory(bench: Bench) -> None:
     """An array in managed memory says so, through every door, and its values can be had."""
     array = bench.library.memory_of_kind("managed")
-    doors = [dlbridge.asdlpack(array)]
-    if bench.library.name != "driver":
-        doors.append(in_by_interface(array))
+    doors = [in_by_interface(array)] if bench.library.name != "driver" else []
+    if bench.library.name != "numba":  # Its managed arrays are NumPy's, too, for the CPU.
+        doors.append(dlbridge.asdlpack(array))
     for tensor in doors:
         equal(tensor.device, "cuda_managed:0", f"the device through {tensor.protocol}")
         values = memoryview(dlbridge.asdlpack(tensor, device="cpu"))

@@ -237,7 +237,7 @@ class Cupy(Library):
 
     def external(self, stream: int) -> Any:
         """A stream of the driver's as one of CuPy's."""
-        if hasattr(self.cupy.cuda, "ExternalStream"):
+        if not hasattr(self.cupy.cuda.Stream, "from_external"):
             return self.cupy.cuda.ExternalStream(stream, 0)
 
         class Named:
@@ -335,7 +335,10 @@ class Numba(Library):
 
     def values(self, array: Any) -> list[float]:
         self.cuda.synchronize()
-        return [float(value) for value in array.copy_to_host().reshape(-1).tolist()]
+        host = array.copy_to_host()
+        # An array that is bound to a stream is copied on that, and nobody waits.
+        self.cuda.synchronize()
+        return [float(value) for value in host.reshape(-1).tolist()]
 
     def views(self) -> list[tuple[str, Any, tuple[int, ...], tuple[int, ...], list[float]]]:
         whole = self.made(NEW, (6,))
@@ -419,3 +422,7 @@ def made(name: str, driver: Driver) -> Library:
         return KNOWN[name](driver)
     except ImportError as error:
         raise Skipped(f"it cannot be imported: {error}") from None
+    except Skipped:
+        raise
+    except Exception as error:
+        raise Skipped(f"it cannot be used: {type(error).__name__}: {error}") from None
