@@ -17,7 +17,7 @@ use super::stream::{self, DataStream, Streams};
 use super::typestr::ElementType;
 use super::{Imported, Protocol, attribute};
 use crate::PyTensor;
-use crate::gpu::{Driver, Failure};
+use crate::gpu::{self, Driver, Failure};
 use crate::wanted::Wanted;
 
 /// Imports an object that has `__cuda_array_interface__`; `None` for one that has not.
@@ -53,7 +53,10 @@ pub(super) fn import<'py>(
         true => locate(address).unwrap_or(Device::new(DeviceType::CUDA, 0)),
         false => locate(address)?,
     };
-    if let Some(wanted) = wanted.device.filter(|&wanted| wanted != device) {
+    // What can be copied there is, afterwards.
+    let out_of_reach =
+        |to: Device| to != device && (wanted.copy == Some(false) || !gpu::is_possible(device, to));
+    if let Some(wanted) = wanted.device.filter(|&to| out_of_reach(to)) {
         return Err(PyBufferError::new_err(format!(
             "the data is on {device} and cannot be imported on {wanted}; move it first"
         )));
