@@ -1,18 +1,15 @@
-//! Buffers of a real wgpu.
-//!
-//! Without an adapter nothing is tried, which is a failure where `DLBRIDGE_REQUIRE` is set.
-
-mod common;
+//! Buffers that are tensors, and tensors that are buffers.
 
 use std::sync::Arc;
 use std::{ptr, thread};
 
-use common::{gpu, numbers};
 use dlbridge::{
     Access, DataType, Device as TensorDevice, DeviceType, Element, RawParts, Tensor, TensorRef,
 };
 use dlbridge_wgpu::{BufferExt, Error, TENSOR_USAGES, TensorExt, to_device};
 use wgpu::{BufferUsages, Limits};
+
+use crate::gpu::{gpu, numbers};
 
 #[test]
 fn a_buffer_is_a_tensor_and_a_tensor_a_buffer() {
@@ -76,6 +73,21 @@ fn what_another_library_made_is_refused() {
     assert!(matches!(tensor.to_buffer_for_reading(), Err(Error::Foreign)));
     assert!(matches!(tensor.binding(&gpu.device), Err(Error::Foreign)));
     assert!(matches!(tensor.to_host(&gpu.device, &gpu.queue), Err(Error::Foreign)));
+}
+
+#[test]
+fn a_buffer_is_not_found_when_its_owner_is_gone() {
+    let Some(gpu) = gpu() else { return };
+    let buffer = gpu.filled(&[1.0, 2.0]);
+    let ours = buffer.clone().into_tensor::<f32>([2]).unwrap();
+    let parts = RawParts { device: ours.device(), ..RawParts::new(ours.data(), DataType::FLOAT32) };
+    // SAFETY: nobody follows the address, which is what this is about.
+    let stale = unsafe { Tensor::from_raw_parts((), parts, &[2], None::<&[i64]>) }.unwrap();
+    assert_eq!(stale.to_buffer().unwrap(), buffer);
+    drop(ours);
+    // The next owner, of another test, may have got the same address.
+    let found = stale.to_buffer();
+    assert_ne!(found.ok(), Some(buffer));
 }
 
 #[test]

@@ -1,10 +1,9 @@
 //! Shaders that compute on tensors.
 
-mod common;
-
-use common::{Gpu, gpu};
 use dlbridge::Tensor;
-use dlbridge_wgpu::{Binding, TensorExt, to_device};
+use dlbridge_wgpu::{Binding, BufferExt, TensorExt, to_device};
+
+use crate::gpu::{Gpu, gpu};
 
 /// Doubles the floats of a matrix, wherever they are.
 const TWICE: &str = "
@@ -81,7 +80,7 @@ fn a_shader_doubles_a_part_and_nothing_else() {
         assert_eq!(gpu.host(&device), doubled, "{name}");
         let expected: Vec<f32> =
             values.iter().map(|x| if chosen.contains(x) { x * 2.0 } else { *x }).collect();
-        let whole = dlbridge_wgpu::BufferExt::into_tensor::<f32>(buffer, [200]).unwrap();
+        let whole = buffer.into_tensor::<f32>([200]).unwrap();
         assert_eq!(gpu.host(&whole), expected, "{name}");
     }
 }
@@ -101,7 +100,7 @@ fn a_shader_doubles_bytes_at_odd_places() {
         host.view::<u8>().unwrap().to_vec()
     };
     assert_eq!(bytes(&part), [14, 18, 22, 26, 28, 32, 36, 40]);
-    let whole = dlbridge_wgpu::BufferExt::into_tensor::<u8>(buffer, [21]).unwrap();
+    let whole = buffer.into_tensor::<u8>([21]).unwrap();
     let expected = [0, 1, 2, 3, 4, 5, 6, 14, 8, 18, 10, 22, 12, 26, 28, 15, 32, 17, 36, 19, 40];
     assert_eq!(bytes(&whole), expected);
 }

@@ -1,4 +1,4 @@
-//! The first device of wgpu's Vulkan backend: Mesa's lavapipe in CI.
+//! A device of wgpu's Vulkan backend, or none.
 
 use std::env;
 use std::pin::pin;
