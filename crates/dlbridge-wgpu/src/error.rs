@@ -61,7 +61,7 @@ pub enum Error {
     OtherDevice,
     /// The device is not one of wgpu's Vulkan backend.
     NotVulkan,
-    /// The buffer was destroyed.
+    /// The buffer has no `VkBuffer` any more.
     Destroyed,
 }
 
@@ -103,7 +103,9 @@ impl fmt::Display for Error {
                 "the device is of another backend of wgpu than Vulkan, and its buffers are no VkBuffer; create \
                  the instance with Backends::VULKAN",
             ),
-            Self::Destroyed => f.write_str("the buffer was destroyed, and has no memory any more"),
+            Self::Destroyed => f.write_str(
+                "the buffer has no VkBuffer: it was destroyed, or is of a device of another backend",
+            ),
         }
     }
 }

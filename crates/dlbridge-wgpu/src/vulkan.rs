@@ -19,8 +19,8 @@ pub trait VulkanExt: Sealed {
     ///
     /// # Errors
     /// Those of [`TensorExt::to_buffer_for_reading`](crate::TensorExt::to_buffer_for_reading); [`Error::NotVulkan`] for a
-    /// device of another backend; [`Error::OtherDevice`] for a queue of another device; [`Error::Wgpu`] for the
-    /// device of another buffer, for one that was destroyed, and for what else wgpu says.
+    /// device of another backend; [`Error::OtherDevice`] for a queue of another device; [`Error::Destroyed`]; [`Error::Wgpu`] for the
+    /// device of another buffer, and for what else wgpu says.
     ///
     /// # Panics
     /// wgpu panics when the device is lost while it is waited for.
@@ -79,6 +79,7 @@ impl VulkanExt for Tensor {
         buffer::bytes(self, memory.size())?;
         let place = of(device)?;
         device::check_queue(device, queue)?;
+        let handle = handle(&memory)?;
         settle(&memory, device, queue)?;
         let parts = RawParts {
             device: place,
@@ -88,7 +89,7 @@ impl VulkanExt for Tensor {
                 false => Access::Shared,
             },
             subbyte_padded: self.is_subbyte_padded(),
-            ..RawParts::new(handle(&memory)?, self.dtype())
+            ..RawParts::new(handle, self.dtype())
         };
         // SAFETY: the owner keeps the buffer, which nobody destroys, by contract; wgpu has initialised all of it, and the
         // elements are within.

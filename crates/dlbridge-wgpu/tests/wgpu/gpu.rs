@@ -13,7 +13,8 @@ use wgpu::{
 };
 
 pub(crate) struct Gpu {
-    adapter: Adapter,
+    /// Where a second device comes from.
+    adapter: Option<Adapter>,
     pub(crate) device: Device,
     pub(crate) queue: Queue,
 }
@@ -51,12 +52,18 @@ impl Gpu {
         let descriptor = DeviceDescriptor { required_limits, ..Default::default() };
         let (device, queue) =
             ready(adapter.request_device(&descriptor)).map_err(|e| e.to_string())?;
-        Ok(Self { adapter, device, queue })
+        Ok(Self { adapter: Some(adapter), device, queue })
     }
 
     /// Another device of the same adapter.
     pub(crate) fn other(&self, limits: Limits) -> Self {
-        Self::new(self.adapter.clone(), limits).unwrap()
+        Self::new(self.adapter.clone().unwrap(), limits).unwrap()
+    }
+
+    /// A device of a backend that copies, but does not compute.
+    pub(crate) fn noop() -> Self {
+        let (device, queue) = Device::noop(&Default::default());
+        Self { adapter: None, device, queue }
     }
 
     pub(crate) fn buffer(&self, size: u64, usage: BufferUsages) -> wgpu::Buffer {

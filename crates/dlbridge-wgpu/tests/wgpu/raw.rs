@@ -30,8 +30,10 @@ pub(crate) struct Memory {
     count: usize,
 }
 
-// SAFETY: the mapping is the memory's alone.
+// SAFETY: the mapping is the memory's alone, and is read only.
 unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
 
 impl Vulkan {
     pub(crate) fn of(gpu: &Gpu) -> Self {
@@ -156,6 +158,11 @@ impl Memory {
     /// What stands in a tensor's data.
     pub(crate) fn data(&self) -> *mut c_void {
         ptr::without_provenance_mut(self.buffer.as_raw() as usize)
+    }
+
+    /// The number of floats.
+    pub(crate) fn len(&self) -> usize {
+        self.count
     }
 
     pub(crate) fn read(&self) -> Vec<f32> {

