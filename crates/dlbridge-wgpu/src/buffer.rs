@@ -229,14 +229,6 @@ pub(crate) fn bytes(tensor: &Tensor, size: u64) -> Result<Range<u64>> {
     }
 }
 
-/// A buffer's size that can be copied and bound whole.
-pub(crate) fn check_size(size: u64) -> Result<()> {
-    match size.is_multiple_of(COPY_BUFFER_ALIGNMENT) {
-        true => Ok(()),
-        false => Err(Error::UnevenSize { size }),
-    }
-}
-
 /// Elements of a dtype at the beginning of a buffer that is not known yet.
 pub(crate) fn parts(dtype: DataType) -> RawParts {
     let device = TensorDevice::new(DeviceType::WEB_GPU, 0);
@@ -255,7 +247,9 @@ pub(crate) fn over<S: Copy + TryInto<i64>>(
         return Err(Error::Usages { missing });
     }
     let size = buffer.size();
-    check_size(size)?;
+    if !size.is_multiple_of(COPY_BUFFER_ALIGNMENT) {
+        return Err(Error::UnevenSize { size });
+    }
     let owner = Held::new(buffer);
     let parts = RawParts { data: owner.data(), ..parts };
     // SAFETY: the owner keeps the buffer, in which wgpu leaves no byte uninitialised, and whose address as data is never

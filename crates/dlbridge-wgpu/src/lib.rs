@@ -28,9 +28,9 @@
 //!
 //! - Its **data** is an address that stands for the [`wgpu::Buffer`], which the owner keeps, and for nothing else. `dlpack.h`
 //!   wants a handle, and `webgpu.h` has one, `WGPUBuffer`, but the crate wgpu is no implementation of `webgpu.h`. So only
-//!   this crate finds the buffer again, in the same program, by that address, and never follows it: whatever way the tensor has gone,
-//!   as a part, shared, or by [`into_raw`](dlbridge::Tensor::into_raw) through another library. A tensor that
-//!   another library made, whose data may be a `WGPUBuffer`, is refused: [`Error::Foreign`].
+//!   this crate finds the buffer again, in the same program, by that address, which it never follows: whatever way the
+//!   tensor has gone, as a part, shared, or by [`into_raw`](dlbridge::Tensor::into_raw) through another library. A
+//!   tensor that another library made, whose data may be a `WGPUBuffer`, is refused: [`Error::Foreign`].
 //! - Nobody can add to a handle, so a part of a tensor is the parent's buffer with a **byte offset**. A shader's binding must
 //!   begin at a multiple of the device's `min_storage_buffer_offset_alignment`, 256 by default:
 //!   [`TensorExt::binding`] splits the offset in two.
@@ -53,8 +53,14 @@
 //! - Its **device** is the place of the physical device among those that `vkEnumeratePhysicalDevices` lists for wgpu's instance.
 //! - Which **`VkDevice`** it is of, the two sides agree on: a `VkBuffer` means nothing to another.
 //! - Its **usages** are `STORAGE_BUFFER`, `TRANSFER_SRC` and `TRANSFER_DST`; it belongs to the queue family of wgpu's queue.
-//! - **Order.** Who exports it has finished its writes, or has agreed with the consumer on a queue. The deleter is called
-//!   when the consumer's commands that use it are done: wgpu does so.
+//! - **Order.** Who exports it has finished its writes, or has agreed with the consumer on a queue. A `VkQueue` is used by one
+//!   thread at a time: who submits to wgpu's own sees to it that nobody submits by wgpu meanwhile. The deleter is
+//!   called when the consumer's commands that use it are done: wgpu does so.
+//!
+//! # Backends
+//!
+//! This crate asks wgpu for its Vulkan backend alone; a program that wants others names them in its own dependency on wgpu.
+//! Waiting for a device, as [`to_host`](TensorExt::to_host) does, is not possible in a browser.
 //!
 //! # Errors of wgpu
 //!

