@@ -2,12 +2,14 @@
 
 use wgpu::{Device, Queue};
 
-use crate::{Error, Result};
+use crate::Result;
 
 /// Refuses a queue of another device, where wgpu tells.
 #[cfg(any(windows, target_os = "linux", target_os = "android", target_os = "freebsd"))]
 pub(crate) fn check_queue(device: &Device, queue: &Queue) -> Result<()> {
     use wgpu::hal::api::Vulkan;
+
+    use crate::Error;
 
     // SAFETY: the handles are compared, and nothing is done to what they stand for.
     let handles = unsafe { (device.as_hal::<Vulkan>(), queue.as_hal::<Vulkan>()) };
