@@ -19,8 +19,8 @@ pub trait VulkanExt: Sealed {
     ///
     /// # Errors
     /// Those of [`TensorExt::to_buffer_for_reading`](crate::TensorExt::to_buffer_for_reading); [`Error::NotVulkan`] for a
-    /// device of another backend; [`Error::OtherDevice`] for a queue of another device; [`Error::Destroyed`]; [`Error::Wgpu`] for the
-    /// device of another buffer, and for what else wgpu says.
+    /// device of another backend; [`Error::OtherDevice`] for a queue of another device; [`Error::Destroyed`];
+    /// [`Error::Wgpu`] for the device of another buffer, and for what else wgpu says.
     ///
     /// # Panics
     /// wgpu panics when the device is lost while it is waited for.
@@ -45,8 +45,9 @@ pub trait VulkanExt: Sealed {
     unsafe fn to_vulkan(&self, device: &Device, queue: &Queue) -> Result<Tensor>;
 
     /// A tensor on `webgpu` over the memory of one on `vulkan`, with the same layout, over a buffer of `size` bytes. The
-    /// tensor it is made of is dropped, and so its deleter called, when the last of the buffer's handles is gone and the
-    /// device is done with it.
+    /// tensor it is made of is dropped, and so its deleter called, when the last of the buffer's handles is gone, or it was
+    /// destroyed, and the device is done with it. That is within a call to wgpu, on whatever thread, so that the device has to
+    /// be polled or used for it.
     ///
     /// # Errors
     /// [`Error::OtherDeviceType`] for a tensor that is somewhere else; [`Error::Empty`] for one that has no memory; an error for
