@@ -12,9 +12,11 @@ pub(crate) fn test(steps: &mut Steps, workplace: &Workplace) {
         let found = driver(workplace, &["pocl-opencl-icd", "ocl-icd-libopencl1"], has_opencl)?;
         on(found, || require(workplace, "dlbridge-opencl"))
     });
-    steps.try_run("Vulkan on lavapipe", || {
+    steps.try_run("Vulkan and WebGPU on lavapipe", || {
         let found = driver(workplace, &["mesa-vulkan-drivers", "libvulkan1"], has_vulkan)?;
-        on(found, || require(workplace, "dlbridge-vulkan"))
+        on(found, || {
+            require(workplace, "dlbridge-vulkan").and_then(|_| require(workplace, "dlbridge-wgpu"))
+        })
     });
 }
 
