@@ -22,7 +22,7 @@ enum {
     NOT_FOUND = 500, NOT_READY = 600, CAPTURE_UNSUPPORTED = 900, CAPTURE_INVALIDATED = 901, CAPTURE_ISOLATION = 905,
     CAPTURE_IMPLICIT = 906, CAPTURED_EVENT = 907
 };
-enum { DEVICES = 2, REGIONS = 4096, STREAMS = 256, EVENTS = 4096 };
+enum { DEVICES = 2, REGIONS = 4096, STREAMS = 1024, EVENTS = 4096 };
 enum { LEGACY = 1, PER_THREAD = 2 };
 
 typedef enum { COPY, WRITE, WAIT, FREE, CALL, BLOCK } Kind;
@@ -71,7 +71,7 @@ typedef struct {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static Context contexts[DEVICES] = {{0, 0}, {1, 0}};
-static Stream legacy[DEVICES], per_thread[DEVICES], streams[STREAMS];
+static Stream legacy[DEVICES], streams[STREAMS];
 static Event events[EVENTS];
 static Region regions[REGIONS];
 static int region_count, stream_count, init_result, device_count = DEVICES, pools = 1;
@@ -80,6 +80,7 @@ static uint64_t last_waited;
 static unsigned long long captures;
 static volatile int released;
 static __thread Context *current[16];
+static __thread Stream *per_thread[DEVICES];
 static __thread int depth, relaxed;
 
 #define WITH_CONTEXT                                                                                                    \
@@ -245,9 +246,6 @@ static void put(Stream *stream, Work work) {
                 append(stream, (Work){.kind = WAIT, .stream = other, .until = other->put});
             }
         }
-        if (per_thread[number].put > per_thread[number].done) {
-            append(stream, (Work){.kind = WAIT, .stream = &per_thread[number], .until = per_thread[number].put});
-        }
     } else if (is_blocking(stream) && !stream->capturing && legacy[number].put > legacy[number].done) {
         append(stream, (Work){.kind = WAIT, .stream = &legacy[number], .until = legacy[number].put});
     }
@@ -260,7 +258,11 @@ static Stream *stream_of(uintptr_t handle) {
     if (handle <= LEGACY) {
         stream = &legacy[context->number];
     } else if (handle == PER_THREAD) {
-        stream = &per_thread[context->number];
+        if (!per_thread[context->number]) {
+            streams[stream_count] = (Stream){.context = context, .lives = 1};
+            per_thread[context->number] = &streams[stream_count++];
+        }
+        stream = per_thread[context->number];
     } else {
         for (int i = 0; i < stream_count; ++i) {
             if ((uintptr_t)&streams[i] == handle && streams[i].lives) {
@@ -400,6 +402,7 @@ void stand_in_read(uint64_t address, void *bytes, size_t size) {
 /* Work that waits for the program, as a callback of its own would. */
 int stand_in_block(uintptr_t stream) {
     WITH_CONTEXT
+    released = 0;
     LOCKED(puts_work(stream, (Work){.kind = BLOCK}));
 }
 
@@ -485,7 +488,6 @@ static int wait_for_all(void) {
     host_waits++;
     int number = current[depth - 1]->number;
     run(&legacy[number], legacy[number].put);
-    run(&per_thread[number], per_thread[number].put);
     for (int i = 0; i < stream_count; ++i) {
         run(&streams[i], streams[i].put);
     }

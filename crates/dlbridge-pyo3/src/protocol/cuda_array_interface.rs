@@ -45,6 +45,7 @@ pub(super) fn import<'py>(
         // Nothing is under way.
         None => DataStream::Unsynchronized,
         Some(1) => DataStream::Default,
+        Some(2) => DataStream::per_thread(),
         Some(handle) => DataStream::Handle(handle),
     };
     let device = match shape.contains(&0) {

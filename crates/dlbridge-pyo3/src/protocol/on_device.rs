@@ -61,7 +61,7 @@ fn kept(imported: Imported, streams: &Streams<'_, '_>) -> PyResult<Imported> {
         return Ok(imported);
     }
     match streams.on(device)? {
-        stream @ DataStream::Handle(_) => {
+        stream @ (DataStream::Handle(_) | DataStream::PerThread(_)) => {
             let tensor = kept_until_passed(imported.tensor, &stream)?;
             Ok(Imported { tensor, ..imported })
         }
