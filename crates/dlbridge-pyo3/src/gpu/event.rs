@@ -4,6 +4,8 @@ use dlbridge::Device;
 
 use super::driver::{Driver, EventHandle, Failure, Result, StreamHandle};
 
+/// The kind of event for which a thread sleeps, and does not look again and again.
+const BLOCKING_SYNC: u32 = 1;
 /// The kind of event that is no clock.
 const DISABLE_TIMING: u32 = 2;
 const NOT_READY: i32 = 600;
@@ -25,12 +27,36 @@ impl Event {
         device: i32,
         stream: StreamHandle,
     ) -> Result<Self> {
+        // SAFETY: the same contract.
+        unsafe { Self::record(driver, device, stream, DISABLE_TIMING) }
+    }
+
+    /// As [`on`](Self::on), for a thread that has time.
+    ///
+    /// # Safety
+    /// A live stream of the device, or the handle of a default one.
+    pub(super) unsafe fn for_sleeping(
+        driver: &'static Driver,
+        device: i32,
+        stream: StreamHandle,
+    ) -> Result<Self> {
+        // SAFETY: the same contract.
+        unsafe { Self::record(driver, device, stream, DISABLE_TIMING | BLOCKING_SYNC) }
+    }
+
+    /// # Safety
+    /// A live stream of the device, or the handle of a default one.
+    unsafe fn record(
+        driver: &'static Driver,
+        device: i32,
+        stream: StreamHandle,
+        flags: u32,
+    ) -> Result<Self> {
         let _entered = driver.enter(device)?;
         let mut handle = 0;
         // SAFETY: a place for the event.
-        driver.check("create an event", unsafe {
-            (driver.event_create)(&mut handle, DISABLE_TIMING)
-        })?;
+        let status = unsafe { (driver.event_create)(&mut handle, flags) };
+        driver.check("create an event", status)?;
         let event = Self { driver, device, handle };
         // SAFETY: an event of the device; the stream by contract.
         driver.check("record an event", unsafe { (driver.event_record)(handle, stream) })?;

@@ -65,7 +65,7 @@ impl Waiting {
         // SAFETY: by contract.
         unsafe {
             match Capture::of(driver, device, stream)? {
-                Capture::None => Event::on(driver, device, stream).map(Self::Event),
+                Capture::None => Event::for_sleeping(driver, device, stream).map(Self::Event),
                 _ => Ok(Self::Capture { driver, device, stream }),
             }
         }
