@@ -275,10 +275,8 @@ pub(crate) fn export<'py>(
     let copy = request.copy.map(|copy| expect_bool("copy", copy)).transpose()?;
     let asked = request.dl_device.map(|asked| expect_device("dl_device", asked)).transpose()?;
     let to = asked.unwrap_or(tensor.device());
-    let by_driver = gpu::is_possible(tensor.device(), to)
-        && (to != tensor.device() || copy == Some(true))
-        && copy != Some(false);
-    if by_driver {
+    let is_copy = copy == Some(true) || (to != tensor.device() && copy.is_none());
+    if is_copy && gpu::is_possible(tensor.device(), to) {
         return give(py, copied_to(py, lender, to, request.stream)?, versioned);
     }
     let moved = must_move(tensor.device(), to)?;
