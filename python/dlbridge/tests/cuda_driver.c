@@ -803,3 +803,11 @@ int cuGetErrorString(int status, const char **text) {
     *text = "an error of the stand-in";
     return status ? SUCCESS : INVALID_VALUE;
 }
+
+int cuMemcpyPeerAsync(uint64_t to, Context *to_context, uint64_t from, Context *from_context, size_t size, uintptr_t stream) {
+    Region *source = region_of(from, size), *target = region_of(to, size);
+    if (!source || !target || &contexts[source->device] != from_context || &contexts[target->device] != to_context) {
+        return INVALID_VALUE;
+    }
+    return cuMemcpyAsync(to, from, size, stream);
+}

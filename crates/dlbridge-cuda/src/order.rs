@@ -1,0 +1,79 @@
+//! The order of streams: who waits for whom, without a wait of the host.
+//!
+//! - **Default.** A tensor has no stream. One that is on CUDA is in the order of the legacy default stream of its
+//!   device, or of another stream that two parties agreed on: the *order* stream.
+
+use std::ptr;
+use std::sync::Arc;
+
+use cudarc::driver::{
+    CudaContext, CudaSlice, CudaStream, DevicePtrMut, DriverError, SyncOnDrop, result,
+};
+
+use crate::{Error, Result};
+
+type Outcome = std::result::Result<(), DriverError>;
+
+/// Makes what comes on `later` wait for what is on `earlier` now.
+pub(crate) fn follow(later: &CudaStream, earlier: &CudaStream) -> Outcome {
+    match later == earlier {
+        true => Ok(()),
+        false => later.join(earlier),
+    }
+}
+
+/// As [`follow`], and where that fails the host waits: for what must not be freed under a copy.
+pub(crate) fn follow_or_wait(later: &CudaStream, earlier: &CudaStream) -> Outcome {
+    follow(later, earlier).or_else(|_| earlier.synchronize())
+}
+
+/// Refuses an order stream of another context, and contexts that other libraries do not use.
+pub(crate) fn check_order(context: &CudaContext, order: &CudaStream) -> Result<()> {
+    if !context.is_primary() {
+        return Err(Error::NotPrimary);
+    }
+    match context == &**order.context() {
+        true => Ok(()),
+        false => Err(Error::OtherContext),
+    }
+}
+
+/// Makes `order` wait for all that is under way with a slice: on its stream, and on any other where cudarc has
+/// noted a use of it.
+pub(crate) fn hand_over<T>(slice: &mut CudaSlice<T>, order: &CudaStream) -> Outcome {
+    follow(order, slice.stream())?;
+    noted(slice, order)
+}
+
+/// Makes whatever is to come with a slice wait for `order`.
+pub(crate) fn take_back<T>(slice: &mut CudaSlice<T>, order: &CudaStream) -> Outcome {
+    noted(slice, order)?;
+    follow(slice.stream(), order)
+}
+
+/// Makes `order` wait for the uses of a slice that cudarc has noted, and notes one of `order`.
+fn noted<T>(slice: &mut CudaSlice<T>, order: &CudaStream) -> Outcome {
+    let context = slice.context().clone();
+    // With its last stream cudarc forgets the uses of it, which may still be under way.
+    let forgets = context.is_event_tracking() && !context.is_in_multi_stream_mode();
+    let _stream = forgets.then(|| context.default_stream().fork()).transpose()?;
+    let (_, note): (_, SyncOnDrop<'_>) = slice.device_ptr_mut(order);
+    drop(note);
+    context.check_err()
+}
+
+/// Does in a context what a drop has to do, on whatever thread. An error that waits there already does not stop it;
+/// that one, or one of its own, waits for the next call then, as with cudarc's own drops. The thread has the
+/// context afterwards that it had before.
+pub(crate) fn in_drop(context: &Arc<CudaContext>, work: impl FnOnce() -> Outcome) {
+    let current = result::ctx::get_current();
+    let waiting = context.check_err();
+    context.record_err(context.bind_to_thread());
+    context.record_err(work());
+    context.record_err(waiting);
+    if let Ok(current) = current {
+        // SAFETY: it was current, and whoever made it so keeps it; NULL is none.
+        let restored = unsafe { result::ctx::set_current(current.unwrap_or(ptr::null_mut())) };
+        context.record_err(restored);
+    }
+}

@@ -1,0 +1,144 @@
+//! Memory of cudarc that a tensor owns, and how it goes away.
+
+use std::mem::ManuallyDrop;
+use std::sync::Arc;
+
+use cudarc::driver::{
+    CudaContext, CudaSlice, CudaStream, DevicePtrMut, DeviceSlice, DriverError, PinnedHostSlice,
+    UnifiedSlice, ValidAsZeroBits,
+};
+use dlbridge::Element;
+
+use crate::order;
+
+type Outcome<T = ()> = std::result::Result<T, DriverError>;
+
+/// Memory that cudarc allocated. It stays where it is until the value is dropped, which frees it, and is the
+/// value's alone.
+pub trait Memory: Send + 'static {
+    type Element: Element;
+
+    fn elements(&self) -> usize;
+
+    fn context(&self) -> &Arc<CudaContext>;
+
+    /// Makes `order`, or the host where it can reach the memory, wait for all that is under way with it. The
+    /// address of the first element.
+    fn hand_over(&mut self, order: &CudaStream) -> Outcome<*mut Self::Element>;
+
+    /// Makes whatever is to come with the memory wait for `order`.
+    fn take_back(&mut self, order: &CudaStream) -> Outcome;
+}
+
+impl<T: Element> Memory for CudaSlice<T> {
+    type Element = T;
+
+    fn elements(&self) -> usize {
+        self.len()
+    }
+
+    fn context(&self) -> &Arc<CudaContext> {
+        self.context()
+    }
+
+    fn hand_over(&mut self, order: &CudaStream) -> Outcome<*mut T> {
+        order::hand_over(self, order)?;
+        Ok(address(self.device_ptr_mut(order).0))
+    }
+
+    fn take_back(&mut self, order: &CudaStream) -> Outcome {
+        order::take_back(self, order)
+    }
+}
+
+impl<T: Element> Memory for UnifiedSlice<T> {
+    type Element = T;
+
+    fn elements(&self) -> usize {
+        self.len()
+    }
+
+    fn context(&self) -> &Arc<CudaContext> {
+        self.stream().context()
+    }
+
+    fn hand_over(&mut self, order: &CudaStream) -> Outcome<*mut T> {
+        self.check_device_access(order)?;
+        let (first, note) = self.device_ptr_mut(order);
+        drop(note);
+        order.context().check_err()?;
+        Ok(address(first))
+    }
+
+    fn take_back(&mut self, order: &CudaStream) -> Outcome {
+        drop(self.device_ptr_mut(order).1);
+        order.context().check_err()
+    }
+}
+
+impl<T: Element + ValidAsZeroBits> Memory for PinnedHostSlice<T> {
+    type Element = T;
+
+    fn elements(&self) -> usize {
+        self.len()
+    }
+
+    fn context(&self) -> &Arc<CudaContext> {
+        self.context()
+    }
+
+    fn hand_over(&mut self, _: &CudaStream) -> Outcome<*mut T> {
+        self.as_mut_ptr()
+    }
+
+    /// Whoever copies from memory of the host keeps the tensor until the copy is done.
+    fn take_back(&mut self, _: &CudaStream) -> Outcome {
+        Ok(())
+    }
+}
+
+/// An address of the device as a pointer, which the CPU must not follow unless the memory is managed.
+pub(crate) fn address<T>(first: u64) -> *mut T {
+    std::ptr::with_exposed_provenance_mut(first as usize)
+}
+
+/// The owner of an exported tensor.
+pub(crate) struct Exported<M: Memory> {
+    memory: ManuallyDrop<M>,
+    order: Arc<CudaStream>,
+}
+
+impl<M: Memory> Exported<M> {
+    pub(crate) fn new(memory: M, order: Arc<CudaStream>) -> Self {
+        Self { memory: ManuallyDrop::new(memory), order }
+    }
+
+    pub(crate) fn memory(&mut self) -> &mut M {
+        &mut self.memory
+    }
+
+    /// The memory itself, for whoever goes on using it on streams of cudarc.
+    pub(crate) fn into_memory(self) -> M {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: of what is not dropped, both fields are moved out once.
+        let (mut memory, order) =
+            unsafe { (ManuallyDrop::take(&mut this.memory), std::ptr::read(&this.order)) };
+        let context = memory.context().clone();
+        order::in_drop(&context, || memory.take_back(&order));
+        memory
+    }
+}
+
+impl<M: Memory> Drop for Exported<M> {
+    fn drop(&mut self) {
+        let context = self.memory.context().clone();
+        order::in_drop(&context, || {
+            let ordered = self.memory.take_back(&self.order);
+            // What the memory's stream cannot be made to wait for, the host waits for.
+            let ordered = ordered.or_else(|_| context.synchronize());
+            // SAFETY: it is not used again.
+            unsafe { ManuallyDrop::drop(&mut self.memory) };
+            ordered
+        });
+    }
+}

@@ -1,0 +1,84 @@
+//! Pinned memory through which copies between the host and a device go: two pieces in turn, so that the CPU fills or
+//! empties one while the device copies the other.
+
+use std::sync::Arc;
+
+use cudarc::driver::{CudaStream, HostSlice, PinnedHostSlice, result};
+
+use crate::{Result, order};
+
+/// The bytes of a piece.
+const PIECE: usize = 4 << 20;
+
+pub(crate) struct Staging<'a> {
+    stream: &'a Arc<CudaStream>,
+    pieces: Vec<PinnedHostSlice<u8>>,
+}
+
+impl<'a> Staging<'a> {
+    /// Room for copies of so many bytes, which are more than none.
+    pub(crate) fn new(stream: &'a Arc<CudaStream>, len: usize) -> Result<Self> {
+        let mut staging = Self { stream, pieces: Vec::new() };
+        for _ in 0..len.div_ceil(PIECE).min(2) {
+            // No flag: memory that the CPU combines writes to is slow to read.
+            // SAFETY: bytes are written before they are read.
+            let piece = unsafe { stream.context().alloc_pinned_with_flags(len.min(PIECE), 0) }?;
+            staging.pieces.push(piece);
+        }
+        Ok(staging)
+    }
+
+    /// Copies bytes to an address of the stream's device. It is done when this is dropped.
+    ///
+    /// # Safety
+    /// So many bytes there are the caller's to write.
+    pub(crate) unsafe fn upload(mut self, bytes: &[u8], mut address: u64) -> Result<()> {
+        for (number, part) in bytes.chunks(PIECE).enumerate() {
+            let turn = number % 2;
+            // Waits for the copy of the part before the last.
+            self.pieces[turn].as_mut_slice()?[..part.len()].copy_from_slice(part);
+            // SAFETY: used on the stream alone.
+            let (filled, _note) = unsafe { self.pieces[turn].stream_synced_slice(self.stream) };
+            let (filled, stream) = (&filled[..part.len()], self.stream.cu_stream());
+            // SAFETY: by contract; the piece is there until the copy is made.
+            unsafe { result::memcpy_htod_async(address, filled, stream) }?;
+            address += part.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Copies bytes from an address of the stream's device.
+    ///
+    /// # Safety
+    /// So many bytes there may be read.
+    pub(crate) unsafe fn download(mut self, mut address: u64, target: &mut [u8]) -> Result<()> {
+        let mut fetched: Option<(usize, &mut [u8])> = None;
+        for (number, part) in target.chunks_mut(PIECE).enumerate() {
+            let (turn, len) = (number % 2, part.len());
+            // SAFETY: used on the stream alone.
+            let (piece, note) = unsafe { self.pieces[turn].stream_synced_mut_slice(self.stream) };
+            let (piece, stream) = (&mut piece[..len], self.stream.cu_stream());
+            // SAFETY: by contract; the piece is there until the copy is made.
+            unsafe { result::memcpy_dtoh_async(piece, address, stream) }?;
+            drop(note);
+            address += len as u64;
+            self.empty(fetched.replace((turn, part)))?;
+        }
+        self.empty(fetched)
+    }
+
+    /// Waits for a piece, and copies it to where it belongs.
+    fn empty(&self, fetched: Option<(usize, &mut [u8])>) -> Result<()> {
+        if let Some((turn, part)) = fetched {
+            part.copy_from_slice(&self.pieces[turn].as_slice()?[..part.len()]);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Staging<'_> {
+    /// Also where a copy has failed, another may be under way.
+    fn drop(&mut self) {
+        order::in_drop(self.stream.context(), || self.stream.synchronize());
+    }
+}
