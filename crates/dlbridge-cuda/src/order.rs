@@ -6,9 +6,7 @@
 use std::ptr;
 use std::sync::Arc;
 
-use cudarc::driver::{
-    CudaContext, CudaSlice, CudaStream, DevicePtrMut, DriverError, SyncOnDrop, result,
-};
+use cudarc::driver::{CudaContext, CudaSlice, CudaStream, DevicePtrMut, DriverError, result};
 
 use crate::{Error, Result};
 
@@ -45,20 +43,15 @@ pub(crate) fn hand_over<T>(slice: &mut CudaSlice<T>, order: &CudaStream) -> Outc
     noted(slice, order)
 }
 
-/// Makes whatever is to come with a slice wait for `order`.
-pub(crate) fn take_back<T>(slice: &mut CudaSlice<T>, order: &CudaStream) -> Outcome {
-    noted(slice, order)?;
-    follow(slice.stream(), order)
-}
-
-/// Makes `order` wait for the uses of a slice that cudarc has noted, and notes one of `order`.
-fn noted<T>(slice: &mut CudaSlice<T>, order: &CudaStream) -> Outcome {
-    let context = slice.context().clone();
-    // With its last stream cudarc forgets the uses of it, which may still be under way.
+/// Makes `order` wait for the uses of memory that cudarc has noted, and notes one of `order`.
+pub(crate) fn noted<T>(memory: &mut impl DevicePtrMut<T>, order: &CudaStream) -> Outcome {
+    let context = memory.stream().context().clone();
+    // While a context has no stream but the default one cudarc neither looks at its notes nor makes any, and the
+    // stream that was noted last may still be at work when it is gone itself. So there is one for a moment, in
+    // which another thread's first stream would not wait for the default one: as with any `fork`.
     let forgets = context.is_event_tracking() && !context.is_in_multi_stream_mode();
     let _stream = forgets.then(|| context.default_stream().fork()).transpose()?;
-    let (_, note): (_, SyncOnDrop<'_>) = slice.device_ptr_mut(order);
-    drop(note);
+    drop(memory.device_ptr_mut(order).1);
     context.check_err()
 }
 

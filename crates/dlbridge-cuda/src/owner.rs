@@ -28,6 +28,11 @@ pub trait Memory: Send + 'static {
 
     /// Makes whatever is to come with the memory wait for `order`.
     fn take_back(&mut self, order: &CudaStream) -> Outcome;
+
+    /// Makes the end of the memory wait for `order`, which has waited for all that was before.
+    fn free_after(&mut self, order: &CudaStream) -> Outcome {
+        self.take_back(order)
+    }
 }
 
 impl<T: Element> Memory for CudaSlice<T> {
@@ -47,7 +52,12 @@ impl<T: Element> Memory for CudaSlice<T> {
     }
 
     fn take_back(&mut self, order: &CudaStream) -> Outcome {
-        order::take_back(self, order)
+        order::noted(self, order)?;
+        order::follow(self.stream(), order)
+    }
+
+    fn free_after(&mut self, order: &CudaStream) -> Outcome {
+        order::follow(self.stream(), order)
     }
 }
 
@@ -64,15 +74,18 @@ impl<T: Element> Memory for UnifiedSlice<T> {
 
     fn hand_over(&mut self, order: &CudaStream) -> Outcome<*mut T> {
         self.check_device_access(order)?;
-        let (first, note) = self.device_ptr_mut(order);
-        drop(note);
-        order.context().check_err()?;
-        Ok(address(first))
+        order::follow(order, self.stream())?;
+        order::follow(order, &self.stream().context().default_stream())?;
+        order::noted(self, order)?;
+        Ok(address(self.device_ptr_mut(order).0))
     }
 
+    /// The host waits for what is noted before it reads or frees the memory.
     fn take_back(&mut self, order: &CudaStream) -> Outcome {
-        drop(self.device_ptr_mut(order).1);
-        order.context().check_err()
+        match order.context().is_event_tracking() {
+            true => order::noted(self, order),
+            false => order.synchronize(),
+        }
     }
 }
 
@@ -88,6 +101,12 @@ impl<T: Element + ValidAsZeroBits> Memory for PinnedHostSlice<T> {
     }
 
     fn hand_over(&mut self, _: &CudaStream) -> Outcome<*mut T> {
+        let context = self.context();
+        // cudarc notes no copy while it takes the default stream for the only one.
+        match context.is_managing_stream_synchronization() {
+            true => context.default_stream().synchronize()?,
+            false => context.synchronize()?,
+        }
         self.as_mut_ptr()
     }
 
@@ -133,7 +152,7 @@ impl<M: Memory> Drop for Exported<M> {
     fn drop(&mut self) {
         let context = self.memory.context().clone();
         order::in_drop(&context, || {
-            let ordered = self.memory.take_back(&self.order);
+            let ordered = self.memory.free_after(&self.order);
             // What the memory's stream cannot be made to wait for, the host waits for.
             let ordered = ordered.or_else(|_| context.synchronize());
             // SAFETY: it is not used again.

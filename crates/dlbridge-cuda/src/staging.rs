@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::{CudaStream, HostSlice, PinnedHostSlice, result};
+use cudarc::driver::{CudaEvent, CudaStream, PinnedHostSlice, result};
 
 use crate::{Result, order};
 
@@ -12,7 +12,8 @@ const PIECE: usize = 4 << 20;
 
 pub(crate) struct Staging<'a> {
     stream: &'a Arc<CudaStream>,
-    pieces: Vec<PinnedHostSlice<u8>>,
+    /// Each with its last copy.
+    pieces: Vec<(PinnedHostSlice<u8>, CudaEvent)>,
 }
 
 impl<'a> Staging<'a> {
@@ -23,7 +24,7 @@ impl<'a> Staging<'a> {
             // No flag: memory that the CPU combines writes to is slow to read.
             // SAFETY: bytes are written before they are read.
             let piece = unsafe { stream.context().alloc_pinned_with_flags(len.min(PIECE), 0) }?;
-            staging.pieces.push(piece);
+            staging.pieces.push((piece, stream.context().new_event(None)?));
         }
         Ok(staging)
     }
@@ -34,14 +35,14 @@ impl<'a> Staging<'a> {
     /// So many bytes there are the caller's to write.
     pub(crate) unsafe fn upload(mut self, bytes: &[u8], mut address: u64) -> Result<()> {
         for (number, part) in bytes.chunks(PIECE).enumerate() {
-            let turn = number % 2;
-            // Waits for the copy of the part before the last.
-            self.pieces[turn].as_mut_slice()?[..part.len()].copy_from_slice(part);
-            // SAFETY: used on the stream alone.
-            let (filled, _note) = unsafe { self.pieces[turn].stream_synced_slice(self.stream) };
-            let (filled, stream) = (&filled[..part.len()], self.stream.cu_stream());
+            let (piece, copied) = &mut self.pieces[number % 2];
+            // That of the part before the last.
+            copied.synchronize()?;
+            let filled = &mut piece.as_mut_slice()?[..part.len()];
+            filled.copy_from_slice(part);
             // SAFETY: by contract; the piece is there until the copy is made.
-            unsafe { result::memcpy_htod_async(address, filled, stream) }?;
+            unsafe { result::memcpy_htod_async(address, filled, self.stream.cu_stream()) }?;
+            copied.record(self.stream)?;
             address += part.len() as u64;
         }
         Ok(())
@@ -55,12 +56,11 @@ impl<'a> Staging<'a> {
         let mut fetched: Option<(usize, &mut [u8])> = None;
         for (number, part) in target.chunks_mut(PIECE).enumerate() {
             let (turn, len) = (number % 2, part.len());
-            // SAFETY: used on the stream alone.
-            let (piece, note) = unsafe { self.pieces[turn].stream_synced_mut_slice(self.stream) };
-            let (piece, stream) = (&mut piece[..len], self.stream.cu_stream());
+            let (piece, copied) = &mut self.pieces[turn];
+            let piece = &mut piece.as_mut_slice()?[..len];
             // SAFETY: by contract; the piece is there until the copy is made.
-            unsafe { result::memcpy_dtoh_async(piece, address, stream) }?;
-            drop(note);
+            unsafe { result::memcpy_dtoh_async(piece, address, self.stream.cu_stream()) }?;
+            copied.record(self.stream)?;
             address += len as u64;
             self.empty(fetched.replace((turn, part)))?;
         }
@@ -70,7 +70,9 @@ impl<'a> Staging<'a> {
     /// Waits for a piece, and copies it to where it belongs.
     fn empty(&self, fetched: Option<(usize, &mut [u8])>) -> Result<()> {
         if let Some((turn, part)) = fetched {
-            part.copy_from_slice(&self.pieces[turn].as_slice()?[..part.len()]);
+            let (piece, copied) = &self.pieces[turn];
+            copied.synchronize()?;
+            part.copy_from_slice(&piece.as_slice()?[..part.len()]);
         }
         Ok(())
     }

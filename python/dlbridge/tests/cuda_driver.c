@@ -811,3 +811,9 @@ int cuMemcpyPeerAsync(uint64_t to, Context *to_context, uint64_t from, Context *
     }
     return cuMemcpyAsync(to, from, size, stream);
 }
+
+int cuStreamAttachMemAsync(uintptr_t stream, uint64_t address, size_t size, unsigned flags) {
+    (void)flags;
+    WITH_CONTEXT
+    return stream > LEGACY && region_of(address, size) ? SUCCESS : INVALID_VALUE;
+}

@@ -21,6 +21,7 @@ use libloading::Library;
 pub(crate) struct Cuda {
     library: &'static Library,
     left: (c_int, c_int),
+    faults: c_int,
     _turn: MutexGuard<'static, ()>,
 }
 
@@ -30,8 +31,9 @@ pub(crate) fn cuda() -> Option<Cuda> {
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     match library() {
         Ok(library) => {
-            let mut cuda = Cuda { library, left: (0, 0), _turn: turn };
+            let mut cuda = Cuda { library, left: (0, 0), faults: 0, _turn: turn };
             cuda.left = cuda.lives();
+            cuda.faults = cuda.faults();
             Some(cuda)
         }
         Err(reason) => {
@@ -104,6 +106,17 @@ impl Cuda {
         function(&mut 0)
     }
 
+    /// How often a stream was made to wait for an event.
+    pub(crate) fn stream_waits(&self) -> c_int {
+        self.count("stand_in_stream_waits")
+    }
+
+    /// The devices have no pools of memory from here on.
+    pub(crate) fn without_pools(&self) {
+        let function: extern "C" fn() = self.function("stand_in_without_pools");
+        function();
+    }
+
     /// All streams do what they have.
     pub(crate) fn finish(&self) {
         // Another thread's context is none of this one's.
@@ -147,7 +160,7 @@ impl Cuda {
 
     /// What was done that must not be.
     pub(crate) fn faults(&self) -> c_int {
-        self.count("stand_in_faults")
+        self.count("stand_in_faults") - self.faults
     }
 
     pub(crate) fn context(&self, ordinal: usize) -> Arc<CudaContext> {
