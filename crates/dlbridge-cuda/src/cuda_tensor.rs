@@ -32,7 +32,8 @@ use crate::{Error, Result, order, tensor};
 /// ```
 pub struct CudaTensor<T: Element> {
     slice: ManuallyDrop<CudaSlice<T>>,
-    order: Arc<CudaStream>,
+    /// `None` while it is dropped.
+    order: Option<Arc<CudaStream>>,
     /// `None` once it was taken out.
     tensor: Option<Tensor>,
 }
@@ -69,7 +70,7 @@ impl<T: Element> CudaTensor<T> {
         let mut slice = ManuallyDrop::new(slice);
         // Other streams wait for what cudarc has noted: that this one waits for the order stream.
         drop(slice.device_ptr_mut(stream).1);
-        Ok(Self { slice, order: Arc::clone(order), tensor: Some(tensor) })
+        Ok(Self { slice, order: Some(Arc::clone(order)), tensor: Some(tensor) })
     }
 
     fn tensor(&self) -> &Tensor {
@@ -149,11 +150,12 @@ impl<T: Element> CudaTensor<T> {
 
 impl<T: Element> Drop for CudaTensor<T> {
     fn drop(&mut self) {
-        // SAFETY: it is not used again.
-        let mut slice = unsafe { ManuallyDrop::take(&mut self.slice) };
-        let context = Arc::clone(slice.context());
-        order::in_drop(&context, || {
-            let ordered = order::hand_over(&mut slice, &self.order);
+        let order = self.order.take();
+        order::in_drop(Arc::clone(self.slice.context()), |context| {
+            let order = order.expect("taken out here alone");
+            let ordered = order::hand_over(&mut self.slice, &order);
+            // SAFETY: it is not used again.
+            let slice = unsafe { ManuallyDrop::take(&mut self.slice) };
             // Lent: the events go, and the memory stays.
             slice.leak();
             // What the order stream cannot be made to wait for, the host waits for.

@@ -165,7 +165,7 @@ struct Lent<'a> {
 
 impl Drop for Lent<'_> {
     fn drop(&mut self) {
-        order::in_drop(self.order.context(), || {
+        order::in_drop(Arc::clone(self.order.context()), |_| {
             // cudarc notes the use of the memory by the order stream.
             self.note = None;
             order::follow(self.stream, self.order)

@@ -57,16 +57,21 @@ pub(crate) fn noted<T>(memory: &mut impl DevicePtrMut<T>, order: &CudaStream) ->
 
 /// Does in a context what a drop has to do, on whatever thread. An error that waits there already does not stop it;
 /// that one, or one of its own, waits for the next call then, as with cudarc's own drops. The thread has the
-/// context afterwards that it had before.
-pub(crate) fn in_drop(context: &Arc<CudaContext>, work: impl FnOnce() -> Outcome) {
-    let current = result::ctx::get_current();
+/// context afterwards that it had before, also if this one goes with its last holder.
+pub(crate) fn in_drop(context: Arc<CudaContext>, work: impl FnOnce(&CudaContext) -> Outcome) {
+    let (current, own) = (result::ctx::get_current(), context.cu_ctx());
     let waiting = context.check_err();
     context.record_err(context.bind_to_thread());
-    context.record_err(work());
+    context.record_err(work(&context));
     context.record_err(waiting);
-    if let Ok(current) = current {
-        // SAFETY: it was current, and whoever made it so keeps it; NULL is none.
-        let restored = unsafe { result::ctx::set_current(current.unwrap_or(ptr::null_mut())) };
-        context.record_err(restored);
+    drop(context);
+    match current {
+        Ok(current) if current != Some(own) => {
+            // SAFETY: it was current, and whoever made it so keeps it; NULL is none.
+            let restored = unsafe { result::ctx::set_current(current.unwrap_or(ptr::null_mut())) };
+            // There is nobody left to tell, and each call of cudarc's makes its own context current.
+            let _ = restored;
+        }
+        _ => {}
     }
 }

@@ -1,6 +1,5 @@
 //! Memory of cudarc that a tensor owns, and how it goes away.
 
-use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 use cudarc::driver::{
@@ -123,40 +122,35 @@ pub(crate) fn address<T>(first: u64) -> *mut T {
 
 /// The owner of an exported tensor.
 pub(crate) struct Exported<M: Memory> {
-    memory: ManuallyDrop<M>,
-    order: Arc<CudaStream>,
+    /// The memory, and the stream in whose order the tensor is; `None` once they were taken out.
+    parts: Option<(M, Arc<CudaStream>)>,
 }
 
 impl<M: Memory> Exported<M> {
     pub(crate) fn new(memory: M, order: Arc<CudaStream>) -> Self {
-        Self { memory: ManuallyDrop::new(memory), order }
+        Self { parts: Some((memory, order)) }
     }
 
     pub(crate) fn memory(&mut self) -> &mut M {
-        &mut self.memory
+        &mut self.parts.as_mut().expect("taken out by `into_memory` and `drop` alone").0
     }
 
     /// The memory itself, for whoever goes on using it on streams of cudarc.
-    pub(crate) fn into_memory(self) -> M {
-        let mut this = ManuallyDrop::new(self);
-        // SAFETY: of what is not dropped, both fields are moved out once.
-        let (mut memory, order) =
-            unsafe { (ManuallyDrop::take(&mut this.memory), std::ptr::read(&this.order)) };
-        let context = memory.context().clone();
-        order::in_drop(&context, || memory.take_back(&order));
+    pub(crate) fn into_memory(mut self) -> M {
+        let (mut memory, order) = self.parts.take().expect("taken out here and in `drop` alone");
+        order::in_drop(Arc::clone(memory.context()), |_| memory.take_back(&order));
         memory
     }
 }
 
 impl<M: Memory> Drop for Exported<M> {
     fn drop(&mut self) {
-        let context = self.memory.context().clone();
-        order::in_drop(&context, || {
-            let ordered = self.memory.free_after(&self.order);
+        let Some((mut memory, order)) = self.parts.take() else { return };
+        order::in_drop(Arc::clone(memory.context()), |context| {
+            let ordered = memory.free_after(&order);
             // What the memory's stream cannot be made to wait for, the host waits for.
             let ordered = ordered.or_else(|_| context.synchronize());
-            // SAFETY: it is not used again.
-            unsafe { ManuallyDrop::drop(&mut self.memory) };
+            drop((memory, order));
             ordered
         });
     }

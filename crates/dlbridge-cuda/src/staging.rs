@@ -81,6 +81,6 @@ impl<'a> Staging<'a> {
 impl Drop for Staging<'_> {
     /// Also where a copy has failed, another may be under way.
     fn drop(&mut self) {
-        order::in_drop(self.stream.context(), || self.stream.synchronize());
+        order::in_drop(Arc::clone(self.stream.context()), |_| self.stream.synchronize());
     }
 }

@@ -87,12 +87,18 @@ fn a_deleter_may_run_on_any_thread_and_leaves_its_context_alone() {
     // Without streams of its own cudarc does not even make the context current.
     let (default, before) = (first.default_stream(), cuda.regions());
     let tensor = cuda.slice(&default, &[1.0_f32; 4]).into_tensor([4]).unwrap();
-    let cuda = &cuda;
+    // The last holder of its context.
+    let stream = cuda.context(0).new_stream().unwrap();
+    let alone = cuda.slice(&stream, &[1.0_f32; 4]).into_tensor([4]).unwrap();
+    let alone = alone.into_cuda::<f32>(&stream).unwrap();
+    drop(stream);
     thread::scope(|scope| {
-        scope.spawn(move || {
+        scope.spawn(|| {
             assert!(cuda.current().is_null());
             drop(tensor);
             assert!(cuda.current().is_null(), "there was none, and there is none");
+            drop(alone);
+            assert!(cuda.current().is_null());
         });
     });
     assert_eq!(cuda.regions(), before);
