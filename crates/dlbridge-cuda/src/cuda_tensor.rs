@@ -30,6 +30,16 @@ use crate::{Error, Result, order, tensor};
 ///     Ok(stream.clone_dtoh(&memory.view().slice(..row))?)
 /// }
 /// ```
+///
+/// No view outlives it:
+///
+/// ```compile_fail,E0505
+/// fn late(memory: dlbridge_cuda::CudaTensor<f32>) -> usize {
+///     let view = memory.view();
+///     drop(memory);
+///     view.len()
+/// }
+/// ```
 pub struct CudaTensor<T: Element> {
     slice: ManuallyDrop<CudaSlice<T>>,
     /// `None` while it is dropped.

@@ -30,6 +30,17 @@ pub trait LendExt<T: Element>: DevicePtr<T> + Sealed {
     ///     view.lend([2, 3], |tensor| kernel(&raw const *tensor.dl_tensor()))
     /// }
     /// ```
+    ///
+    /// The tensor does not outlive the call:
+    ///
+    /// ```compile_fail
+    /// use cudarc::driver::CudaSlice;
+    /// use dlbridge_cuda::LendExt;
+    ///
+    /// fn keep(slice: &CudaSlice<f32>) -> dlbridge::TensorRef<'_> {
+    ///     slice.lend([2, 3], |tensor| tensor).unwrap()
+    /// }
+    /// ```
     fn lend<R>(
         &self,
         shape: impl AsRef<[usize]>,
@@ -81,6 +92,16 @@ pub trait LendMutExt<T: Element>: DevicePtrMut<T> + Sealed {
     /// # Errors
     /// As [`LendExt::lend`].
     ///
+    /// ```compile_fail,E0080
+    /// use dlbridge_cuda::LendMutExt;
+    ///
+    /// fn main() {
+    ///     let flags: Option<cudarc::driver::CudaSlice<bool>> = None;
+    ///     if let Some(mut flags) = flags {
+    ///         flags.lend_mut([1], |_| ()).unwrap();
+    ///     }
+    /// }
+    /// ```
     /// ```no_run
     /// use cudarc::driver::CudaViewMut;
     /// use dlbridge::sys::DLTensor;

@@ -72,9 +72,9 @@ impl<T: Element> Memory for UnifiedSlice<T> {
     }
 
     fn hand_over(&mut self, order: &CudaStream) -> Outcome<*mut T> {
-        self.check_device_access(order)?;
         order::follow(order, self.stream())?;
         order::follow(order, &self.stream().context().default_stream())?;
+        // Refuses a stream that must not use it, too.
         order::noted(self, order)?;
         Ok(address(self.device_ptr_mut(order).0))
     }

@@ -121,6 +121,21 @@ fn a_copy_to_another_device_is_in_order_on_both() {
 }
 
 #[test]
+fn a_copy_is_made_after_what_the_producer_did_and_before_what_consumers_do() {
+    let Some(cuda) = cuda() else { return };
+    let context = cuda.context(0);
+    let (mine, copying) = (context.new_stream().unwrap(), context.new_stream().unwrap());
+    for other in [context, cuda.context(1)] {
+        let (yours, theirs) = (other.new_stream().unwrap(), other.new_stream().unwrap());
+        let yours = if other.ordinal() == 0 { &copying } else { &yours };
+        let tensor = cuda.slice(&mine, &[1.0_f32, 2.0]).into_tensor([2]).unwrap();
+        let copy = tensor.copy_to(yours).unwrap();
+        let fetched = copy.into_cuda::<f32>(&theirs).unwrap();
+        assert_eq!(common::fetched(&theirs, &fetched.view()), [1.0, 2.0]);
+    }
+}
+
+#[test]
 fn a_device_that_is_not_there_is_the_drivers_to_refuse() {
     let Some(cuda) = cuda() else { return };
     let refusal = dlbridge_cuda::context(2).unwrap_err();

@@ -8,7 +8,8 @@ use std::thread;
 
 use common::{cuda, numbers};
 use cudarc::driver::{
-    CudaContext, CudaSlice, HostSlice, PinnedHostSlice, UnifiedSlice, sys::CUmemAttach_flags,
+    CudaContext, CudaSlice, DevicePtr, HostSlice, PinnedHostSlice, UnifiedSlice,
+    sys::CUmemAttach_flags,
 };
 use dlbridge::{Access, DataType, Device, DeviceType, Tensor};
 use dlbridge_cuda::{Error, SliceExt, TensorExt, device_of, to_device};
@@ -174,7 +175,8 @@ fn managed_and_pinned_memory_are_told_apart() {
     assert!(tensor.view::<f32>().is_err(), "a kernel may be using it");
     let address = tensor.data().addr() as u64;
     assert_eq!(device_of(address).unwrap(), tensor.device());
-    assert_eq!(numbers(&tensor.to_host(&stream).unwrap()), [1.0, 5.0, 3.0]);
+    let other = context.new_stream().unwrap();
+    assert_eq!(numbers(&tensor.to_host(&other).unwrap()), [1.0, 5.0, 3.0]);
     let unified: UnifiedSlice<f32> = tensor.try_into_slice().unwrap();
     assert_eq!(unified.as_slice().unwrap(), [1.0, 5.0, 3.0]);
 
@@ -223,6 +225,25 @@ fn managed_memory_of_one_stream_is_refused_on_another() {
     let refusal = attached().into_tensor([2]).unwrap_err();
     assert_eq!(refusal.to_string(), "the CUDA driver: CUDA_ERROR_NOT_PERMITTED (code 800)");
     assert!(attached().into_tensor_on([2], &stream).is_ok());
+}
+
+#[test]
+fn the_order_stream_waits_for_what_is_under_way_with_managed_memory() {
+    let Some(cuda) = cuda() else { return };
+    let context = cuda.context(0);
+    let (mine, agreed) = (context.new_stream().unwrap(), context.new_stream().unwrap());
+    // SAFETY: written below.
+    let mut unified = unsafe { context.alloc_unified::<u8>(3, true) }.unwrap();
+    unified.attach(&mine, CUmemAttach_flags::CU_MEM_ATTACH_GLOBAL).unwrap();
+    let (address, note) = unified.device_ptr(&agreed);
+    drop(note);
+    let third = context.new_stream().unwrap();
+    third.memcpy_htod(&[1], &mut unified.slice_mut(..1)).unwrap();
+    cuda.kernel(&mine, address + 1, &[2]);
+    cuda.kernel(&context.default_stream(), address + 2, &[3]);
+    let tensor = unified.into_tensor_on([3], &agreed).unwrap();
+    agreed.synchronize().unwrap();
+    assert_eq!(cuda.now(tensor.data().addr() as u64, 3), [1, 2, 3]);
 }
 
 #[test]

@@ -209,12 +209,36 @@ fn too_few_events_are_an_error_and_no_panic() {
     let refusal = tensor.into_cuda::<f32>(&stream).unwrap_err();
     assert_eq!(refusal.to_string(), "the CUDA driver: CUDA_ERROR_OUT_OF_MEMORY (code 2)");
     assert_eq!(fate.deleted(), 1);
-    all.pop();
-    let (_, fate) = {
-        drop(all);
-        plain(&cuda)
-    };
-    assert_eq!(fate.deleted(), 1);
+}
+
+#[test]
+fn where_no_stream_can_be_made_to_wait_the_host_does() {
+    let Some(cuda) = cuda() else { return };
+    let context = cuda.context(0);
+    let mine = context.new_stream().unwrap();
+    let (tensor, fate) = plain(&cuda);
+    let address = tensor.data().addr() as u64;
+    let memory = tensor.into_cuda::<f32>(&mine).unwrap();
+    let owned = cuda.slice(&mine, &[1.0_f32, 2.0]).into_tensor([2]).unwrap();
+    let mut all = Vec::new();
+    while let Ok(event) = context.new_event(None) {
+        all.push(event);
+    }
+    cuda.kernel(&mine, address, common::bytes(&[7.0_f32]));
+    let tensor = memory.into_tensor();
+    context.check_err().unwrap();
+    // What gave its events back.
+    all.extend(std::iter::from_fn(|| context.new_event(None).ok()));
+    drop(tensor);
+    assert_eq!((fate.deleted(), fate.seen()), (1, vec![7.0, 2.0, 3.0, 4.0]));
+    all.extend(std::iter::from_fn(|| context.new_event(None).ok()));
+    let waits = cuda.host_waits();
+    cuda.kernel(&context.default_stream(), owned.data().addr() as u64, &[1; 8]);
+    drop(owned);
+    assert!(cuda.host_waits() > waits);
+    drop(all);
+    mine.synchronize().unwrap();
+    assert_eq!(cuda.faults(), 0);
 }
 
 #[test]
@@ -368,4 +392,10 @@ fn the_round_trip_by_the_c_abi_is_in_order_and_frees_once() {
     assert_eq!(numbers(&tensor.to_host(&mine).unwrap()), [1.0, 0.0]);
     drop(tensor);
     assert_eq!(cuda.regions(), 0);
+}
+
+#[test]
+fn memory_in_use_may_be_sent_and_shared() {
+    fn check<T: Send + Sync + 'static>() {}
+    check::<CudaTensor<f32>>();
 }

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use common::{bytes, cuda, fetched};
 use dlbridge::{Device, DeviceType};
-use dlbridge_cuda::{Error, LendExt, LendMutExt};
+use dlbridge_cuda::{Error, LendExt, LendMutExt, SliceExt, TensorExt};
 
 #[test]
 fn a_view_is_a_tensor_for_the_length_of_a_call() {
@@ -79,4 +79,29 @@ fn a_write_waits_for_a_reader_that_was_lent_to() {
     let elsewhere = cuda.context(1).default_stream();
     assert!(matches!(target.lend_on([2], &elsewhere, |_| ()), Err(Error::OtherContext)));
     assert!(matches!(target.lend_mut_on([2], &elsewhere, |_| ()), Err(Error::OtherContext)));
+}
+
+#[test]
+fn what_comes_later_on_the_slices_stream_waits_without_notes_too() {
+    let Some(cuda) = cuda() else { return };
+    let context = cuda.context(0);
+    // SAFETY: no stream but that of the slice uses it, nor the tensor, beside what this crate puts in order.
+    unsafe { context.disable_event_tracking() };
+    let (mine, default) = (context.new_stream().unwrap(), context.default_stream());
+    let mut slice = cuda.slice(&mine, &[1.0_f32, 2.0]);
+    let events = cuda.events();
+    slice
+        .lend_mut([2], |tensor| {
+            let first = tensor.as_tensor_ref().data().addr() as u64;
+            cuda.kernel(&default, first, bytes(&[7.0_f32]));
+        })
+        .unwrap();
+    assert_eq!(fetched(&mine, &slice.as_view()), [7.0, 2.0]);
+    let tensor = slice.into_tensor([2]).unwrap();
+    let other = context.new_stream().unwrap();
+    let mut memory = tensor.into_cuda::<f32>(&other).unwrap();
+    assert_eq!(cuda.events(), events, "there are none");
+    other.memset_zeros(&mut memory.view_mut().unwrap().slice_mut(1..)).unwrap();
+    let tensor = memory.into_tensor();
+    assert_eq!(common::numbers(&tensor.to_host(&mine).unwrap()), [7.0, 0.0]);
 }
