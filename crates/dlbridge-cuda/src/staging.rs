@@ -29,7 +29,7 @@ impl<'a> Staging<'a> {
         Ok(staging)
     }
 
-    /// Copies bytes to an address of the stream's device. It is done when this is dropped.
+    /// Copies bytes to an address of the stream's device. It is done when this returns.
     ///
     /// # Safety
     /// So many bytes there are the caller's to write.

@@ -282,20 +282,15 @@ fn what_does_not_fit_is_refused_and_freed() {
 fn a_context_that_others_do_not_use_is_refused() {
     let Some(cuda) = cuda() else { return };
     let primary = cuda.context(0);
-    // SAFETY: it is forgotten below, and so destroys nothing.
-    let other = unsafe { CudaContext::from_raw_context(0, primary.cu_device(), primary.cu_ctx()) };
-    let other = other.unwrap();
-    let stream = other.default_stream();
+    let tensor = to_device(&[1.0_f32], &primary.default_stream()).unwrap();
+    let stream = CudaContext::new_non_primary(0, 0).unwrap().default_stream();
     let refusal = cuda.slice(&stream, &[1.0_f32]).into_tensor([1]).unwrap_err();
     assert!(matches!(refusal, Error::NotPrimary), "{refusal}");
     let refusal = to_device(&[1.0_f32], &stream).unwrap_err();
     assert!(matches!(refusal, Error::NotPrimary), "{refusal}");
-    let tensor = to_device(&[1.0_f32], &primary.default_stream()).unwrap();
     assert!(matches!(tensor.to_host(&stream), Err(Error::NotPrimary)));
     assert!(matches!(tensor.copy_to(&stream), Err(Error::NotPrimary)));
     assert!(matches!(tensor.into_cuda::<f32>(&stream), Err(Error::NotPrimary)));
-    drop(stream);
-    std::mem::forget(other);
 }
 
 #[test]
