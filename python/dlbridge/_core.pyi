@@ -41,7 +41,7 @@ class Tensor:
     def __dlpack__(
         self,
         *,
-        stream: int | None = None,
+        stream: int | Any | None = None,
         max_version: tuple[int, int] | None = None,
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
@@ -50,11 +50,16 @@ class Tensor:
 
         The capsule is a versioned one if ``max_version`` is ``(1, 0)`` or later, and a legacy one
         otherwise. With ``copy=None`` a copy is made only where lending is impossible: read-only
-        data for a legacy capsule, or host-accessible memory of another device asked for on the
-        CPU. ``copy=True`` copies in C order, to memory aligned to 256 bytes.
+        data for a legacy capsule, or memory of another device asked for on the CPU, or of CUDA or
+        the CPU on a device of CUDA. ``copy=True`` copies, on the CPU in C order, to memory aligned to
+        256 bytes.
 
-        Raises BufferError for data that cannot be exported as asked, ValueError for a stream on a
-        device that has none, TypeError for arguments of the wrong type.
+        ``stream`` is the consumer's, as the array API standard numbers them, which is made to wait for
+        :attr:`stream`; for data on oneAPI a ``dpctl.SyclQueue``. It lives as long as the memory that is
+        lent. What goes to the CPU is there when the capsule is, and ``stream`` must be None.
+
+        Raises BufferError for data that cannot be exported as asked, ValueError for a stream that
+        there is not, TypeError for arguments of the wrong type.
         """
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -79,7 +84,7 @@ class Tensor:
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """The array interface of CUDA, version 3; the stream is the legacy default one.
+        """The array interface of CUDA, version 3; its stream is :attr:`stream`.
 
         AttributeError for data that is not on CUDA or ROCm.
         """
@@ -181,6 +186,14 @@ class Tensor:
         """Why the elements were copied on the way in, as a sentence; None if they were not."""
 
     @property
+    def stream(self) -> int | Any | None:
+        """The stream that the data is in the order of: what is put on it comes after what was under way.
+
+        The number by the array API standard, -1 if none is known, a ``dpctl.SyclQueue`` on oneAPI;
+        None on devices whose streams have no numbers.
+        """
+
+    @property
     def nbytes(self) -> int:
         """The number of bytes that the elements take when they are adjacent."""
 
@@ -201,6 +214,7 @@ def asdlpack(
     align: int | None = None,
     contiguous: bool | Literal["C", "F"] | None = None,
     writable: bool | None = None,
+    stream: int | Any | None = None,
 ) -> Tensor:
     """Import any object that speaks an exchange protocol.
 
@@ -222,6 +236,15 @@ def asdlpack(
     adjacent, ``True`` for C order. ``writable=True`` wants data that may be written, ``False`` a
     tensor that says it must not. What is otherwise is copied.
 
+    What a producer does not give on the device that is asked for is copied by the driver of CUDA, between
+    the CPU and its devices and from one of them to another.
+
+    ``stream`` is the one that the caller works on, a number as in the array API standard: it is made to
+    wait for what the producer has under way, and the memory is not given back before it has passed what is
+    on it when the tensor is let go. It must live until then. Without it that is the default stream of the device, and
+    the memory is given back at once; -1 leaves the order to the caller. For data on oneAPI it is a
+    ``dpctl.SyclQueue``. :attr:`Tensor.stream` tells.
+
     Read-only data stays marked as such. PyTorch and Paddle ignore the mark when their ``from_dlpack``
     is called; :meth:`Tensor.to` gives them a copy.
 
@@ -240,11 +263,12 @@ def from_dlpack(
     *,
     device: str | tuple[int, int] | None = None,
     copy: bool | None = None,
+    stream: int | Any | None = None,
 ) -> Tensor:
     """Import an object that has ``__dlpack__``, as the array API standard describes it.
 
     ``device`` is a name as :attr:`Tensor.device` is one, or a tuple of DLPack device type and
-    device id.
+    device id; ``stream`` is as for :func:`asdlpack`.
 
     Raises AttributeError for an object without ``__dlpack__``, and otherwise as :func:`asdlpack`.
     """

@@ -9,7 +9,7 @@ use pyo3::types::{PyBool, PyList, PyString, PyTuple};
 
 use crate::PyTensor;
 use crate::error::to_py_err;
-use crate::protocol::expect_named_device;
+use crate::protocol::{Streams, expect_named_device};
 use crate::wanted::{
     Wanted, expect_alignment, expect_bool, expect_order, expect_protocol, wrong_type,
 };
@@ -25,12 +25,14 @@ use crate::wanted::{
 /// align is a power of two, at most 256: what the address is to be a multiple of.
 /// contiguous is 'C' or True, or 'F': the order in which the elements are to be adjacent.
 /// writable=True copies what must not be written; writable=False marks the tensor so.
+/// stream is what the caller works on: a number as in the array API standard, or a dpctl.SyclQueue.
 ///
 /// Raises TypeError for an object without a protocol and arguments of the wrong type, ValueError for
 /// arguments of the wrong value and capsules that were consumed, BufferError for data that breaks a
 /// specification, that a tensor cannot express, or that would need a copy that copy=False forbids.
 #[pyfunction]
-#[pyo3(signature = (obj, /, *, protocol=None, copy=None, device=None, align=None, contiguous=None, writable=None))]
+#[pyo3(signature = (obj, /, *, protocol=None, copy=None, device=None, align=None, contiguous=None, writable=None, stream=None))]
+#[expect(clippy::too_many_arguments, reason = "they are keywords")]
 pub fn asdlpack<'py>(
     obj: &Bound<'py, PyAny>,
     protocol: Option<&Bound<'py, PyAny>>,
@@ -39,6 +41,7 @@ pub fn asdlpack<'py>(
     align: Option<&Bound<'py, PyAny>>,
     contiguous: Option<&Bound<'py, PyAny>>,
     writable: Option<&Bound<'py, PyAny>>,
+    stream: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyTensor>> {
     let wanted = Wanted {
         protocol: protocol.map(expect_protocol).transpose()?,
@@ -48,24 +51,30 @@ pub fn asdlpack<'py>(
         contiguous: contiguous.map(expect_order).transpose()?.flatten(),
         writable: writable.map(|writable| expect_bool("writable", writable)).transpose()?,
     };
-    PyTensor::import(obj, &wanted)
+    match stream {
+        None => PyTensor::import(obj, &wanted),
+        Some(stream) => PyTensor::import_on(obj, &wanted, &Streams::named(stream)),
+    }
 }
 
 /// Import an object that has __dlpack__, as the array API standard describes it.
 ///
-/// device is a tuple of DLPack device type and device id, or a name like 'cpu' or 'cuda:0'.
+/// device is a tuple of DLPack device type and device id, or a name like 'cpu' or 'cuda:0'; stream as for asdlpack.
 ///
 /// Raises AttributeError for an object without __dlpack__, and otherwise as asdlpack.
 #[pyfunction]
-#[pyo3(signature = (x, /, *, device=None, copy=None))]
+#[pyo3(signature = (x, /, *, device=None, copy=None, stream=None))]
 pub fn from_dlpack<'py>(
     x: &Bound<'py, PyAny>,
     device: Option<&Bound<'py, PyAny>>,
     copy: Option<&Bound<'py, PyAny>>,
+    stream: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyTensor>> {
     let device = device.map(expect_named_device).transpose()?;
     let copy = copy.map(|copy| expect_bool("copy", copy)).transpose()?;
-    PyTensor::from_dlpack(x, device, copy)
+    let wanted = Wanted { copy, device, ..Wanted::default() };
+    let streams = stream.map_or_else(Streams::default, Streams::named);
+    PyTensor::from_dlpack_on(x, &wanted, &streams)
 }
 
 /// Make a new tensor in C order on the CPU, with contents that are not specified.

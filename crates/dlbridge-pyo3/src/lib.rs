@@ -47,11 +47,11 @@ mod argument;
 mod borrow;
 mod capsule;
 mod consumer;
-mod cuda_driver;
 #[doc(hidden)]
 pub mod doors;
 mod error;
 mod functions;
+mod gpu;
 mod home;
 mod interpreter;
 mod lent;

@@ -73,5 +73,5 @@ pub fn rebuild<'py>(
             "the data of the pickle is no tensor of {dtype} with the shape {shape:?}: {error}"
         ))
     })?;
-    Bound::new(py, this.with_tensor(Arc::new(tensor)))
+    Bound::new(py, this.with_tensor(py, Arc::new(tensor)))
 }

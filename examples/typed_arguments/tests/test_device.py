@@ -4,6 +4,7 @@ none of this counts as tested on one."""
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,19 @@ sys.path.append(str(Path(__file__).parents[3] / "python/dlbridge/tests"))
 
 import native as n
 from exchange_table import STREAM, foreign, table_over
-from test_cuda_array_interface import driver, with_driver
+from stand_in import Driver, InterfaceArray, build, driver, stand_in, until
 
-__all__ = ["driver"]
+__all__ = ["driver", "stand_in"]
+
+pytestmark = pytest.mark.usefixtures("driver", "rocm")
 
 OPENCL, ROCM, MANAGED = (4, 0), (10, 1), (13, 0)
+
+
+@pytest.fixture(scope="session")
+def rocm(tmp_path_factory: pytest.TempPathFactory) -> Driver:
+    """The stand-in for ROCm's driver."""
+    return Driver(build(tmp_path_factory.mktemp("rocm"), rocm=True))
 
 
 @pytest.fixture(scope="module")
@@ -217,43 +226,45 @@ def test_a_handle_is_no_address(native: n.Native) -> None:
     assert typed.aligned_on_device(Producer(crafted)) == 2
 
 
-def test_our_own_tensor_is_in_the_order_of_the_default_stream(native: n.Native) -> None:
+def test_our_own_tensor_is_put_in_order(driver: Driver, native: n.Native) -> None:
     tensor = dlbridge.asdlpack(Producer(native.craft((6,), device=n.CUDA)))
-    assert typed.on_work_stream(tensor) == ("cuda:0", tensor.address, 0)
-    assert typed.on_default_stream(tensor) == ("cuda:0", tensor.address, 0)
-    with pytest.raises(BufferError, match="cannot be synchronised with stream 2"):
-        typed.on_own_stream(tensor)
     ours = typed.kept(tensor)
     assert type(ours) is not dlbridge.Tensor, "each extension has a class of its own"
-    assert typed.on_work_stream(ours) == ("cuda:0", tensor.address, 0)
-    assert typed.on_default_stream(ours) == ("cuda:0", tensor.address, 0)
-    assert typed.on_chosen_stream(ours) == ("cuda:0", tensor.address, 0)
-    with pytest.raises(BufferError, match="cannot be synchronised with the stream 0x2"):
-        typed.on_own_stream(ours)
+    for x in (tensor, ours):
+        waits = driver.stream_waits
+        assert typed.on_work_stream(x) == ("cuda:0", tensor.address, 0)
+        assert typed.on_default_stream(x) == ("cuda:0", tensor.address, 0)
+        assert typed.on_chosen_stream(x) == ("cuda:0", tensor.address, 0)
+        assert driver.stream_waits == waits, "it is in that order"
+        assert typed.on_own_stream(x) == ("cuda:0", tensor.address, 2)
+        assert driver.stream_waits == waits + 1
+    elsewhere = dlbridge.asdlpack(Producer(native.craft((6,), device=n.CUDA)), stream=driver.stream())
+    waits = driver.stream_waits
+    assert typed.on_work_stream(elsewhere) == ("cuda:0", elsewhere.address, 0)
+    assert driver.stream_waits == waits + 1, "our table tells the default stream, which waits"
 
 
-def test_the_cuda_array_interface_is_waited_for(driver: Path) -> None:
-    code = """
-import typed_arguments as typed
-def memory(**fields):
-    memory = Memory(**fields)
-    know(memory.address, 0, 0)
-    return memory
+def test_data_goes_back_when_the_stream_of_the_function_has_passed(driver: Driver, native: n.Native) -> None:
+    crafted = native.craft((6,), device=n.CUDA)
+    driver.block(2)
+    assert typed.on_own_stream(Producer(crafted)) == ("cuda:0", crafted.fields.data, 2)
+    time.sleep(0.05)
+    assert crafted.record.calls == 0, "what the function launched is still under way"
+    driver.release()
+    until(lambda: crafted.record.calls == 1)
+    assert crafted.record.calls == 1
 
-for function, number, handle in [
-    (typed.on_work_stream, 1, 0), (typed.on_default_stream, 1, 0), (typed.on_own_stream, 2, 2)
-]:
-    before = synchronized()[0]
-    for stream in [None, number]:
-        x = memory(stream=stream)
-        assert function(x) == ("cuda:0", x.address, handle), function(x)
-    assert synchronized()[0] == before, "who works on the same stream waits for nobody"
-    for stream in [1 if number == 2 else 2, 1234]:
-        before = synchronized()[0]
-        function(memory(stream=stream))
-        assert synchronized() == (before + 1, stream)
-"""
-    with_driver(driver, code)
+
+def test_the_cuda_array_interface_is_put_in_order(driver: Driver) -> None:
+    address, stream = driver.memory(24), driver.stream()
+    for function, number, handle in [
+        (typed.on_work_stream, 1, 0), (typed.on_default_stream, 1, 0), (typed.on_own_stream, 2, 2)
+    ]:  # fmt: skip
+        place = ("cuda:0", address, handle)
+        for producers, expected in [(None, 0), (number, 0), (3 - number, 1), (stream, 1)]:
+            waits = driver.stream_waits
+            assert function(InterfaceArray(address, (6,), producers)) == place
+            assert driver.stream_waits == waits + expected
 
 
 def test_on_the_cpu_there_are_no_streams() -> None:

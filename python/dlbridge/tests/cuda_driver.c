@@ -22,7 +22,7 @@ enum {
     NOT_FOUND = 500, NOT_READY = 600, CAPTURE_UNSUPPORTED = 900, CAPTURE_INVALIDATED = 901, CAPTURE_ISOLATION = 905,
     CAPTURE_IMPLICIT = 906, CAPTURED_EVENT = 907
 };
-enum { DEVICES = 2, REGIONS = 4096, STREAMS = 256, EVENTS = 4096 };
+enum { DEVICES = 2, REGIONS = 4096, STREAMS = 1024, EVENTS = 4096 };
 enum { LEGACY = 1, PER_THREAD = 2 };
 
 typedef enum { COPY, WRITE, WAIT, FREE, CALL, BLOCK } Kind;
@@ -71,7 +71,7 @@ typedef struct {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static Context contexts[DEVICES] = {{0, 0}, {1, 0}};
-static Stream legacy[DEVICES], per_thread[DEVICES], streams[STREAMS];
+static Stream legacy[DEVICES], streams[STREAMS];
 static Event events[EVENTS];
 static Region regions[REGIONS];
 static int region_count, stream_count, init_result, device_count = DEVICES, pools = 1;
@@ -80,7 +80,8 @@ static uint64_t last_waited;
 static unsigned long long captures;
 static volatile int released;
 static __thread Context *current[16];
-static __thread int depth;
+static __thread Stream *per_thread[DEVICES];
+static __thread int depth, relaxed;
 
 #define WITH_CONTEXT                                                                                                    \
     if (!depth || !current[depth - 1]) {                                                                                \
@@ -245,9 +246,6 @@ static void put(Stream *stream, Work work) {
                 append(stream, (Work){.kind = WAIT, .stream = other, .until = other->put});
             }
         }
-        if (per_thread[number].put > per_thread[number].done) {
-            append(stream, (Work){.kind = WAIT, .stream = &per_thread[number], .until = per_thread[number].put});
-        }
     } else if (is_blocking(stream) && !stream->capturing && legacy[number].put > legacy[number].done) {
         append(stream, (Work){.kind = WAIT, .stream = &legacy[number], .until = legacy[number].put});
     }
@@ -260,7 +258,11 @@ static Stream *stream_of(uintptr_t handle) {
     if (handle <= LEGACY) {
         stream = &legacy[context->number];
     } else if (handle == PER_THREAD) {
-        stream = &per_thread[context->number];
+        if (!per_thread[context->number]) {
+            streams[stream_count] = (Stream){.context = context, .lives = 1};
+            per_thread[context->number] = &streams[stream_count++];
+        }
+        stream = per_thread[context->number];
     } else {
         for (int i = 0; i < stream_count; ++i) {
             if ((uintptr_t)&streams[i] == handle && streams[i].lives) {
@@ -286,8 +288,12 @@ static int is_implicit(Stream *stream) {
     return 0;
 }
 
+/* What is unsafe while any thread captures, unless this one says that it knows what it does. */
 static int any_capture(void) {
     int found = 0;
+    if (relaxed) {
+        return 0;
+    }
     for (int i = 0; i < stream_count; ++i) {
         if (streams[i].lives && streams[i].capturing) {
             streams[i].spoilt = 1;
@@ -336,8 +342,9 @@ static int puts_work(uintptr_t handle, Work work) {
 
 /* ---- What tests ask ---- */
 
+/* Six floats of a test count as memory of a device. */
 void stand_in_know(uint64_t address, int device, int managed) {
-    regions[region_count++] = (Region){address, (char *)(uintptr_t)address, 1 << 20, device, 1, managed ? MANAGED : DEVICE};
+    regions[region_count++] = (Region){address, (char *)(uintptr_t)address, 24, device, 1, managed ? MANAGED : DEVICE};
 }
 
 /* The host's waits so far, and on which stream the last was. */
@@ -395,6 +402,7 @@ void stand_in_read(uint64_t address, void *bytes, size_t size) {
 /* Work that waits for the program, as a callback of its own would. */
 int stand_in_block(uintptr_t stream) {
     WITH_CONTEXT
+    released = 0;
     LOCKED(puts_work(stream, (Work){.kind = BLOCK}));
 }
 
@@ -480,7 +488,6 @@ static int wait_for_all(void) {
     host_waits++;
     int number = current[depth - 1]->number;
     run(&legacy[number], legacy[number].put);
-    run(&per_thread[number], per_thread[number].put);
     for (int i = 0; i < stream_count; ++i) {
         run(&streams[i], streams[i].put);
     }
@@ -544,6 +551,22 @@ static int is_capturing(uintptr_t handle, int *status) {
 int cuStreamIsCapturing(uintptr_t stream, int *status) {
     WITH_CONTEXT
     LOCKED(is_capturing(stream, status));
+}
+
+int cuStreamGetCaptureInfo(uintptr_t stream, int *status, uint64_t *number) {
+    int result = cuStreamIsCapturing(stream, status);
+    if (!result && *status) {
+        *number = ((Stream *)stream)->capture;
+    }
+    return result;
+}
+
+int cuThreadExchangeStreamCaptureMode(int *mode) {
+    enum { RELAXED = 2 };
+    int before = relaxed ? RELAXED : 0;
+    relaxed = *mode == RELAXED;
+    *mode = before;
+    return SUCCESS;
 }
 
 static int begin_capture(uintptr_t handle) {
@@ -670,6 +693,9 @@ static int query(Event *event) {
         any_capture();
         return CAPTURED_EVENT;
     }
+    if (any_capture()) {
+        return CAPTURE_UNSUPPORTED;
+    }
     return !event->stream || event->stream->done >= event->until ? SUCCESS : NOT_READY;
 }
 
@@ -793,6 +819,26 @@ static int pointer_attribute(void *value, int attribute, uint64_t address) {
 int cuPointerGetAttribute(void *value, int attribute, uint64_t address) {
     LOCKED(pointer_attribute(value, attribute, address));
 }
+
+#ifdef ROCM
+/* The names are HIP's, by the compiler's options; a thread says by a number on which device it works. */
+int hipSetDevice(int device) {
+    if (device < 0 || device >= device_count) {
+        return INVALID_DEVICE;
+    }
+    return cuCtxSetCurrent(&contexts[device]);
+}
+
+int hipGetDevice(int *device) {
+    *device = depth && current[depth - 1] ? current[depth - 1]->number : 0;
+    return SUCCESS;
+}
+
+const char *hipGetErrorName(int status) {
+    (void)status;
+    return "an error of the stand-in";
+}
+#endif
 
 int cuGetErrorName(int status, const char **name) {
     *name = "AN_ERROR_OF_THE_STAND_IN";

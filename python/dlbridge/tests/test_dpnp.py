@@ -46,6 +46,42 @@ except BufferError as error:
 else:
     raise AssertionError
 
+# A queue is the stream, as an object.
+import dpctl
+
+theirs = array.sycl_queue
+assert tensor.stream == theirs, "the producer's own, if none is named"
+ours, third = dpctl.SyclQueue(theirs.sycl_device), dpctl.SyclQueue(theirs.sycl_device)
+named = dlbridge.asdlpack(array, stream=ours)
+assert (named.stream, named.address) == (ours, tensor.address)
+assert dlbridge.from_dlpack(array, stream=ours).stream == ours
+for source in (tensor, named):
+    for queue in (theirs, ours, third):
+        capsule = source.__dlpack__(stream=queue, max_version=(1, 3))
+        assert dlbridge.asdlpack(capsule).address == tensor.address
+again = dlbridge.asdlpack(named, stream=third)
+assert (again.stream, again.address) == (third, tensor.address)
+for wrong in (1, 0, 2**70):
+    try:
+        tensor.__dlpack__(stream=wrong)
+    except ValueError as error:
+        assert "which has no streams with numbers" in str(error)
+    else:
+        raise AssertionError
+try:
+    tensor.__dlpack__(stream="queue")
+except TypeError as error:
+    assert "stream must be None or a dpctl.SyclQueue, not 'queue'" in str(error)
+else:
+    raise AssertionError
+
+# Work that is under way on one queue is done before what comes after on another.
+big = dpnp.ones(4_000_000, dtype="float64", sycl_queue=theirs)
+for _ in range(20):
+    big = big + 1
+seen = dpnp.from_dlpack(dlbridge.asdlpack(big, stream=ours))
+assert float(seen.sum()) == 21 * 4_000_000
+
 # What is on the CPU stays there.
 assert type(dlbridge.asdlpack(np.ones(3, "f4")).to("dpnp")) is np.ndarray
 """

@@ -73,21 +73,34 @@ def test_all_arguments_are_keywords(native: Native) -> None:
         tensor.__dlpack__(read_only=True)
 
 
+def has_driver(device: tuple[int, int]) -> bool:
+    """Whether there is a driver for the devices of a type."""
+    try:
+        ctypes.CDLL("libcuda.so.1" if device == n.CUDA else "libamdhip64.so")
+    except OSError:
+        return False
+    return True
+
+
 @pytest.mark.parametrize(
     ("device", "stream", "error"),
     [
         *((n.CPU, stream, None) for stream in (None, -1)),
         *((n.CPU, stream, ValueError) for stream in (0, 1, 2, 77, -2, 2**80)),
         *((n.CUDA, stream, None) for stream in (None, -1, 1)),
-        *((n.CUDA, stream, BufferError) for stream in (0, 2, 77, -2, 2**80)),
+        *((n.CUDA, stream, ValueError) for stream in (0, -2, 2**80)),
+        *((n.CUDA, stream, BufferError) for stream in (2, 77)),
         *((n.ROCM, stream, None) for stream in (None, -1, 0)),
-        *((n.ROCM, stream, BufferError) for stream in (1, 2, 77)),
+        *((n.ROCM, stream, ValueError) for stream in (1, 2, -2, 2**80)),
+        (n.ROCM, 77, BufferError),
         *((n.OPENCL, stream, ValueError) for stream in (0, 1, 77)),
     ],
 )
 def test_streams_that_cannot_be_synchronised_with_are_refused(
     native: Native, device: tuple[int, int], stream: Any, error: type[Exception] | None
 ) -> None:
+    if error is BufferError and has_driver(device):
+        pytest.skip("the driver would be handed a stream that there is not")
     tensor, _ = native.tensor(device=device)
     if error is None:
         native.export(tensor, stream=stream, **VERSIONED).delete()
@@ -118,7 +131,7 @@ def test_other_devices_are_buffer_errors(
     native: Native, abi: Any, copy: Any, device: tuple[int, int], dl_device: tuple[int, int]
 ) -> None:
     tensor, _ = native.tensor(device=device)
-    with pytest.raises(BufferError, match="cannot be exported to"):
+    with pytest.raises(BufferError, match="cannot be (exported|copied) to"):
         tensor.__dlpack__(dl_device=dl_device, copy=copy, **abi)
 
 
@@ -177,7 +190,7 @@ def test_a_copy_is_compact_aligned_and_marked(
     held.delete()
 
 
-@pytest.mark.parametrize("device", [n.CUDA, n.OPENCL, (99, 0)])
+@pytest.mark.parametrize("device", [n.ROCM, n.OPENCL, (99, 0)])
 def test_what_the_cpu_cannot_read_cannot_be_copied(native: Native, device: tuple[int, int]) -> None:
     tensor, _ = native.tensor(device=device)
     with pytest.raises(BufferError, match="copy it to the CPU first"):

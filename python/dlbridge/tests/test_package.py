@@ -92,13 +92,13 @@ def test_the_stub_names_what_there_is() -> None:
         (
             dlbridge.asdlpack,
             "(obj, /, *, protocol=None, copy=None, device=None, align=None, contiguous=None, "
-            "writable=None)",
+            "writable=None, stream=None)",
         ),
         (dlbridge.empty, "(shape, /, dtype='float32', *, device=None, align=None)"),
         (dlbridge.like, "(likeness, obj, /, *, copy=None)"),
         (dlbridge.Tensor.to, "($self, library, /, *, copy=None)"),
         (dlbridge.Tensor.numpy, "($self, /, *, copy=None)"),
-        (dlbridge.from_dlpack, "(x, /, *, device=None, copy=None)"),
+        (dlbridge.from_dlpack, "(x, /, *, device=None, copy=None, stream=None)"),
         (
             dlbridge.Tensor.__dlpack__,
             "($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)",

@@ -5,7 +5,7 @@
 
 use std::ptr;
 
-use dlbridge::{Device, DeviceType, Tensor};
+use dlbridge::{Device, DeviceType};
 use pyo3::exceptions::{PyAttributeError, PyBufferError};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -13,23 +13,21 @@ use pyo3::types::PyDict;
 
 use super::array_interface::{Interface, fields};
 use super::memory::Memory;
-use super::stream::Streams;
+use super::stream::{self, DataStream, Streams};
 use super::typestr::ElementType;
 use super::{Imported, Protocol, attribute};
-use crate::cuda_driver::CudaDriver;
+use crate::PyTensor;
+use crate::gpu::{self, Driver, Failure};
 use crate::wanted::Wanted;
-
-/// The stream that all others wait for.
-const LEGACY_DEFAULT_STREAM: usize = 1;
 
 /// Imports an object that has `__cuda_array_interface__`; `None` for one that has not.
 ///
-/// The device is the one that the driver finds the address on. What the producer has under way on
-/// the stream it names is waited for, unless that is the one that the caller works on.
-pub(super) fn import(
-    object: &Bound<'_, PyAny>,
+/// The device is the one that the driver finds the address on. The caller's stream is made to wait for what the
+/// producer has under way on the one that it names.
+pub(super) fn import<'py>(
+    object: &Bound<'py, PyAny>,
     wanted: &Wanted,
-    streams: &Streams,
+    streams: &Streams<'_, 'py>,
 ) -> PyResult<Option<Imported>> {
     let name = intern!(object.py(), "__cuda_array_interface__");
     let Some(interface) = attribute(object, name)? else { return Ok(None) };
@@ -42,30 +40,36 @@ pub(super) fn import(
         address.ok_or_else(|| interface.wrong("data", "an address and a bool"))?;
     let stream = interface.field("stream")?.map(|stream| stream.extract::<usize>());
     let stream = stream.transpose().map_err(|_| interface.wrong("stream", "None or an integer"))?;
-    if stream == Some(0) {
-        return Err(interface.wrong("stream", "1 or 2 for a default stream, never 0,"));
-    }
+    let stream = match stream {
+        Some(0) => return Err(interface.wrong("stream", "1 or 2 for a default stream, never 0,")),
+        // Nothing is under way.
+        None => DataStream::Unsynchronized,
+        Some(1) => DataStream::Default,
+        Some(2) => DataStream::per_thread(),
+        Some(handle) => DataStream::Handle(handle),
+    };
     let device = match shape.contains(&0) {
-        // Without elements there is no address to ask for.
-        true => Device::new(DeviceType::CUDA, 0),
+        // Without elements there may be no address to ask for.
+        true if address == 0 => Device::new(DeviceType::CUDA, 0),
+        true => locate(address).unwrap_or(Device::new(DeviceType::CUDA, 0)),
         false => locate(address)?,
     };
-    if let Some(wanted) = wanted.device.filter(|&wanted| wanted != device) {
+    // What can be copied there is, afterwards.
+    let out_of_reach =
+        |to: Device| to != device && (wanted.copy == Some(false) || !gpu::is_possible(device, to));
+    if let Some(wanted) = wanted.device.filter(|&to| out_of_reach(to)) {
         return Err(PyBufferError::new_err(format!(
             "the data is on {device} and cannot be imported on {wanted}; move it first"
         )));
     }
-    let ours = streams.number(Some(device))?;
-    if let Some(stream) = stream.filter(|&stream| i64::try_from(stream).ok() != ours) {
-        let driver = CudaDriver::get().map_err(no_driver)?;
-        // Others run meanwhile: work on the stream may wait for Python code.
-        // SAFETY: the protocol: a stream that the producer works on now.
-        let waited = object.py().detach(|| unsafe { driver.synchronize(stream) });
-        waited.map_err(|status| {
-            PyBufferError::new_err(format!(
-                "the CUDA driver cannot wait for the producer's stream {stream}: error {status}"
-            ))
-        })?;
+    // Pinned memory of the CPU may still be written by a kernel, too: it is put in order on its device.
+    let on = match device.device_type() {
+        DeviceType::CUDA_HOST => Device::new(DeviceType::CUDA, device.id()),
+        _ => device,
+    };
+    match device.device_type() {
+        DeviceType::CUDA_HOST => stream::wait(object.py(), on, &stream)?,
+        _ => stream::order(object.py(), on, &stream, &streams.on(on)?)?,
     }
     let memory = Memory {
         door: "CUDA array interface",
@@ -85,38 +89,37 @@ pub(super) fn import(
 }
 
 fn locate(address: usize) -> PyResult<Device> {
-    let pointer = CudaDriver::get().map_err(no_driver)?.locate(address).map_err(|status| {
+    let device = Driver::of(DeviceType::CUDA).map_err(no_driver)?.locate(address);
+    device.map_err(|failure| {
         PyBufferError::new_err(format!(
-            "the CUDA driver does not know the address {address:#x}: error {status}; the producer's \
+            "the CUDA driver does not know the address {address:#x}: {failure}; the producer's \
              __cuda_array_interface__ must give memory of CUDA"
         ))
-    })?;
-    let device_type = if pointer.is_managed { DeviceType::CUDA_MANAGED } else { DeviceType::CUDA };
-    Ok(Device::new(device_type, pointer.device))
+    })
 }
 
-fn no_driver(reason: &str) -> PyErr {
+fn no_driver(failure: Failure) -> PyErr {
     PyBufferError::new_err(format!(
-        "the CUDA driver is needed to tell the device of a __cuda_array_interface__, and cannot be \
-         used: {reason}"
+        "the CUDA driver is needed to tell the device of a __cuda_array_interface__: {failure}"
     ))
 }
 
 /// The dictionary over a tensor, or an `AttributeError` if there can be none.
-pub(crate) fn export<'py>(
-    py: Python<'py>,
-    tensor: &Tensor,
-    read_only: bool,
-) -> PyResult<Bound<'py, PyDict>> {
-    let device = tensor.device();
-    let kinds = [DeviceType::CUDA, DeviceType::CUDA_MANAGED, DeviceType::ROCM];
-    if !kinds.contains(&device.device_type()) {
+pub(crate) fn export<'py>(py: Python<'py>, lender: &PyTensor) -> PyResult<Bound<'py, PyDict>> {
+    let device = lender.tensor().device();
+    if !stream::has_streams(device) {
         return Err(PyAttributeError::new_err(format!(
             "__cuda_array_interface__: the data is on {device}"
         )));
     }
-    let fields = fields(py, tensor, read_only)?;
-    // A tensor's data is in the order of the default stream.
-    fields.set_item("stream", LEGACY_DEFAULT_STREAM)?;
+    let fields = fields(py, lender.tensor(), lender.is_read_only())?;
+    let stream = match lender.stream() {
+        // Nobody is to wait.
+        DataStream::Unsynchronized => py.None().into_bound(py),
+        // The legacy default stream has the number 1 there on ROCm, too.
+        DataStream::Default => 1_i32.into_pyobject(py)?.into_any(),
+        stream => stream.to_object(py, device)?,
+    };
+    fields.set_item("stream", stream)?;
     Ok(fields)
 }

@@ -8,14 +8,15 @@ use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyCapsule, PyDict, PyInt, PyString, PyTuple};
+use pyo3::types::{PyCapsule, PyDict, PyString, PyTuple};
 
-use super::stream::Streams;
+use super::stream::{self, DataStream, Streams};
 use super::{Imported, Protocol, attribute, caveats, kind};
 use crate::PyTensor;
 use crate::borrow::Guard;
 use crate::capsule;
 use crate::error::to_py_err;
+use crate::gpu;
 use crate::receipt::CopyReason;
 use crate::wanted::{Wanted, expect_bool, wrong_type};
 
@@ -27,17 +28,23 @@ pub(super) fn max_version(py: Python<'_>) -> PyResult<&Bound<'_, PyTuple>> {
 }
 
 /// Imports an object that has `__dlpack__`; `None` for one that has not.
-pub(super) fn import(
-    object: &Bound<'_, PyAny>,
+pub(super) fn import<'py>(
+    object: &Bound<'py, PyAny>,
     wanted: &Wanted,
-    streams: &Streams,
+    streams: &Streams<'_, 'py>,
 ) -> PyResult<Option<Imported>> {
     let Some(method) = attribute(object, intern!(object.py(), "__dlpack__"))? else {
         return Ok(None);
     };
     let claimed = claimed_device(object)?;
     let copy = copy_to_ask(wanted.copy, claimed);
-    let answer = ask(&method, claimed, wanted.device, copy, streams.number(claimed)?)?;
+    // What goes to the CPU is there when it comes.
+    let to_host = wanted.device.is_some_and(|device| device.device_type().is_host_accessible());
+    let stream = match to_host {
+        true => None,
+        false => streams.keyword(object.py(), wanted.device.or(claimed))?,
+    };
+    let answer = ask(&method, claimed, wanted.device, copy, stream)?;
     let imported = capsule::take(&capsule::expect(answer, object)?)?;
     check_behind(&method, object, &imported.tensor)?;
     let found = imported.tensor.device();
@@ -91,17 +98,17 @@ pub(super) fn is_on_host(object: &Bound<'_, PyAny>) -> PyResult<bool> {
 
 /// Imports an object that has `__dlpack__` as a legacy consumer does, who asks for nothing; `None`
 /// for one that has not.
-pub(super) fn import_legacy(
-    object: &Bound<'_, PyAny>,
+pub(super) fn import_legacy<'py>(
+    object: &Bound<'py, PyAny>,
     wanted: &Wanted,
-    streams: &Streams,
+    streams: &Streams<'_, 'py>,
 ) -> PyResult<Option<Imported>> {
     let Some(method) = attribute(object, intern!(object.py(), "__dlpack__"))? else {
         return Ok(None);
     };
     let claimed = claimed_device(object)?;
     let keywords = PyDict::new(object.py());
-    if let Some(stream) = streams.number(claimed)? {
+    if let Some(stream) = streams.keyword(object.py(), claimed)? {
         keywords.set_item(intern!(object.py(), "stream"), stream)?;
     }
     let answer = method.call((), Some(&keywords))?;
@@ -170,12 +177,12 @@ fn ask<'py>(
     claimed: Option<Device>,
     wanted: Option<Device>,
     copy: Option<bool>,
-    stream: Option<i64>,
+    stream: Option<Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = method.py();
     let keywords = PyDict::new(py);
     keywords.set_item(intern!(py, "max_version"), max_version(py)?)?;
-    if let Some(stream) = stream {
+    if let Some(stream) = &stream {
         keywords.set_item(intern!(py, "stream"), stream)?;
     }
     // Some producers refuse the keyword itself.
@@ -266,11 +273,16 @@ pub(crate) fn export<'py>(
     let tensor = lender.tensor();
     let versioned = request.max_version.map(|v| major(v)).transpose()?.is_some_and(|v| v >= 1);
     let copy = request.copy.map(|copy| expect_bool("copy", copy)).transpose()?;
-    check_stream(tensor.device(), request.stream)?;
-    let moved = match request.dl_device {
-        Some(asked) => must_move(tensor.device(), expect_device("dl_device", asked)?)?,
-        None => false,
-    };
+    let asked = request.dl_device.map(|asked| expect_device("dl_device", asked)).transpose()?;
+    let to = asked.unwrap_or(tensor.device());
+    let by_driver = gpu::is_possible(tensor.device(), to)
+        && (to != tensor.device() || copy == Some(true))
+        && copy != Some(false);
+    if by_driver {
+        return give(py, copied_to(py, lender, to, request.stream)?, versioned);
+    }
+    let moved = must_move(tensor.device(), to)?;
+    put_in_order(py, lender, request.stream)?;
     let inexpressible = !versioned && (tensor.is_read_only() || tensor.is_subbyte_padded());
     if copy == Some(true) || moved || inexpressible {
         if copy == Some(false) {
@@ -338,26 +350,40 @@ fn must_move(ours: Device, asked: Device) -> PyResult<bool> {
     )))
 }
 
-/// Refuses a stream that the data is not, and cannot be, synchronised with.
-///
-/// Data on CUDA and ROCm is in the order of the default stream: what was imported was asked for that
-/// way, and whoever makes a `PyTensor` in Rust promises it.
-fn check_stream(ours: Device, stream: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
-    let Some(stream) = stream else { return Ok(()) };
-    let Ok(number) = stream.cast::<PyInt>().map(|s| s.extract::<i64>()) else {
-        return Err(wrong_type("stream", "None or an integer", stream));
-    };
-    let default = Streams::default().number(Some(ours))?;
-    match number {
-        Ok(number) if number == -1 || Some(number) == default => Ok(()),
-        _ if default.is_none() => Err(PyValueError::new_err(format!(
-            "stream must be None for data on {ours}, which has no streams; got {stream}"
-        ))),
-        _ => Err(PyBufferError::new_err(format!(
-            "the data on {ours} is in the order of its default stream and cannot be synchronised \
-             with stream {stream}; pass stream=None, or -1 and synchronise yourself"
-        ))),
+/// Makes the consumer's stream wait for the one that the data is in the order of.
+fn put_in_order(
+    py: Python<'_>,
+    lender: &PyTensor,
+    stream: Option<&Bound<'_, PyAny>>,
+) -> PyResult<()> {
+    let device = lender.tensor().device();
+    match stream {
+        // What the standard takes it for.
+        None if !stream::has_streams(device) => Ok(()),
+        None => stream::order(py, device, lender.stream(), &DataStream::Default),
+        Some(stream) => {
+            let consumers = DataStream::expect(stream, device)?;
+            stream::order(py, device, lender.stream(), &consumers)
+        }
     }
+}
+
+/// A copy on a device, or of what is on one on the CPU.
+fn copied_to(
+    py: Python<'_>,
+    lender: &PyTensor,
+    to: Device,
+    stream: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Tensor> {
+    let consumers = match (to == Device::CPU, stream) {
+        (true, stream) => {
+            stream::expect_none(stream)?;
+            lender.stream().clone_ref(py)
+        }
+        (false, None) => DataStream::Default,
+        (false, Some(stream)) => DataStream::expect(stream, to)?,
+    };
+    super::copied(py, lender.tensor(), lender.stream(), to, &consumers)
 }
 
 /// The value of an argument `device`: a tuple as `__dlpack_device__` returns it, or a name as

@@ -133,7 +133,9 @@ unsafe extern "C" fn from_py_object(
     // SAFETY: the specification: attached, a valid object, a place to write to.
     unsafe {
         raising(|py| {
-            *out = tensor_at(py, object)?.get().lend(Protocol::ExchangeApi)?;
+            let tensor = tensor_at(py, object)?;
+            tensor.get().in_default_order(py)?;
+            *out = tensor.get().lend(Protocol::ExchangeApi)?;
             Ok(())
         })
     }
@@ -164,6 +166,7 @@ unsafe extern "C" fn borrow(object: *mut c_void, out: *mut DLTensor) -> c_int {
                      borrowed DLTensor cannot say; take the managed tensor",
                 ));
             }
+            object.get().in_default_order(py)?;
             ptr::copy(&raw const (*object.get().tensor().as_raw()).dl_tensor, out, 1);
             Ok(())
         })
@@ -186,7 +189,7 @@ unsafe extern "C" fn to_py_object(
     }
 }
 
-/// Our data is in the order of the default stream, on every device that has one.
+/// What this table lends is in the order of the default stream, on every device that has one.
 unsafe extern "C" fn current_work_stream(
     _device_type: DLDeviceType,
     _device_id: i32,

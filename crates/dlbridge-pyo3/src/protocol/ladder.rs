@@ -14,7 +14,7 @@ use pyo3::types::PyCapsule;
 use super::stream::Streams;
 use super::{
     Imported, Kind, Protocol, array_interface, arrow, attribute, buffer, caveats, dlpack, kind,
-    typestr,
+    moved, typestr,
 };
 use crate::error::type_name;
 use crate::receipt::CopyReason;
@@ -76,23 +76,45 @@ pub(crate) fn past_table(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult
 }
 
 /// As [`by_ladder`], in order with a stream.
-pub(super) fn by_ladder_on(
-    object: &Bound<'_, PyAny>,
+pub(crate) fn by_ladder_on<'py>(
+    object: &Bound<'py, PyAny>,
     wanted: &Wanted,
-    streams: &Streams,
+    streams: &Streams<'_, 'py>,
 ) -> PyResult<Imported> {
     let _depth = Depth::enter()?;
-    let imported = match (object.cast::<PyCapsule>(), wanted.protocol) {
+    let imported = match by_capsule_or_door(object, wanted, streams) {
+        Ok(imported) => told_copied(imported, wanted)?,
+        Err(refusal) => match moved::wherever_it_is(object, wanted, &refusal) {
+            // Its data is where it is, if it has any: what it said first is the answer if it has none.
+            Some(anywhere) => match by_capsule_or_door(object, &anywhere, streams) {
+                Ok(imported) if moved::is_within_reach(&imported.tensor, wanted) => imported,
+                _ => return Err(refusal),
+            },
+            None => return Err(refusal),
+        },
+    };
+    let imported = match wanted.device.is_some() || wanted.copy == Some(true) {
+        true => moved::moved(object, imported, wanted, streams)?,
+        false => imported,
+    };
+    wanted.settle(imported)
+}
+
+fn by_capsule_or_door<'py>(
+    object: &Bound<'py, PyAny>,
+    wanted: &Wanted,
+    streams: &Streams<'_, 'py>,
+) -> PyResult<Imported> {
+    match (object.cast::<PyCapsule>(), wanted.protocol) {
         (Ok(capsule), None | Some(Protocol::Dlpack | Protocol::LegacyDlpack)) => {
             if wanted.protocol == Some(Protocol::LegacyDlpack) {
                 crate::capsule::expect_legacy(capsule)?;
             }
-            crate::capsule::take(capsule)?
+            crate::capsule::take(capsule)
         }
-        (_, Some(protocol)) => by_door(protocol, object, wanted, streams)?,
-        _ => by_first_door(&Protocol::LADDER, object, wanted, streams)?,
-    };
-    wanted.settle(told_copied(imported, wanted)?)
+        (_, Some(protocol)) => by_door(protocol, object, wanted, streams),
+        _ => by_first_door(&Protocol::LADDER, object, wanted, streams),
+    }
 }
 
 /// Notes that the producer says it made a copy, and refuses that where none is wanted.
@@ -148,8 +170,12 @@ impl Drop for Depth {
 
 /// Imports through `__dlpack__` alone, as the array API standard describes it: an object without it
 /// is an AttributeError.
-pub(crate) fn by_dlpack(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Imported> {
-    match by_door(Protocol::Dlpack, object, wanted, &Streams::default()) {
+pub(crate) fn by_dlpack<'py>(
+    object: &Bound<'py, PyAny>,
+    wanted: &Wanted,
+    streams: &Streams<'_, 'py>,
+) -> PyResult<Imported> {
+    match by_door(Protocol::Dlpack, object, wanted, streams) {
         Ok(imported) => wanted.settle(imported),
         Err(_) if attribute(object, intern!(object.py(), "__dlpack__"))?.is_none() => {
             Err(PyAttributeError::new_err(format!(
@@ -161,11 +187,11 @@ pub(crate) fn by_dlpack(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<
     }
 }
 
-fn by_door(
+fn by_door<'py>(
     protocol: Protocol,
-    object: &Bound<'_, PyAny>,
+    object: &Bound<'py, PyAny>,
     wanted: &Wanted,
-    streams: &Streams,
+    streams: &Streams<'_, 'py>,
 ) -> PyResult<Imported> {
     let kind = kind::of(object)?;
     if let Err(refusal) = caveats::check_before(object, &kind.caveats) {
@@ -183,11 +209,11 @@ fn by_door(
     Ok(imported)
 }
 
-fn by_first_door(
+fn by_first_door<'py>(
     doors: &[Protocol],
-    object: &Bound<'_, PyAny>,
+    object: &Bound<'py, PyAny>,
     wanted: &Wanted,
-    streams: &Streams,
+    streams: &Streams<'_, 'py>,
 ) -> PyResult<Imported> {
     let kind = kind::of(object)?;
     caveats::check_before(object, &kind.caveats)?;

@@ -15,10 +15,11 @@ mod kind;
 mod ladder;
 mod lender;
 mod memory;
+mod moved;
 pub(crate) mod numpy_array;
 mod on_device;
 mod question;
-mod stream;
+pub(crate) mod stream;
 mod typestr;
 
 use dlbridge::sys::DLPackVersion;
@@ -29,17 +30,18 @@ use pyo3::{ffi, intern};
 
 pub(crate) use dlpack::{Request, expect_named_device, export};
 pub(crate) use ladder::{
-    ByTable, by_dlpack, by_ladder, by_table, has_a_door, is_copied, past_table, told_copied,
+    ByTable, by_dlpack, by_ladder, by_ladder_on, by_table, has_a_door, is_copied, past_table,
+    told_copied,
 };
 pub(crate) use lender::{Lender, same_buffer};
 pub(crate) use memory::normalized;
+pub(crate) use moved::{copied, kept_until_passed};
 pub(crate) use on_device::on_device;
-pub(crate) use stream::StreamOf;
+pub(crate) use stream::{DataStream, StreamOf, Streams};
 
 use self::exchange_api::Table;
 use self::kind::Known;
 pub(crate) use self::kind::{Kind, array_of};
-use self::stream::Streams;
 use crate::PyTensor;
 use crate::borrow::Borrowed;
 use crate::receipt::CopyReason;
@@ -142,12 +144,12 @@ impl Protocol {
     }
 
     /// Imports through this door alone; `None` if the object does not have it.
-    fn import(
+    fn import<'py>(
         self,
-        object: &Bound<'_, PyAny>,
+        object: &Bound<'py, PyAny>,
         kind: &Kind,
         wanted: &Wanted,
-        streams: &Streams,
+        streams: &Streams<'_, 'py>,
     ) -> PyResult<Option<Imported>> {
         match self {
             Self::ExchangeApi => match kind.table {

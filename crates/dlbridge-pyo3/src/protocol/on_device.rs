@@ -1,13 +1,15 @@
 //! The import for who works on a device: the data, and the stream that it is in order with.
 
 use std::ffi::c_void;
+use std::ptr;
 
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use super::ladder::{by_ladder_on, told_copied};
-use super::stream::{StreamOf, Streams};
+use super::moved::kept_until_passed;
+use super::stream::{self, DataStream, StreamOf, Streams};
 use super::{Imported, Protocol, caveats, kind};
 use crate::PyTensor;
 use crate::wanted::Wanted;
@@ -21,16 +23,18 @@ pub(crate) fn on_device(
 ) -> PyResult<(Imported, *mut c_void)> {
     let streams = choice.map_or_else(Streams::default, Streams::chosen);
     if let Ok(tensor) = object.cast::<PyTensor>() {
-        let device = tensor.get().tensor().device();
-        if streams.number(Some(device))? != Streams::default().number(Some(device))? {
-            return Err(PyBufferError::new_err(format!(
-                "the data on {device} is in the order of its default stream and cannot be \
-                 synchronised with the stream {:#x}; take the default stream",
-                streams.handle(device)?.addr()
-            )));
+        let (py, tensor) = (object.py(), tensor.get());
+        let device = tensor.tensor().device();
+        let imported = Imported::new(tensor.alias()?, Protocol::ExchangeApi);
+        // Who has no choice works where the data is in order already.
+        let ours = tensor.stream().handle().filter(|_| choice.is_none());
+        if let Some(handle) = ours.filter(|_| stream::has_streams(device)) {
+            return Ok((imported, ptr::without_provenance_mut(handle)));
         }
-        let imported = Imported::new(tensor.get().alias()?, Protocol::ExchangeApi);
-        return Ok((imported, streams.handle(device)?));
+        if !device.device_type().is_host_accessible() {
+            stream::order(py, device, tensor.stream(), &streams.on(device)?)?;
+        }
+        return Ok((kept(imported, &streams)?, streams.handle(device)?));
     }
     if choice.is_none()
         && let Some(answer) = on_work_stream(object)?
@@ -46,7 +50,23 @@ pub(crate) fn on_device(
         )));
     }
     let stream = streams.handle(device)?;
-    Ok((imported, stream))
+    Ok((kept(imported, &streams)?, stream))
+}
+
+/// What is worked on in a stream that its producer does not know, and goes back when that has passed. Producers are in
+/// order with the default one.
+fn kept(imported: Imported, streams: &Streams<'_, '_>) -> PyResult<Imported> {
+    let device = imported.tensor.device();
+    if streams.is_default() || device.device_type().is_host_accessible() {
+        return Ok(imported);
+    }
+    match streams.on(device)? {
+        stream @ (DataStream::Handle(_) | DataStream::PerThread(_)) => {
+            let tensor = kept_until_passed(imported.tensor, &stream)?;
+            Ok(Imported { tensor, ..imported })
+        }
+        _ => Ok(imported),
+    }
 }
 
 /// Imports an object of a type with a table, without synchronising; `None` for others.

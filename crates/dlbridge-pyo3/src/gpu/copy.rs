@@ -1,0 +1,226 @@
+//! Copies from, to and between devices of CUDA.
+
+use std::ptr;
+use std::sync::Arc;
+
+use dlbridge::{Access, DataType, Device, DeviceType, RawParts, Tensor, TensorRef};
+
+use super::driver::{Driver, Failure, MemoryFunctions, Result, StreamHandle};
+use super::event::{Capture, order};
+use super::release::AfterStream;
+use super::staging::Transfer;
+
+/// Memory of a device.
+struct DeviceMemory {
+    driver: &'static Driver,
+    functions: MemoryFunctions,
+    device: i32,
+    address: u64,
+}
+
+impl DeviceMemory {
+    fn new(
+        driver: &'static Driver,
+        functions: MemoryFunctions,
+        device: i32,
+        size: usize,
+    ) -> Result<Self> {
+        let _entered = driver.enter(device)?;
+        let mut address = 0;
+        // SAFETY: a place for the address.
+        let status = unsafe { (functions.alloc)(&mut address, size) };
+        driver.check(&format!("give {size} bytes on cuda:{device}"), status)?;
+        Ok(Self { driver, functions, device, address })
+    }
+}
+
+impl Drop for DeviceMemory {
+    fn drop(&mut self) {
+        let Ok(_entered) = self.driver.enter(self.device) else { return };
+        // SAFETY: memory of the driver's, used no more. There is nobody to tell of a failure.
+        unsafe { (self.functions.free)(self.address) };
+    }
+}
+
+/// Where a copy goes, and in the order of which stream of the device that it comes from or goes to.
+#[derive(Clone, Copy)]
+pub(crate) struct Place {
+    pub(crate) device: Device,
+    pub(crate) stream: StreamHandle,
+}
+
+/// Whether copies can be made from one device to another.
+pub(crate) fn is_possible(from: Device, to: Device) -> bool {
+    let is_cuda = |device: Device| {
+        matches!(device.device_type(), DeviceType::CUDA | DeviceType::CUDA_MANAGED)
+    };
+    match to.device_type() {
+        DeviceType::CUDA => is_cuda(from) || from.device_type().is_host_accessible(),
+        _ => to == Device::CPU && is_cuda(from),
+    }
+}
+
+/// A copy of a tensor. `passed` is the stream of its device that it is in the order of, if one is known.
+///
+/// On the CPU the elements are there, in C order, when this returns; on a device they are there for who is in order with
+/// the stream, in C order if they come from the CPU, and otherwise with the strides that they had. The memory of a
+/// copy on a device is given back when the stream has passed.
+///
+/// # Safety
+/// Live streams of their devices, or the handles of default ones; that of a copy on a device lives as long as it.
+pub(crate) unsafe fn copied(
+    tensor: &Arc<Tensor>,
+    passed: Option<StreamHandle>,
+    to: Place,
+) -> Result<Tensor> {
+    let from = tensor.device();
+    let to_host = to.device == Device::CPU;
+    // The device that the stream is of.
+    let device = if to_host { from } else { to.device };
+    let driver = Driver::of(device.device_type())?;
+    let functions = driver
+        .memory
+        .ok_or_else(|| Failure::new(format!("dlbridge does not copy on {}", driver.name)))?;
+    if tensor.is_empty() {
+        return nothing(tensor, to.device);
+    }
+    // SAFETY: by contract.
+    unsafe {
+        let capture = Capture::of(driver, device.id(), to.stream)?;
+        capture.expect_none(to.stream, "which cannot have this copy")?;
+        match passed {
+            Some(passed) if from != device || passed != to.stream => {
+                order((from, passed), (device, to.stream))?;
+            }
+            _ => {}
+        }
+    }
+    let transfer = Transfer { driver, functions, device: device.id(), stream: to.stream };
+    // SAFETY: by contract, and not captured.
+    unsafe {
+        match to_host {
+            true => fetched(tensor, &transfer),
+            false if from.device_type().is_host_accessible() => sent(tensor, to, &transfer),
+            false => moved(tensor, to, &transfer),
+        }
+    }
+}
+
+fn core(error: dlbridge::Error) -> Failure {
+    Failure::new(error.to_string())
+}
+
+fn shape_of(tensor: &TensorRef<'_>) -> Vec<usize> {
+    tensor.shape().iter().map(|&extent| extent as usize).collect()
+}
+
+fn nothing(tensor: &Tensor, device: Device) -> Result<Tensor> {
+    let parts = RawParts {
+        device,
+        access: Access::Exclusive,
+        subbyte_padded: tensor.is_subbyte_padded(),
+        ..RawParts::new(ptr::null_mut(), tensor.dtype())
+    };
+    // SAFETY: no elements.
+    unsafe { Tensor::from_raw_parts((), parts, tensor.shape(), None::<&[i64]>) }.map_err(core)
+}
+
+/// The address of the lowest byte of a tensor's elements, and how many there are up to the highest.
+fn span(tensor: &Tensor) -> (u64, usize) {
+    let bounds = TensorRef::from(tensor).byte_bounds();
+    let first = (tensor.data().addr() as u64)
+        .wrapping_add(tensor.byte_offset())
+        .wrapping_add_signed(bounds.start as i64);
+    (first, bounds.len())
+}
+
+/// From a device to the CPU.
+///
+/// # Safety
+/// Elements on the device of the transfer, whose stream is not captured.
+unsafe fn fetched(tensor: &Tensor, transfer: &Transfer) -> Result<Tensor> {
+    let (first, count) = span(tensor);
+    let mut bytes = Tensor::zeros(DataType::UINT8, [count]).map_err(core)?;
+    let mut view = bytes.view_mut::<u8>().map_err(core)?;
+    let target = view.as_mut_slice().expect("new memory is adjacent");
+    // SAFETY: by contract; the tensor is alive until all is there.
+    unsafe { transfer.fetch(first, target) }?;
+    let start = TensorRef::from(tensor).byte_bounds().start;
+    let parts = RawParts {
+        access: Access::Exclusive,
+        subbyte_padded: tensor.is_subbyte_padded(),
+        ..RawParts::new(bytes.data().wrapping_byte_offset(-start), tensor.dtype())
+    };
+    // SAFETY: the owner has all bytes from the lowest to the highest, alone, and is sound with any.
+    let host =
+        unsafe { Tensor::from_raw_parts(bytes, parts, tensor.shape(), Some(tensor.strides())) }
+            .map_err(core)?;
+    match host.is_c_contiguous() {
+        true => Ok(host),
+        false => host.to_copy().map_err(core),
+    }
+}
+
+/// From the CPU to a device.
+///
+/// # Safety
+/// The stream of the transfer is not captured.
+unsafe fn sent(tensor: &Tensor, to: Place, transfer: &Transfer) -> Result<Tensor> {
+    let copy;
+    let mut source = TensorRef::from(tensor);
+    if !source.is_c_contiguous() {
+        copy = source.to_copy().map_err(core)?;
+        source = TensorRef::from(&copy);
+    }
+    let bytes = source.as_bytes().map_err(core)?;
+    let (driver, functions) = (transfer.driver, transfer.functions);
+    let memory = DeviceMemory::new(driver, functions, to.device.id(), bytes.len())?;
+    // SAFETY: by contract; memory of that size, given back after the stream.
+    unsafe {
+        transfer.send(bytes, memory.address)?;
+        over(memory, 0, &source, None, to)
+    }
+}
+
+/// From a device to new memory of the same or another one.
+///
+/// # Safety
+/// Elements on a device; the stream of the transfer is not captured.
+unsafe fn moved(tensor: &Arc<Tensor>, to: Place, transfer: &Transfer) -> Result<Tensor> {
+    let (first, count) = span(tensor);
+    let (driver, functions) = (transfer.driver, transfer.functions);
+    let memory = DeviceMemory::new(driver, functions, to.device.id(), count)?;
+    let source = TensorRef::from(&**tensor);
+    let start = source.byte_bounds().start;
+    // SAFETY: by contract; memory of that size, given back after the stream, which is when the source is let go.
+    unsafe {
+        transfer.copy(memory.address, first, count)?;
+        drop(AfterStream::new(Box::new(Arc::clone(tensor)), driver, to.device.id(), to.stream));
+        over(memory, start, &source, Some(source.strides()), to)
+    }
+}
+
+/// The tensor over new memory, whose lowest byte is `start` bytes from the first element.
+///
+/// # Safety
+/// As many bytes as the elements take; the stream lives as long as the tensor.
+unsafe fn over(
+    memory: DeviceMemory,
+    start: isize,
+    like: &TensorRef<'_>,
+    strides: Option<&[i64]>,
+    to: Place,
+) -> Result<Tensor> {
+    let address = ptr::without_provenance_mut::<u8>(memory.address as usize);
+    let parts = RawParts {
+        device: to.device,
+        access: Access::Exclusive,
+        subbyte_padded: like.is_subbyte_padded(),
+        ..RawParts::new(address.wrapping_byte_offset(-start).cast(), like.dtype())
+    };
+    let driver = memory.driver;
+    // SAFETY: by contract.
+    let owner = unsafe { AfterStream::new(Box::new(memory), driver, to.device.id(), to.stream) };
+    // SAFETY: memory that the owner has alone.
+    unsafe { Tensor::from_raw_parts(owner, parts, &shape_of(like), strides) }.map_err(core)
+}

@@ -1,0 +1,164 @@
+//! Events: points of a stream that others wait for.
+
+use dlbridge::Device;
+
+use super::driver::{Driver, EventHandle, Failure, Result, StreamHandle};
+
+/// The kind of event that is no clock.
+const DISABLE_TIMING: u32 = 2;
+const NOT_READY: i32 = 600;
+
+/// What a stream had under way when it was recorded.
+pub(super) struct Event {
+    driver: &'static Driver,
+    device: i32,
+    handle: EventHandle,
+}
+
+impl Event {
+    /// Records what is under way on a stream of a device.
+    ///
+    /// # Safety
+    /// A live stream of the device, or the handle of a default one.
+    pub(super) unsafe fn on(
+        driver: &'static Driver,
+        device: i32,
+        stream: StreamHandle,
+    ) -> Result<Self> {
+        let _entered = driver.enter(device)?;
+        let mut handle = 0;
+        // SAFETY: a place for the event.
+        driver.check("create an event", unsafe {
+            (driver.event_create)(&mut handle, DISABLE_TIMING)
+        })?;
+        let event = Self { driver, device, handle };
+        // SAFETY: an event of the device; the stream by contract.
+        driver.check("record an event", unsafe { (driver.event_record)(handle, stream) })?;
+        Ok(event)
+    }
+
+    /// Makes a stream wait for it.
+    ///
+    /// # Safety
+    /// A live stream of the device `device`, or the handle of a default one.
+    pub(super) unsafe fn wait_on(&self, device: i32, stream: StreamHandle) -> Result<()> {
+        let _entered = self.driver.enter(device)?;
+        // SAFETY: a recorded event; the stream by contract.
+        let status = unsafe { (self.driver.stream_wait_event)(stream, self.handle, 0) };
+        self.driver.check("let a stream wait", status)
+    }
+
+    /// Whether it has passed.
+    pub(super) fn has_passed(&self) -> Result<bool> {
+        let _entered = self.driver.enter(self.device)?;
+        // SAFETY: a recorded event.
+        match unsafe { (self.driver.event_query)(self.handle) } {
+            NOT_READY => Ok(false),
+            status => self.driver.check("look at an event", status).map(|()| true),
+        }
+    }
+
+    /// Waits for it on this thread.
+    pub(super) fn wait(&self) -> Result<()> {
+        let _entered = self.driver.enter(self.device)?;
+        // SAFETY: a recorded event.
+        let status = unsafe { (self.driver.event_synchronize)(self.handle) };
+        self.driver.check("wait for an event", status)
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        let Ok(_entered) = self.driver.enter(self.device) else { return };
+        // SAFETY: an event that is used no more. There is nobody to tell of a failure.
+        unsafe { (self.driver.event_destroy)(self.handle) };
+    }
+}
+
+/// Makes the stream `waiting` wait for what is on `passed`, both of a device, or of two.
+///
+/// Nothing is done that would spoil the capture of a graph.
+///
+/// # Safety
+/// Live streams of these devices, or the handles of default ones.
+pub(crate) unsafe fn order(
+    (passed_on, passed): (Device, StreamHandle),
+    (waiting_on, waiting): (Device, StreamHandle),
+) -> Result<()> {
+    let driver = Driver::of(passed_on.device_type())?;
+    // SAFETY: by contract.
+    let (before, after) = unsafe {
+        (
+            Capture::of(driver, passed_on.id(), passed)?,
+            Capture::of(driver, waiting_on.id(), waiting)?,
+        )
+    };
+    if before != after || before == Capture::OfAnother {
+        let what = "and cannot be put in order with a stream that is not";
+        before.expect_none(passed, what)?;
+        after.expect_none(waiting, what)?;
+    }
+    // SAFETY: by contract.
+    unsafe { Event::on(driver, passed_on.id(), passed)?.wait_on(waiting_on.id(), waiting) }
+}
+
+/// Waits for what is under way on a stream.
+///
+/// # Safety
+/// A live stream of the device, or the handle of a default one.
+pub(crate) unsafe fn wait(device: Device, stream: StreamHandle) -> Result<()> {
+    let driver = Driver::of(device.device_type())?;
+    // SAFETY: by contract.
+    unsafe {
+        let capture = Capture::of(driver, device.id(), stream)?;
+        capture.expect_none(stream, "and cannot be waited for")?;
+        Event::on(driver, device.id(), stream)?.wait()
+    }
+}
+
+/// Whether work on a stream becomes part of a graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Capture {
+    /// It is done.
+    None,
+    /// It does, of the capture of that number.
+    Of(u64),
+    /// The stream is the legacy one, and another is captured that would wait for it: nothing can be put on it.
+    OfAnother,
+}
+
+impl Capture {
+    /// Whether a stream is captured.
+    ///
+    /// # Safety
+    /// A live stream of the device, or the handle of a default one.
+    pub(super) unsafe fn of(driver: &Driver, device: i32, stream: StreamHandle) -> Result<Self> {
+        const CAPTURE_IMPLICIT: i32 = 906;
+        let _entered = driver.enter(device)?;
+        let (mut status, mut number) = (0, 0);
+        // SAFETY: places for both; the stream by contract.
+        match unsafe { (driver.stream_capture_info)(stream, &mut status, &mut number) } {
+            CAPTURE_IMPLICIT => Ok(Self::OfAnother),
+            answer => {
+                driver.check("say whether a stream is captured", answer)?;
+                Ok(if status == 0 { Self::None } else { Self::Of(number) })
+            }
+        }
+    }
+
+    /// The refusal of what cannot be part of a graph, or would spoil one.
+    pub(super) fn expect_none(self, stream: StreamHandle, what: &str) -> Result<()> {
+        match self {
+            Self::None => Ok(()),
+            Self::Of(_) => Err(Failure::new(format!(
+                "the stream {stream:#x} is being captured in a graph, {what}: exchange the tensor before the \
+                 capture, or on the captured stream from the beginning; or pass stream=-1, and see to the order \
+                 yourself"
+            ))),
+            Self::OfAnother => Err(Failure::new(
+                "the default stream cannot be used while a graph is captured: exchange the tensor before the \
+                 capture, or pass stream=-1, and see to the order yourself",
+            )),
+        }
+    }
+}

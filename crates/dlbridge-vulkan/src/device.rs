@@ -1,0 +1,232 @@
+//! A logical device, its queue, and the buffers that were made with it.
+
+use std::any::Any;
+use std::collections::HashMap;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use ash::vk;
+
+use crate::memory::Buffer;
+use crate::{Error, Result, open};
+
+/// A logical device of Vulkan with one of its queues, counted: tensors that were made with it keep it.
+///
+/// ```no_run
+/// use dlbridge_vulkan::Device;
+///
+/// let device = Device::new(0)?;
+/// let second = device.clone();         // the same VkDevice
+/// assert_eq!(second.ash().handle(), device.ash().handle());
+/// # Ok::<(), dlbridge_vulkan::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Device(Arc<Inner>);
+
+struct Inner {
+    parts: DeviceParts,
+    id: i32,
+    /// Held by whoever submits to the queue.
+    queue: Mutex<()>,
+    memory_types: Vec<vk::MemoryType>,
+    buffers: Mutex<HashMap<vk::Buffer, Weak<Buffer>>>,
+    _owner: Box<dyn Any + Send + Sync>,
+}
+
+/// What a [`Device`] is made of, for [`Device::from_parts`].
+///
+/// ```no_run
+/// use dlbridge_vulkan::{Device, DeviceParts};
+///
+/// /// Destroys the `VkDevice` when it is dropped, and then its instance.
+/// struct Engine(DeviceParts);
+///
+/// fn device(engine: std::sync::Arc<Engine>) -> dlbridge_vulkan::Result<Device> {
+///     let parts = engine.0.clone();
+///     // SAFETY: the engine keeps all of it, and takes `Device::queue` to submit.
+///     unsafe { Device::from_parts(engine, parts) }
+/// }
+/// ```
+#[derive(Clone)]
+pub struct DeviceParts {
+    /// The instance.
+    pub instance: ash::Instance,
+    /// One of its physical devices.
+    pub physical_device: vk::PhysicalDevice,
+    /// A logical device of that.
+    pub device: ash::Device,
+    /// The family of queues that buffers belong to.
+    pub queue_family: u32,
+    /// A queue of the family.
+    pub queue: vk::Queue,
+}
+
+/// The queue of a [`Device`], which nobody else submits to meanwhile.
+///
+/// ```no_run
+/// use ash::vk;
+/// use dlbridge_vulkan::Device;
+///
+/// fn submit(device: &Device, commands: vk::CommandBuffer, fence: vk::Fence) -> ash::prelude::VkResult<()> {
+///     let commands = [commands];
+///     let work = [vk::SubmitInfo::default().command_buffers(&commands)];
+///     let queue = device.queue();
+///     // SAFETY: commands and fence of this device, which is waited for before anything they use goes.
+///     unsafe { device.ash().queue_submit(*queue, &work, fence) }
+/// }
+/// ```
+pub struct Queue<'a> {
+    queue: vk::Queue,
+    _held: MutexGuard<'a, ()>,
+}
+
+impl Deref for Queue<'_> {
+    type Target = vk::Queue;
+
+    fn deref(&self) -> &vk::Queue {
+        &self.queue
+    }
+}
+
+impl Device {
+    /// Opens a physical device by its number, its place in `vkEnumeratePhysicalDevices`: a logical device of
+    /// Vulkan 1.1 or the loader's version if that is less, without features and extensions, and its first queue
+    /// that runs compute shaders.
+    ///
+    /// # Errors
+    /// [`Error::NoLoader`], [`Error::NoDevice`], [`Error::NoQueue`]; what Vulkan says, which is
+    /// `ERROR_INCOMPATIBLE_DRIVER` where there is a loader and no driver.
+    ///
+    /// ```no_run
+    /// let device = dlbridge_vulkan::Device::new(0)?;
+    /// # Ok::<(), dlbridge_vulkan::Error>(())
+    /// ```
+    pub fn new(id: i32) -> Result<Self> {
+        let (owner, parts) = open::open(id)?;
+        // SAFETY: the owner has just made all of it, and destroys it when it is dropped.
+        unsafe { Self::from_parts(owner, parts) }
+    }
+
+    /// A device over Vulkan objects that the program has already, and an owner that keeps them.
+    ///
+    /// # Errors
+    /// [`Error::UnlistedDevice`] if the physical device is none of the instance; what Vulkan says. The owner is dropped.
+    ///
+    /// # Safety
+    /// - The parts belong together: each was made from the one before it, and the queue is of the family.
+    /// - They live until the owner is dropped, which may be on any thread.
+    /// - Nobody submits to the queue without holding [`Device::queue`], nor has another `Device` over it.
+    /// - The queue runs copies: its family says so, or compute, or graphics.
+    ///
+    /// ```no_run
+    /// use dlbridge_vulkan::{Device, DeviceParts, Result};
+    ///
+    /// fn adopt(owner: std::sync::Arc<Engine>, parts: DeviceParts) -> Result<Device> {
+    ///     // SAFETY: the engine keeps all of it, and takes `Device::queue` to submit.
+    ///     unsafe { Device::from_parts(owner, parts) }
+    /// }
+    /// # struct Engine;
+    /// ```
+    pub unsafe fn from_parts<O>(owner: O, parts: DeviceParts) -> Result<Self>
+    where
+        O: Send + Sync + 'static,
+    {
+        // SAFETY: an instance that lives, by contract.
+        let devices = unsafe { parts.instance.enumerate_physical_devices() }?;
+        let place = devices.iter().position(|&device| device == parts.physical_device);
+        let id = place.and_then(|place| i32::try_from(place).ok());
+        let id = id.ok_or(Error::UnlistedDevice)?;
+        // SAFETY: a physical device of the instance.
+        let memory =
+            unsafe { parts.instance.get_physical_device_memory_properties(parts.physical_device) };
+        Ok(Self(Arc::new(Inner {
+            parts,
+            id,
+            queue: Mutex::new(()),
+            memory_types: memory.memory_types_as_slice().to_vec(),
+            buffers: Mutex::default(),
+            _owner: Box::new(owner),
+        })))
+    }
+
+    /// The number of the physical device, which is the id of tensors' devices.
+    ///
+    /// ```no_run
+    /// # let device = dlbridge_vulkan::Device::new(0)?;
+    /// assert_eq!(device.id(), 0);
+    /// # Ok::<(), dlbridge_vulkan::Error>(())
+    /// ```
+    pub fn id(&self) -> i32 {
+        self.0.id
+    }
+
+    /// The logical device. Whatever the program makes from it, it destroys before the last `Device` and the last
+    /// tensor go.
+    ///
+    /// ```no_run
+    /// use ash::vk;
+    ///
+    /// # let device = dlbridge_vulkan::Device::new(0)?;
+    /// // SAFETY: the device lives, and the fence is destroyed before it.
+    /// unsafe {
+    ///     let fence = device.ash().create_fence(&vk::FenceCreateInfo::default(), None)?;
+    ///     device.ash().destroy_fence(fence, None);
+    /// }
+    /// # Ok::<(), dlbridge_vulkan::Error>(())
+    /// ```
+    pub fn ash(&self) -> &ash::Device {
+        &self.0.parts.device
+    }
+
+    /// All that the device is made of. Submissions to the queue are made with [`Device::queue`].
+    ///
+    /// ```no_run
+    /// # let device = dlbridge_vulkan::Device::new(0)?;
+    /// let parts = device.parts();
+    /// // SAFETY: both live.
+    /// let properties = unsafe { parts.instance.get_physical_device_properties(parts.physical_device) };
+    /// println!("{}", properties.limits.min_storage_buffer_offset_alignment);
+    /// # Ok::<(), dlbridge_vulkan::Error>(())
+    /// ```
+    pub fn parts(&self) -> &DeviceParts {
+        &self.0.parts
+    }
+
+    /// The queue, to submit to. Vulkan wants one thread at a time there: copies wait until the guard is dropped.
+    /// Whoever holds it and makes a copy waits for ever.
+    ///
+    /// ```no_run
+    /// # let device = dlbridge_vulkan::Device::new(0)?;
+    /// // SAFETY: the queue lives, and nobody else uses it now.
+    /// unsafe { device.ash().queue_wait_idle(*device.queue()) }?;
+    /// # Ok::<(), dlbridge_vulkan::Error>(())
+    /// ```
+    pub fn queue(&self) -> Queue<'_> {
+        let held = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        Queue { queue: self.0.parts.queue, _held: held }
+    }
+
+    /// The first type of memory among those of a mask that has some properties.
+    pub(crate) fn memory_type(&self, mask: u32, wanted: vk::MemoryPropertyFlags) -> Option<u32> {
+        let types = (0_u32..).zip(&self.0.memory_types);
+        let mut fitting = types.filter(|(index, kind)| {
+            mask & (1 << index) != 0 && kind.property_flags.contains(wanted)
+        });
+        fitting.next().map(|(index, _)| index)
+    }
+
+    /// The buffers that were made with this device and live.
+    pub(crate) fn buffers(&self) -> MutexGuard<'_, HashMap<vk::Buffer, Weak<Buffer>>> {
+        self.0.buffers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Device")
+            .field("id", &self.id())
+            .field("queue_family", &self.0.parts.queue_family)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,304 @@
+//! Tensors on a real Vulkan, made of the host's and given back to it: lavapipe in CI.
+
+mod support;
+
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use ash::vk;
+use ash::vk::Handle;
+use dlbridge::{
+    Access, DataType, Device as TensorDevice, DeviceType, Element, RawParts, Tensor, TensorRef,
+};
+use dlbridge_vulkan::{Error, TensorExt, to_device};
+use support::device;
+
+fn numbers(tensor: &Tensor) -> Vec<f32> {
+    tensor.view::<f32>().unwrap().to_vec()
+}
+
+#[test]
+fn what_goes_to_the_device_is_a_buffer() {
+    let Some(device) = device() else { return };
+    let tensor = to_device(&[[1.0_f32, 2.0, 3.0], [4.0, 5.0, 6.0]], &device).unwrap();
+    assert_eq!((tensor.shape(), tensor.strides()), (&[2, 3][..], &[3, 1][..]));
+    assert_eq!((tensor.dtype(), tensor.byte_offset()), (DataType::FLOAT32, 0));
+    assert_eq!(tensor.device(), TensorDevice::new(DeviceType::VULKAN, 0));
+    assert_eq!((tensor.device().to_string(), tensor.access()), ("vulkan:0".into(), Access::Shared));
+    assert!(tensor.view::<f32>().is_err(), "the CPU does not reach it");
+    let buffer = tensor.to_buffer().unwrap();
+    assert_eq!(buffer.handle().as_raw(), tensor.data().addr() as u64);
+    assert_eq!(buffer.bytes(), 0..24);
+    let host = tensor.to_host(&device).unwrap();
+    assert_eq!((host.shape(), host.access()), (&[2, 3][..], Access::Exclusive));
+    assert_eq!(numbers(&host), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+}
+
+#[test]
+fn parts_are_the_parent_and_a_byte_offset() {
+    let Some(device) = device() else { return };
+    let values: Vec<f32> = (0..24).map(|i| i as f32).collect();
+    type Part = fn(Tensor) -> dlbridge::Result<Tensor>;
+    let parts: [(&str, Part, u64); 8] = [
+        ("slice", |t| t.slice(1, 1..3), 16),
+        ("index", |t| t.index_axis(0, 1), 48),
+        ("steps", |t| t.step_by(2, 2), 0),
+        ("backwards", |t| t.flip(0)?.flip(2), 60),
+        ("transposed", |t| Ok(t.transpose()), 0),
+        ("a part of a transposed one", |t| t.transpose().slice(0, 1..3)?.flip(1), 36),
+        ("one element", |t| t.index_axis(0, 1)?.index_axis(0, 2)?.index_axis(0, 3), 92),
+        ("nothing", |t| t.slice(0, 1..1), 0),
+    ];
+    for (name, part, byte_offset) in parts {
+        let host = Tensor::from(values.clone()).reshape([2, 3, 4]).unwrap();
+        let on_device = to_device(&host, &device).unwrap();
+        let handle = on_device.data();
+        let (on_device, host) = (part(on_device).unwrap(), part(host).unwrap());
+        assert_eq!((on_device.shape(), on_device.strides()), (host.shape(), host.strides()));
+        assert_eq!(on_device.byte_offset(), byte_offset, "{name}");
+        assert!(on_device.is_empty() || on_device.data() == handle, "{name}");
+        assert_eq!(numbers(&on_device.to_host(&device).unwrap()), numbers(&host), "{name}");
+    }
+}
+
+#[test]
+fn bytes_are_from_the_lowest_to_the_highest() {
+    let Some(device) = device() else { return };
+    let tensor = to_device(&[[1_u16, 2, 3], [4, 5, 6]], &device).unwrap();
+    let part = tensor.slice(1, 1..).unwrap().flip(0).unwrap().flip(1).unwrap();
+    assert_eq!((part.byte_offset(), part.to_buffer().unwrap().bytes()), (10, 2..12));
+    assert_eq!(part.to_host(&device).unwrap().view::<u16>().unwrap().to_vec(), [6, 5, 3, 2]);
+}
+
+#[test]
+fn every_dtype_comes_and_goes() {
+    let Some(device) = device() else { return };
+    let dtypes = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 bfloat16 complex64 \
+                  complex128 float8_e4m3fn float8_e5m2 float4_e2m1fn float6_e2m3fn int4 uint4 float32x4";
+    for name in dtypes.split_whitespace() {
+        let dtype: DataType = name.parse().unwrap();
+        let len = (dtype.element_bits() as usize * 3).div_ceil(8);
+        let bytes: Vec<u8> = (1..=len as u8).collect();
+        let host = Tensor::from_bytes(bytes.clone(), dtype, [3], 0).unwrap();
+        let tensor = to_device(&host, &device).unwrap();
+        assert_eq!((tensor.dtype(), tensor.shape()), (dtype, &[3][..]), "{name}");
+        let host = tensor.to_host(&device).unwrap();
+        assert_eq!((host.dtype(), host.nbytes()), (dtype, len as u128), "{name}");
+        assert_eq!(TensorRef::from(&host).as_bytes().unwrap(), bytes, "{name}");
+    }
+}
+
+/// A float of four bits in a byte of its own.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+struct Narrow(u8);
+
+// SAFETY: a byte, of which any is a value here.
+unsafe impl Element for Narrow {
+    const DTYPE: DataType = DataType::FLOAT4_E2M1FN;
+}
+
+#[test]
+fn narrow_elements_stay_padded() {
+    let Some(device) = device() else { return };
+    let tensor = to_device(&[Narrow(1), Narrow(2), Narrow(3)], &device).unwrap();
+    assert_eq!((tensor.is_subbyte_padded(), tensor.nbytes()), (true, 3));
+    let host = tensor.slice(0, 1..).unwrap().to_host(&device).unwrap();
+    assert!(host.is_subbyte_padded());
+    assert_eq!(TensorRef::from(&host).as_bytes().unwrap(), [2, 3]);
+    let empty = to_device(&[Narrow(0); 0], &device).unwrap().to_host(&device).unwrap();
+    assert_eq!((empty.shape(), empty.is_subbyte_padded()), (&[0][..], true));
+}
+
+#[test]
+fn nothing_and_one_and_strided_go_to_the_device() {
+    let Some(device) = device() else { return };
+    let to_and_fro = |host: &Tensor| {
+        let tensor = to_device(host, &device).unwrap();
+        assert_eq!((tensor.shape(), tensor.dtype()), (host.shape(), host.dtype()));
+        assert_eq!(tensor.device().device_type(), DeviceType::VULKAN);
+        assert_eq!(numbers(&tensor.to_host(&device).unwrap()), numbers(host));
+    };
+    to_and_fro(&Tensor::zeros(DataType::FLOAT32, [0, 3]).unwrap());
+    to_and_fro(&Tensor::from(vec![7.0_f32]).reshape([]).unwrap());
+    to_and_fro(&Tensor::from([[1.0_f32, 2.0], [3.0, 4.0]]).transpose());
+    to_and_fro(&Tensor::from((0..1_000_003).map(|i| i as f32).collect::<Vec<_>>()));
+    let empty = to_device(&[0.0_f32; 0], &device).unwrap();
+    assert!(matches!(empty.to_buffer(), Err(Error::Empty)));
+    assert!(matches!(empty.to_read_only_buffer(), Err(Error::Empty)));
+}
+
+#[test]
+fn a_tensor_is_known_again_whichever_way_it_went() {
+    let Some(device) = device() else { return };
+    let tensor = to_device(&[1.0_f32, 2.0, 3.0], &device).unwrap();
+    let read = |tensor: &Tensor| numbers(&tensor.to_host(&device).unwrap());
+    let managed = tensor.into_raw();
+    // SAFETY: a valid managed tensor, which is ours.
+    let tensor = unsafe { Tensor::from_raw(managed) }.unwrap();
+    assert_eq!(read(&tensor), [1.0, 2.0, 3.0]);
+    let legacy = tensor.into_raw_legacy().unwrap();
+    // SAFETY: as above.
+    let tensor = Arc::new(unsafe { Tensor::from_raw_legacy(legacy) }.unwrap());
+    assert_eq!(read(&tensor), [1.0, 2.0, 3.0]);
+    let shared = tensor.share();
+    // SAFETY: as above.
+    let lent = unsafe { Tensor::from_raw(tensor.lend()) }.unwrap().slice(0, 1..).unwrap();
+    // As a foreign library would have it: another managed tensor, over the same handle.
+    let parts = RawParts {
+        device: tensor.device(),
+        byte_offset: 8,
+        ..RawParts::new(tensor.data(), DataType::FLOAT32)
+    };
+    // SAFETY: the owner keeps the buffer.
+    let foreign = unsafe { Tensor::from_raw_parts(tensor, parts, &[1], None::<&[i64]>) }.unwrap();
+    assert_eq!((read(&lent), read(&shared)), (vec![2.0, 3.0], vec![1.0, 2.0, 3.0]));
+    drop((lent, shared));
+    assert_eq!(read(&foreign), [3.0]);
+}
+
+#[test]
+fn what_a_producer_says_is_compared_with_the_buffer() {
+    let Some(device) = device() else { return };
+    let tensor = to_device(&[0.0_f32; 4], &device).unwrap();
+    let parts = RawParts {
+        device: tensor.device(),
+        byte_offset: 4,
+        ..RawParts::new(tensor.data(), DataType::FLOAT32)
+    };
+    // SAFETY: nobody reads what is not there, which is what this is about.
+    let tensor = unsafe { Tensor::from_raw_parts(tensor, parts, &[4], None::<&[i64]>) }.unwrap();
+    let refusal = tensor.to_host(&device).unwrap_err();
+    assert!(matches!(refusal, Error::TooSmall { first: 4, end: 20, size: 16 }), "{refusal}");
+}
+
+#[test]
+fn a_buffer_has_whole_words() {
+    let Some(device) = device() else { return };
+    let bytes = |count: usize| {
+        let tensor = to_device(&[7_u8], &device).unwrap();
+        let parts =
+            RawParts { device: tensor.device(), ..RawParts::new(tensor.data(), DataType::UINT8) };
+        // SAFETY: the owner keeps the buffer, and what it has not is refused.
+        let tensor = unsafe { Tensor::from_raw_parts(tensor, parts, &[count], None::<&[i64]>) };
+        tensor.unwrap().to_host(&device)
+    };
+    assert_eq!(bytes(4).unwrap().view::<u8>().unwrap().to_vec(), [7, 0, 0, 0]);
+    assert!(matches!(bytes(5), Err(Error::TooSmall { first: 0, end: 5, size: 4 })));
+}
+
+#[test]
+fn what_is_elsewhere_is_refused() {
+    let Some(device) = device() else { return };
+    let host = Tensor::from(vec![1.0_f32]);
+    assert!(matches!(host.to_buffer(), Err(Error::NotVulkan { .. })));
+    assert!(matches!(host.to_read_only_buffer(), Err(Error::NotVulkan { .. })));
+    assert!(matches!(host.to_host(&device), Err(Error::NotVulkan { .. })));
+    // SAFETY: it is refused, not read.
+    assert!(matches!(unsafe { host.to_host_unchecked(&device) }, Err(Error::NotVulkan { .. })));
+    let nothing = Tensor::from(Vec::<f32>::new());
+    assert!(matches!(nothing.to_host(&device), Err(Error::NotVulkan { .. })));
+    let tensor = to_device(&host, &device).unwrap();
+    assert!(to_device(&tensor, &device).is_err(), "it is no memory of the host");
+    let other = RawParts {
+        device: TensorDevice::new(DeviceType::VULKAN, 7),
+        ..RawParts::new(tensor.data(), DataType::FLOAT32)
+    };
+    // SAFETY: the owner keeps the buffer.
+    let other = unsafe { Tensor::from_raw_parts(tensor, other, &[1], None::<&[i64]>) }.unwrap();
+    assert!(matches!(other.to_host(&device), Err(Error::OtherDevice)));
+}
+
+#[test]
+fn a_buffer_of_another_device_is_refused() {
+    let (Some(first), Some(second)) = (device(), device()) else { return };
+    assert_ne!(first.ash().handle(), second.ash().handle());
+    let tensors = [&first, &second].map(|device| to_device(&[1.0_f32], device).unwrap());
+    assert_eq!(numbers(&tensors[0].to_host(&first).unwrap()), [1.0]);
+    assert_eq!(numbers(&tensors[1].to_host(&second).unwrap()), [1.0]);
+    assert!(matches!(tensors[0].to_host(&second), Err(Error::OtherDevice)));
+    assert!(matches!(tensors[1].to_host(&first), Err(Error::OtherDevice)));
+    let again = first.clone();
+    assert_eq!(numbers(&tensors[0].to_host(&again).unwrap()), [1.0]);
+}
+
+#[test]
+fn what_must_not_be_written_stays_so() {
+    let Some(device) = device() else { return };
+    let tensor = to_device(&[1.0_f32; 4], &device).unwrap().into_read_only();
+    let refusal = tensor.to_buffer().unwrap_err();
+    assert!(matches!(refusal, Error::Tensor(dlbridge::Error::ReadOnly)), "{refusal}");
+    let handle = tensor.to_read_only_buffer().unwrap().handle();
+    assert_eq!(handle.as_raw(), tensor.data().addr() as u64);
+    assert_eq!(numbers(&tensor.to_host(&device).unwrap()), [1.0; 4]);
+    assert!(tensor.into_raw_legacy().is_err(), "which the legacy struct cannot say");
+}
+
+#[test]
+fn threads_copy_at_the_same_time_and_drop_what_others_made() {
+    let Some(device) = device() else { return };
+    let threads: Vec<_> = (0..4)
+        .map(|number| {
+            let device = device.clone();
+            thread::spawn(move || {
+                let made: Vec<Tensor> =
+                    (0..25).map(|i| to_device(&[[number, i]; 100], &device).unwrap()).collect();
+                for (i, tensor) in made.iter().enumerate() {
+                    let host = tensor.to_host(&device).unwrap().index_axis(0, 99).unwrap();
+                    assert_eq!(host.view::<i32>().unwrap().to_vec(), [number, i as i32]);
+                }
+                made
+            })
+        })
+        .collect();
+    let made: Vec<Tensor> = threads.into_iter().flat_map(|t| t.join().unwrap()).collect();
+    assert_eq!(made.len(), 100);
+    let handles: std::collections::HashSet<_> = made.iter().map(|t| t.data().addr()).collect();
+    assert_eq!(handles.len(), 100, "each has a buffer of its own");
+    thread::spawn(move || drop(made)).join().unwrap();
+}
+
+#[test]
+fn a_copy_waits_for_who_holds_the_queue() {
+    let Some(device) = device() else { return };
+    let tensor = to_device(&[1.0_f32], &device).unwrap();
+    let (queue, reader) = (device.queue(), device.clone());
+    let copy = thread::spawn(move || numbers(&tensor.to_host(&reader).unwrap()));
+    thread::sleep(Duration::from_millis(100));
+    assert!(!copy.is_finished());
+    drop(queue);
+    assert_eq!(copy.join().unwrap(), [1.0]);
+}
+
+#[test]
+fn a_copy_waits_for_what_the_queue_has() {
+    let Some(device) = device() else { return };
+    let tensor = to_device(&vec![0_u32; 1 << 20], &device).unwrap();
+    let buffer = tensor.to_buffer().unwrap().handle();
+    let ash = device.ash();
+    let pool = vk::CommandPoolCreateInfo::default().queue_family_index(device.parts().queue_family);
+    // SAFETY: the buffer is filled within its bounds, and what is made is destroyed when that is done, which the copy
+    // has waited for.
+    unsafe {
+        let pool = ash.create_command_pool(&pool, None).unwrap();
+        let info =
+            vk::CommandBufferAllocateInfo::default().command_pool(pool).command_buffer_count(1);
+        let commands = ash.allocate_command_buffers(&info).unwrap();
+        ash.begin_command_buffer(commands[0], &vk::CommandBufferBeginInfo::default()).unwrap();
+        let writes = vk::AccessFlags::TRANSFER_WRITE;
+        let order = [vk::MemoryBarrier::default().src_access_mask(writes).dst_access_mask(writes)];
+        let stage = vk::PipelineStageFlags::TRANSFER;
+        for value in 1..=50 {
+            let none = vk::DependencyFlags::empty();
+            ash.cmd_pipeline_barrier(commands[0], stage, stage, none, &order, &[], &[]);
+            ash.cmd_fill_buffer(commands[0], buffer, 0, vk::WHOLE_SIZE, value);
+        }
+        ash.end_command_buffer(commands[0]).unwrap();
+        let work = [vk::SubmitInfo::default().command_buffers(&commands)];
+        ash.queue_submit(*device.queue(), &work, vk::Fence::null()).unwrap();
+        let host = tensor.to_host(&device).unwrap();
+        assert!(host.view::<u32>().unwrap().iter().all(|&value| value == 50));
+        ash.destroy_command_pool(pool, None);
+    }
+}

@@ -1,0 +1,303 @@
+//! Devices and buffers of the program's own, and in which order what keeps them goes.
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use ash::vk;
+use ash::vk::Handle;
+use dlbridge::{Access, DataType, Device as TensorDevice, DeviceType, Tensor, TensorRef};
+use dlbridge_vulkan::{BufferParts, Device, DeviceParts, Error, TensorExt, from_buffer, to_device};
+use support::device;
+
+/// How many of something have been dropped.
+type Count = Arc<AtomicUsize>;
+
+fn dropped(count: &Count) -> usize {
+    count.load(Ordering::SeqCst)
+}
+
+/// A logical device that the program made itself, and destroys.
+struct Engine {
+    parts: DeviceParts,
+    _instance: Device,
+    count: Count,
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        // SAFETY: the last handle on it.
+        unsafe { self.parts.device.destroy_device(None) };
+        self.count.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl Engine {
+    /// A second logical device of an instance that `device` keeps.
+    fn new(device: &Device, count: &Count) -> Self {
+        let DeviceParts { instance, physical_device, queue_family, .. } = device.parts().clone();
+        let queues = [vk::DeviceQueueCreateInfo::default()
+            .queue_family_index(queue_family)
+            .queue_priorities(&[1.0])];
+        let info = vk::DeviceCreateInfo::default().queue_create_infos(&queues);
+        // SAFETY: the instance lives, and so does what was found in it.
+        let (device, queue, keeper) = unsafe {
+            let made = instance.create_device(physical_device, &info, None).unwrap();
+            let queue = made.get_device_queue(queue_family, 0);
+            (made, queue, device.clone())
+        };
+        let parts = DeviceParts { instance, physical_device, device, queue_family, queue };
+        Self { parts, _instance: keeper, count: Arc::clone(count) }
+    }
+
+    fn adopted(device: &Device, count: &Count) -> Device {
+        let engine = Self::new(device, count);
+        let parts = engine.parts.clone();
+        // SAFETY: the engine keeps all of it, and nobody else submits.
+        unsafe { Device::from_parts(engine, parts) }.unwrap()
+    }
+}
+
+/// A buffer of sixteen floats with memory of its own.
+struct Floats {
+    device: Device,
+    buffer: vk::Buffer,
+    memory: vk::DeviceMemory,
+    count: Count,
+}
+
+impl Drop for Floats {
+    fn drop(&mut self) {
+        // SAFETY: made from the device, and nothing runs.
+        unsafe {
+            self.device.ash().destroy_buffer(self.buffer, None);
+            self.device.ash().free_memory(self.memory, None);
+        }
+        self.count.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl Floats {
+    const SIZE: u64 = 64;
+
+    /// The numbers from 0 to 15.
+    fn new(device: &Device, count: &Count) -> Self {
+        let ash = device.ash();
+        let usage = vk::BufferUsageFlags::STORAGE_BUFFER
+            | vk::BufferUsageFlags::TRANSFER_SRC
+            | vk::BufferUsageFlags::TRANSFER_DST;
+        let info = vk::BufferCreateInfo::default().size(Self::SIZE).usage(usage);
+        let visible =
+            vk::MemoryPropertyFlags::HOST_VISIBLE | vk::MemoryPropertyFlags::HOST_COHERENT;
+        // SAFETY: memory of a type that the buffer can have and the host sees, mapped while nothing runs.
+        unsafe {
+            let buffer = ash.create_buffer(&info, None).unwrap();
+            let needs = ash.get_buffer_memory_requirements(buffer);
+            let parts = device.parts();
+            let all = parts.instance.get_physical_device_memory_properties(parts.physical_device);
+            let kind = (0..all.memory_type_count).find(|&index| {
+                let flags = all.memory_types[index as usize].property_flags;
+                needs.memory_type_bits & (1 << index) != 0 && flags.contains(visible)
+            });
+            let info = vk::MemoryAllocateInfo::default()
+                .allocation_size(needs.size)
+                .memory_type_index(kind.unwrap());
+            let memory = ash.allocate_memory(&info, None).unwrap();
+            ash.bind_buffer_memory(buffer, memory, 0).unwrap();
+            let none = vk::MemoryMapFlags::empty();
+            let first = ash.map_memory(memory, 0, Self::SIZE, none).unwrap().cast::<[f32; 16]>();
+            first.write(std::array::from_fn(|i| i as f32));
+            ash.unmap_memory(memory);
+            Self { device: device.clone(), buffer, memory, count: Arc::clone(count) }
+        }
+    }
+
+    fn parts(&self) -> BufferParts {
+        BufferParts::new(self.buffer, Self::SIZE, DataType::FLOAT32)
+    }
+
+    fn into_tensor(self, parts: BufferParts, shape: &[usize]) -> dlbridge_vulkan::Result<Tensor> {
+        // SAFETY: the owner is the buffer.
+        unsafe { from_buffer(self, parts, shape) }
+    }
+}
+
+fn numbers(tensor: &Tensor) -> Vec<f32> {
+    tensor.view::<f32>().unwrap().to_vec()
+}
+
+/// A copy of a tensor over `Floats`.
+fn read(tensor: &Tensor, device: &Device) -> Vec<f32> {
+    // SAFETY: the tests make them from this device, for copies, and of this size.
+    numbers(&unsafe { tensor.to_host_unchecked(device) }.unwrap())
+}
+
+#[test]
+fn a_buffer_of_the_programs_own_is_a_tensor() {
+    let Some(device) = device() else { return };
+    let count = Count::default();
+    let floats = Floats::new(&device, &count);
+    let (handle, parts) = (floats.buffer, floats.parts());
+    let tensor = floats.into_tensor(parts, &[4, 4]).unwrap();
+    assert_eq!(tensor.device(), TensorDevice::new(DeviceType::VULKAN, 0));
+    assert_eq!((tensor.shape(), tensor.strides()), (&[4, 4][..], &[4, 1][..]));
+    assert_eq!((tensor.data().addr() as u64, tensor.byte_offset()), (handle.as_raw(), 0));
+    assert_eq!(tensor.to_buffer().unwrap().handle(), handle);
+    assert!(matches!(tensor.to_host(&device), Err(Error::OtherDevice)), "nobody says whose it is");
+    assert_eq!(read(&tensor, &device), (0..16).map(|i| i as f32).collect::<Vec<_>>());
+    let managed = tensor.slice(0, 1..3).unwrap().transpose().flip(1).unwrap().into_raw();
+    assert_eq!(dropped(&count), 0);
+    // SAFETY: a valid managed tensor, which is ours.
+    let part = unsafe { Tensor::from_raw(managed) }.unwrap();
+    assert_eq!((part.byte_offset(), part.to_buffer().unwrap().bytes()), (32, 16..48));
+    assert_eq!(read(&part, &device), [8.0, 4.0, 9.0, 5.0, 10.0, 6.0, 11.0, 7.0]);
+    thread::spawn(move || drop(part)).join().unwrap();
+    assert_eq!(dropped(&count), 1);
+}
+
+#[test]
+fn a_deleter_drops_the_buffer_once() {
+    let Some(device) = device() else { return };
+    let count = Count::default();
+    let floats = Floats::new(&device, &count);
+    let parts = BufferParts { byte_offset: 8, ..floats.parts() };
+    let tensor = Arc::new(floats.into_tensor(parts, &[14]).unwrap());
+    let (lent, legacy) = (tensor.lend(), tensor.lend_legacy().unwrap());
+    drop(tensor);
+    assert_eq!(dropped(&count), 0);
+    // SAFETY: out of `lend`; its deleter is called once.
+    unsafe { (*lent).deleter.unwrap()(lent) };
+    assert_eq!(dropped(&count), 0);
+    // SAFETY: as above.
+    unsafe { (*legacy).deleter.unwrap()(legacy) };
+    assert_eq!(dropped(&count), 1);
+}
+
+#[test]
+fn elements_of_any_dtype_begin_anywhere() {
+    let Some(device) = device() else { return };
+    let count = Count::default();
+    let make = |dtype, byte_offset, subbyte_padded, shape: &[usize]| {
+        let floats = Floats::new(&device, &count);
+        let parts = BufferParts { dtype, byte_offset, subbyte_padded, ..floats.parts() };
+        floats.into_tensor(parts, shape)
+    };
+    let bytes = |tensor: &Tensor| {
+        // SAFETY: of this device, for copies, and compared with its size.
+        let host = unsafe { tensor.to_host_unchecked(&device) }.unwrap();
+        TensorRef::from(&host).as_bytes().unwrap().to_vec()
+    };
+    let halves = make(DataType::FLOAT16, 6, false, &[2]).unwrap();
+    assert_eq!((halves.byte_offset(), bytes(&halves)), (6, vec![0x80, 0x3f, 0, 0]));
+    let flags = make(DataType::BOOL, 3, false, &[2, 2]).unwrap();
+    assert_eq!((flags.dtype(), bytes(&flags)), (DataType::BOOL, vec![0, 0, 0, 0x80]));
+    assert_eq!(make(DataType::UINT4, 0, false, &[128]).unwrap().nbytes(), 64);
+    assert_eq!(make(DataType::UINT4, 0, true, &[64]).unwrap().nbytes(), 64);
+    let long = make(DataType::UINT4, 0, true, &[65]);
+    assert!(matches!(long, Err(Error::TooSmall { first: 0, end: 65, size: 64 })));
+    let long = make(DataType::UINT4, 1, false, &[128]);
+    assert!(matches!(long, Err(Error::TooSmall { first: 1, end: 65, size: 64 })));
+    drop((halves, flags));
+    assert_eq!(dropped(&count), 6);
+}
+
+#[test]
+fn what_does_not_fit_is_refused_and_the_owner_dropped() {
+    let Some(device) = device() else { return };
+    let count = Count::default();
+    let refused = |change: fn(&mut BufferParts), shape: &[usize]| {
+        let floats = Floats::new(&device, &count);
+        let mut parts = floats.parts();
+        change(&mut parts);
+        let before = dropped(&count);
+        let refusal = floats.into_tensor(parts, shape).unwrap_err();
+        assert_eq!(dropped(&count), before + 1, "{refusal}");
+        refusal
+    };
+    let long = refused(|_| (), &[17]);
+    assert!(matches!(long, Error::TooSmall { first: 0, end: 68, size: 64 }), "{long}");
+    let late = refused(|parts| parts.byte_offset = 4, &[4, 4]);
+    assert!(matches!(late, Error::TooSmall { first: 4, end: 68, size: 64 }), "{late}");
+    let far = refused(|parts| parts.byte_offset = 1 << 62, &[1]);
+    assert!(matches!(far, Error::TooSmall { .. }), "{far}");
+    let beyond = refused(|parts| parts.byte_offset = u64::MAX, &[1]);
+    assert!(matches!(beyond, Error::Tensor(dlbridge::Error::TooLarge)), "{beyond}");
+    let vast = refused(|_| (), &[usize::MAX, 2]);
+    assert!(matches!(vast, Error::Tensor(dlbridge::Error::TooLarge)), "{vast}");
+    let none = refused(|parts| parts.buffer = vk::Buffer::null(), &[1]);
+    assert!(matches!(none, Error::Tensor(dlbridge::Error::NullPointer { .. })), "{none}");
+}
+
+#[test]
+fn what_there_is_no_memory_for_is_an_error() {
+    let Some(device) = device() else { return };
+    let count = Count::default();
+    let floats = Floats::new(&device, &count);
+    let parts = BufferParts { size: 1 << 52, ..floats.parts() };
+    let tensor = floats.into_tensor(parts, &[1 << 50]).unwrap();
+    // SAFETY: nothing is copied, since there is no memory of the host for so much.
+    let refusal = unsafe { tensor.to_host_unchecked(&device) }.unwrap_err();
+    assert!(matches!(refusal, Error::Vulkan(_)), "{refusal}");
+    let said = refusal.to_string();
+    assert!(said.starts_with("Vulkan: ") && said.contains("(ERROR_OUT_OF_"), "{said}");
+    drop(tensor);
+    assert_eq!(dropped(&count), 1);
+}
+
+#[test]
+fn access_is_what_the_owner_says() {
+    let Some(device) = device() else { return };
+    let count = Count::default();
+    for access in [Access::Exclusive, Access::Shared, Access::ReadOnly] {
+        let floats = Floats::new(&device, &count);
+        let parts = BufferParts { access, id: 3, ..floats.parts() };
+        let tensor = floats.into_tensor(parts, &[16]).unwrap();
+        assert_eq!((tensor.access(), tensor.device().id()), (access, 3));
+        assert_eq!(tensor.to_buffer().is_err(), access == Access::ReadOnly);
+        assert!(tensor.to_read_only_buffer().is_ok());
+    }
+    let floats = Floats::new(&device, &count);
+    let parts = floats.parts();
+    let empty = floats.into_tensor(parts, &[0, 3]).unwrap();
+    assert!(empty.data().is_null());
+    assert!(read(&empty, &device).is_empty());
+}
+
+#[test]
+fn tensors_keep_the_device_that_they_were_made_with() {
+    let Some(own) = device() else { return };
+    let count = Count::default();
+    let device = Engine::adopted(&own, &count);
+    assert_eq!((device.id(), device.parts().queue_family), (own.id(), own.parts().queue_family));
+    let tensor = to_device(&[1.0_f32, 2.0, 3.0], &device).unwrap();
+    assert!(matches!(tensor.to_host(&own), Err(Error::OtherDevice)));
+    assert_eq!(numbers(&tensor.to_host(&device).unwrap()), [1.0, 2.0, 3.0]);
+    drop((own, device));
+    assert_eq!(dropped(&count), 0, "the tensor's buffer is still there");
+    let part = tensor.slice(0, 1..).unwrap();
+    assert_eq!(dropped(&count), 0);
+    thread::spawn(move || {
+        let managed = part.into_raw();
+        // SAFETY: out of `into_raw`; its deleter is called once.
+        unsafe { (*managed).deleter.unwrap()(managed) };
+    })
+    .join()
+    .unwrap();
+    assert_eq!(dropped(&count), 1);
+}
+
+#[test]
+fn a_physical_device_of_another_instance_is_refused() {
+    let (Some(one), Some(other)) = (device(), device()) else { return };
+    let count = Count::default();
+    let engine = Engine::new(&one, &count);
+    let physical_device = other.parts().physical_device;
+    assert_ne!(engine.parts.physical_device, physical_device, "each instance lists its own");
+    let parts = DeviceParts { physical_device, ..engine.parts.clone() };
+    // SAFETY: the parts do not belong together, which is refused before anything is done with them.
+    let refusal = unsafe { Device::from_parts(engine, parts) }.unwrap_err();
+    assert!(matches!(refusal, Error::UnlistedDevice), "{refusal}");
+    assert_eq!(dropped(&count), 1);
+}

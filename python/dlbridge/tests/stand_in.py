@@ -1,0 +1,279 @@
+"""The stand-in for the drivers of CUDA and ROCm (cuda_driver.c), and arrays of a library that uses it.
+
+None of what runs on it counts as run on a GPU. A process has one for each driver, loaded before dlbridge asks for the
+real one; the loader finds it by the name that it was given.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import native as n
+import pytest
+from conftest import missing
+
+SOURCE = Path(__file__).with_name("cuda_driver.c")
+
+#: The functions of HIP that have others' names.
+HIP = {
+    "cuInit": "hipInit",
+    "cuEventCreate": "hipEventCreateWithFlags",
+    "cuEventRecord": "hipEventRecord",
+    "cuEventQuery": "hipEventQuery",
+    "cuEventSynchronize": "hipEventSynchronize",
+    "cuEventDestroy_v2": "hipEventDestroy",
+    "cuStreamWaitEvent": "hipStreamWaitEvent",
+    "cuStreamGetCaptureInfo": "hipStreamGetCaptureInfo",
+    "cuThreadExchangeStreamCaptureMode": "hipThreadExchangeStreamCaptureMode",
+    "cuPointerGetAttribute": "hipPointerGetAttribute",
+}
+
+GLOBAL = 0
+
+#: Six numbers that arrays get late.
+NEW = bytes(reversed(n.numbers(6)))
+
+
+def build(folder: Path, *, rocm: bool = False) -> Path:
+    """Compiles the library under the name of a driver's."""
+    compiler = n.compiler()
+    if compiler is None or sys.platform != "linux":
+        missing("there is no C compiler, or this is not Linux")
+    name = "libamdhip64.so" if rocm else "libcuda.so.1"
+    options = [f"-D{cuda}={hip}" for cuda, hip in HIP.items()] + ["-DROCM"] if rocm else []
+    path = folder / name
+    command = [compiler, *options, "-shared", "-fPIC", "-pthread", f"-Wl,-soname,{name}", "-o", str(path), str(SOURCE)]
+    subprocess.run(command, check=True)
+    return path
+
+
+class Driver:
+    """The stand-in, loaded, with what tests do by it."""
+
+    def __init__(self, path: Path) -> None:
+        self.library = ctypes.CDLL(str(path))
+        self.is_rocm = path.name == "libamdhip64.so"
+        self.contexts = []
+        for device in range(2):
+            context = ctypes.c_void_p()
+            self.check(self.library.cuDevicePrimaryCtxRetain(ctypes.byref(context), device))
+            self.contexts.append(context)
+
+    @staticmethod
+    def check(status: int) -> None:
+        """Raises for an error of the driver."""
+        if status:
+            raise RuntimeError(f"error {status} of the stand-in")
+
+    @contextmanager
+    def on(self, device: int) -> Iterator[None]:
+        """Makes a device the current one; else none is."""
+        self.check(self.library.cuCtxPushCurrent_v2(self.contexts[device]))
+        try:
+            yield
+        finally:
+            self.check(self.library.cuCtxPopCurrent_v2(None))
+
+    def made(self, function: str, device: int, *arguments: Any) -> int:
+        """The handle or address that a function of the driver makes."""
+        handle = ctypes.c_uint64()
+        with self.on(device):
+            self.check(self.function(function)(ctypes.byref(handle), *arguments))
+        return handle.value
+
+    def function(self, name: str) -> Any:
+        """A function of the driver, by its name in CUDA."""
+        return getattr(self.library, HIP.get(name, name) if self.is_rocm else name)
+
+    def stream(self, device: int = 0, *, non_blocking: bool = True) -> int:
+        """A new stream."""
+        return self.made("cuStreamCreate", device, int(non_blocking))
+
+    def memory(self, size: int, device: int = 0, kind: str = "device") -> int:
+        """New memory: of the device, managed or pinned."""
+        count = ctypes.c_size_t(size)
+        if kind == "device":
+            return self.made("cuMemAlloc_v2", device, count)
+        function = {"managed": "cuMemAllocManaged", "pinned": "cuMemHostAlloc"}[kind]
+        return self.made(function, device, count, 1)
+
+    def write(self, stream: int, address: int, content: bytes, device: int = 0) -> None:
+        """Puts on a stream what writes these bytes."""
+        with self.on(device):
+            self.check(
+                self.library.stand_in_write(
+                    ctypes.c_uint64(stream), ctypes.c_uint64(address), content, ctypes.c_size_t(len(content))
+                )
+            )
+
+    def now(self, address: int, size: int) -> bytes:
+        """The bytes of now, with no wait for anything."""
+        content = ctypes.create_string_buffer(size)
+        self.library.stand_in_read(ctypes.c_uint64(address), content, ctypes.c_size_t(size))
+        return content.raw
+
+    def seen_on(self, stream: int, address: int, size: int, device: int = 0) -> bytes:
+        """What a kernel on a stream would read."""
+        pinned = self.memory(size, device, "pinned")
+        handle = ctypes.c_uint64(stream)
+        with self.on(device):
+            self.check(
+                self.library.cuMemcpyAsync(
+                    ctypes.c_uint64(pinned), ctypes.c_uint64(address), ctypes.c_size_t(size), handle
+                )
+            )
+            self.check(self.library.cuStreamSynchronize(handle))
+            content = ctypes.string_at(pinned, size)
+            self.check(self.library.cuMemFreeHost(ctypes.c_uint64(pinned)))
+        return content
+
+    def wait(self, stream: int, device: int = 0) -> None:
+        """Waits for a stream on the host."""
+        with self.on(device):
+            self.check(self.library.cuStreamSynchronize(ctypes.c_uint64(stream)))
+
+    def order(self, passed: int, waiting: int, device: int = 0) -> None:
+        """Makes a stream wait for another, as any library does it."""
+        event = self.made("cuEventCreate", device, 2)
+        with self.on(device):
+            self.check(self.function("cuEventRecord")(ctypes.c_uint64(event), ctypes.c_uint64(passed)))
+            self.check(self.function("cuStreamWaitEvent")(ctypes.c_uint64(waiting), ctypes.c_uint64(event), 0))
+            self.check(self.function("cuEventDestroy_v2")(ctypes.c_uint64(event)))
+
+    @contextmanager
+    def capturing(self, stream: int, device: int = 0) -> Iterator[None]:
+        """Captures a stream; an error at the end is what spoils a graph."""
+        graph = ctypes.c_void_p()
+        with self.on(device):
+            self.check(self.library.cuStreamBeginCapture_v2(ctypes.c_uint64(stream), GLOBAL))
+        yield
+        with self.on(device):
+            self.check(self.library.cuStreamEndCapture(ctypes.c_uint64(stream), ctypes.byref(graph)))
+
+    def block(self, stream: int, device: int = 0) -> None:
+        """Puts on a stream what waits for :meth:`release`."""
+        with self.on(device):
+            self.check(self.library.stand_in_block(ctypes.c_uint64(stream)))
+
+    def release(self) -> None:
+        """Lets what :meth:`block` put go on."""
+        self.library.stand_in_release()
+
+    @property
+    def faults(self) -> int:
+        """How often memory was used that was gone."""
+        count: int = self.library.stand_in_faults()
+        return count
+
+    @property
+    def host_waits(self) -> int:
+        """How often a thread waited for a stream."""
+        count: int = self.library.stand_in_synchronized(ctypes.byref(ctypes.c_uint64()))
+        return count
+
+    @property
+    def stream_waits(self) -> int:
+        """How often a stream was made to wait."""
+        count: int = self.library.stand_in_stream_waits()
+        return count
+
+    @property
+    def live_events(self) -> int:
+        """Events that were not destroyed."""
+        count: int = self.library.stand_in_live_events()
+        return count
+
+    @property
+    def live_memory(self) -> int:
+        """Pieces of memory that were not freed."""
+        count: int = self.library.stand_in_live_regions()
+        return count
+
+
+class Array:
+    """An array of a library that keeps the standard: its work is on a stream of its own, and a consumer's stream is
+    made to wait for that."""
+
+    def __init__(
+        self, driver: Driver, native: n.Native, crafted: n.Crafted, stream: int, device: tuple[int, int]
+    ) -> None:
+        self.driver, self.native, self.crafted = driver, native, crafted
+        self.stream, self.device = stream, device
+        self.asked: list[Any] = []
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Where the data is."""
+        return self.device
+
+    def __dlpack__(
+        self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None
+    ) -> Any:
+        """A capsule, once."""
+        if dl_device not in (None, self.device) or copy:
+            raise BufferError("this library moves nothing")
+        self.asked.append(stream)
+        if stream not in (-1, self.stream):
+            self.driver.order(self.stream, stream or 0, self.device[1])
+        return self.crafted.capsule()
+
+
+class InterfaceArray:
+    """An array with nothing but ``__cuda_array_interface__``."""
+
+    def __init__(self, address: int, shape: tuple[int, ...], stream: int | None, **fields: Any) -> None:
+        self.__cuda_array_interface__ = {
+            "version": 3,
+            "shape": shape,
+            "typestr": "<f4",
+            "data": (address, False),
+            "stream": stream,
+            **fields,
+        }
+
+
+@pytest.fixture(scope="session")
+def stand_in(tmp_path_factory: pytest.TempPathFactory) -> Driver:
+    """The stand-in for CUDA's driver, in this process."""
+    return Driver(build(tmp_path_factory.mktemp("driver")))
+
+
+@pytest.fixture
+def driver(stand_in: Driver) -> Iterator[Driver]:
+    """The stand-in, which must find nothing wrong, and no event left over."""
+    faults, events = stand_in.faults, stand_in.live_events
+    yield stand_in
+    gc.collect()
+    # Memory may still be given back by another thread, and each of two buffers of pinned memory may have an event.
+    until(lambda: stand_in.live_events <= max(events, 2))
+    assert stand_in.faults == faults, "memory was used that was gone"
+    assert stand_in.live_events <= max(events, 2), "an event was not destroyed"
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    """Waits until something is so, or for long enough."""
+    deadline = time.monotonic() + 20
+    while not is_so() and time.monotonic() < deadline:
+        time.sleep(0.002)
+
+
+@pytest.fixture
+def array(driver: Driver, native: n.Native) -> Callable[..., Array]:
+    """Makes arrays of six numbers, whose last bytes are under way on a stream of their library's."""
+
+    def array(device: int = 0, stream: int | None = None, kind: str = "device") -> Array:
+        address = driver.memory(24, device, kind)
+        stream = driver.stream(device) if stream is None else stream
+        driver.write(stream, address, NEW, device)
+        code = {"device": 2, "managed": 13}[kind]
+        crafted = native.craft((2, 3), device=(code, device), data=address)
+        return Array(driver, native, crafted, stream, (code, device))
+
+    return array

@@ -1,0 +1,249 @@
+"""Copies from, to and between devices of CUDA, on the stand-in for its driver. No GPU is needed, and none of this counts
+as run on one."""
+
+from __future__ import annotations
+
+import array as arrays
+import ctypes
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import dlbridge
+import native as n
+import pytest
+from native import Flags, Native
+from stand_in import NEW, Array, Driver, InterfaceArray, array, driver, stand_in, until
+
+__all__ = ["array", "driver", "stand_in"]
+
+Made = Callable[..., Array]
+
+#: More than both buffers of pinned memory hold.
+LARGE = 10 << 20
+
+
+def on_device(driver: Driver, native: Native, content: bytes, shape: n.Ints, **fields: Any) -> dlbridge.Tensor:
+    """A tensor of CUDA over new memory with this content."""
+    address = driver.memory(len(content))
+    stream = driver.stream()
+    driver.write(stream, address, content)
+    driver.wait(stream)
+    fields = {"origin": 0, **fields}
+    data = address + fields.pop("origin")
+    return dlbridge.asdlpack(n.Producer(native.craft(shape, device=n.CUDA, data=data, **fields), n.CUDA))
+
+
+def floats(tensor: dlbridge.Tensor) -> list[Any]:
+    """The elements, nested."""
+    return memoryview(tensor).tolist()
+
+
+def test_to_the_cpu(driver: Driver, native: Native, array: Made) -> None:
+    expected = memoryview(NEW).cast("f", (2, 3)).tolist()
+    for ask in (
+        lambda x: dlbridge.asdlpack(x, device="cpu"),
+        lambda x: dlbridge.asdlpack(x, device=(1, 0)),
+        lambda x: dlbridge.asdlpack(x, device="cpu", stream=driver.stream()),
+        lambda x: dlbridge.asdlpack(dlbridge.asdlpack(x), device="cpu"),
+        lambda x: dlbridge.asdlpack(dlbridge.asdlpack(x, stream=driver.stream()), device="cpu"),
+        lambda x: dlbridge.asdlpack(dlbridge.asdlpack(x).__dlpack__(dl_device=(1, 0), max_version=(1, 3))),
+    ):
+        made = array()
+        there = ask(made)
+        assert (there.device, floats(there)) == ("cpu", expected)
+        assert there.strides == (3, 1)
+        del there
+    there = dlbridge.asdlpack(array(), device="cpu")
+    assert (there.copied, there.copy_reason) == (True, "the data was in memory of another device")
+    assert there.address % 256 == 0
+    assert not there.readonly
+    assert floats(dlbridge.asdlpack(array(kind="managed"), device="cpu")) == expected
+
+
+def test_the_capsule_says_that_it_is_a_copy(native: Native, array: Made) -> None:
+    tensor = dlbridge.asdlpack(array())
+    for keywords in ({"dl_device": (1, 0)}, {"copy": True}, {"dl_device": (2, 1)}):
+        held = native.export(tensor, max_version=(1, 3), **keywords)
+        assert held.fields.flags & Flags.IS_COPIED
+        held.delete()
+    legacy = native.export(tensor, dl_device=(1, 0))
+    assert (legacy.versioned, legacy.fields.device) == (False, (1, 0))
+    legacy.delete()
+
+
+def test_to_the_cpu_and_the_stream_of_nobody(array: Made) -> None:
+    tensor = dlbridge.asdlpack(array())
+    with pytest.raises(ValueError, match="stream must be None for a tensor on the CPU, not 1"):
+        tensor.__dlpack__(dl_device=(1, 0), stream=1)
+
+
+def test_copies_that_are_forbidden(native: Native, array: Made) -> None:
+    tensor = dlbridge.asdlpack(array())
+    for ask in (
+        lambda: dlbridge.asdlpack(tensor, device="cpu", copy=False),
+        lambda: tensor.__dlpack__(dl_device=(1, 0), copy=False),
+        lambda: tensor.__dlpack__(dl_device=(2, 1), copy=False),
+        lambda: dlbridge.asdlpack(b"abc", device="cuda:0", copy=False),
+    ):
+        with pytest.raises(BufferError):
+            ask()
+    made = array()
+    with pytest.raises(BufferError, match="moves nothing"):
+        dlbridge.asdlpack(made, device="cpu", copy=False)
+    native.take(made.crafted.capsule()).delete()
+
+
+def test_views_of_the_memory(driver: Driver, native: Native) -> None:
+    content = n.numbers(24)
+    whole = memoryview(content).cast("f", (4, 6)).tolist()
+    transposed = [list(column) for column in zip(*whole, strict=True)]
+    cases: list[tuple[Any, dict[str, Any]]] = [
+        (transposed, {"shape": (6, 4), "strides": (1, 6)}),
+        (whole[::-1], {"shape": (4, 6), "strides": (-6, 1), "origin": 3 * 24}),
+        ([row[1::2] for row in whole[1::2]], {"shape": (2, 3), "strides": (12, 2), "byte_offset": 28}),
+        ([[whole[0][0]] * 5], {"shape": (1, 5), "strides": (0, 0)}),
+        (whole[1][2], {"shape": (), "byte_offset": 32}),
+    ]
+    for expected, fields in cases:
+        tensor = on_device(driver, native, content, **fields)
+        assert floats(dlbridge.asdlpack(tensor, device="cpu")) == expected
+        # On a device the elements keep their strides.
+        twin = dlbridge.asdlpack(tensor, device="cuda:1")
+        assert (twin.device, twin.strides, twin.shape) == ("cuda:1", tensor.strides, tensor.shape)
+        assert floats(dlbridge.asdlpack(twin, device="cpu")) == expected
+        del tensor, twin
+
+
+def test_nothing_is_copied_as_nothing(native: Native) -> None:
+    tensor = dlbridge.asdlpack(n.Producer(native.craft((0, 3), device=n.CUDA, data=0), n.CUDA))
+    for device in ("cpu", "cuda:1"):
+        there = dlbridge.asdlpack(tensor, device=device)
+        assert (there.device, there.shape, there.address) == (device, (0, 3), 0)
+    assert dlbridge.asdlpack(dlbridge.empty((0, 3)), device="cuda:0").shape == (0, 3)
+
+
+def test_packed_elements(driver: Driver, native: Native) -> None:
+    for flags in (0, Flags.SUBBYTE_PADDED):
+        content = bytes([0x21, 0x43, 5, 6, 7])
+        tensor = on_device(driver, native, content, (5,), dtype=(1, 4, 1), flags=flags)
+        held = native.export(dlbridge.asdlpack(tensor, device="cpu"), max_version=(1, 3))
+        assert (held.fields.dtype, held.fields.flags & Flags.SUBBYTE_PADDED) == ((1, 4, 1), flags)
+        size = 5 if flags else 3
+        assert ctypes.string_at(held.fields.data, size) == content[:size]
+        held.delete()
+        del tensor
+
+
+def test_to_a_device(driver: Driver, native: Native) -> None:
+    x = arrays.array("f", range(6))
+    stream = driver.stream()
+    for named, told in [(None, 1), (2, 2), (stream, stream)]:
+        waits = driver.host_waits
+        there = dlbridge.asdlpack(x, device="cuda:0", stream=named)
+        assert (there.device, there.stream, there.shape) == ("cuda:0", told, (6,))
+        assert there.copy_reason == "the data was in memory of another device"
+        assert (there.readonly, there.address % 64) == (False, 0)
+        assert driver.now(there.address, 24) != n.numbers(6), "it is under way"
+        assert driver.host_waits == waits or named != 2
+        # A consumer's stream waits.
+        held = native.export(there, stream=driver.stream())
+        held.delete()
+        assert driver.seen_on(told, there.address, 24) == n.numbers(6)
+        assert floats(dlbridge.asdlpack(there, device="cpu")) == list(range(6))
+        memory = driver.live_memory
+        del there
+        until(lambda: driver.live_memory == memory - 1)
+        assert driver.live_memory == memory - 1, "it is given back"
+
+
+def test_to_a_device_from_rows_of_other_orders(driver: Driver) -> None:
+    x = dlbridge.asdlpack(memoryview(n.numbers(6)).cast("f", (2, 3)), contiguous="F")
+    there = dlbridge.asdlpack(x, device="cuda:1")
+    assert (there.device, there.strides) == ("cuda:1", (3, 1))
+    assert floats(dlbridge.asdlpack(there, device="cpu")) == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_the_source_may_change_when_the_call_returns(driver: Driver) -> None:
+    x = bytearray(n.numbers(6))
+    there = dlbridge.asdlpack(x, device="cuda:0")
+    x[:] = bytes(24)
+    assert driver.seen_on(1, there.address, 24) == n.numbers(6)
+
+
+def test_large_ones_go_in_pieces(driver: Driver) -> None:
+    x = bytes(i * 7 % 251 for i in range(251)) * (LARGE // 251)
+    there = dlbridge.asdlpack(x, device="cuda:0")
+    twin = dlbridge.asdlpack(there, device="cuda:1")
+    back = dlbridge.asdlpack(twin, device="cpu")
+    assert bytes(memoryview(back)) == x
+
+
+def test_a_copy_on_the_same_device(driver: Driver, native: Native, array: Made) -> None:
+    made = array()
+    tensor = dlbridge.asdlpack(made, copy=True)
+    assert (tensor.device, tensor.copy_reason) == ("cuda:0", "a copy was asked for")
+    assert tensor.address != made.crafted.fields.data if made.crafted.record.calls == 0 else True
+    assert driver.seen_on(1, tensor.address, 24) == NEW
+    until(lambda: made.crafted.record.calls == 1)
+    assert made.crafted.record.calls == 1, "the source is given back when it was read"
+    stream = driver.stream()
+    held = native.export(tensor, copy=True, stream=stream, max_version=(1, 3))
+    assert held.fields.data != tensor.address
+    assert driver.seen_on(stream, held.fields.data, 24) == NEW
+    held.delete()
+
+
+def test_the_source_of_a_copy_is_kept_until_it_was_read(driver: Driver, array: Made) -> None:
+    made, stream = array(), driver.stream()
+    driver.block(stream)
+    tensor = dlbridge.asdlpack(made, copy=True, stream=stream)
+    assert made.crafted.record.calls == 0
+    driver.release()
+    assert driver.seen_on(stream, tensor.address, 24) == NEW
+    until(lambda: made.crafted.record.calls == 1)
+
+
+def test_between_devices(driver: Driver, native: Native, array: Made) -> None:
+    tensor = dlbridge.asdlpack(array(device=0))
+    theirs = driver.stream(1)
+    held = native.export(tensor, dl_device=(2, 1), stream=theirs, max_version=(1, 3))
+    assert held.fields.device == (2, 1)
+    assert driver.seen_on(theirs, held.fields.data, 24, 1) == NEW
+    held.delete()
+    with pytest.raises(BufferError, match="refused to name the context of the device: error 101"):
+        tensor.__dlpack__(dl_device=(2, 7))
+
+
+def test_the_array_interface_and_the_cpu(driver: Driver) -> None:
+    address, stream = driver.memory(24), driver.stream()
+    driver.write(stream, address, NEW)
+    there = dlbridge.asdlpack(InterfaceArray(address, (6,), stream), device="cpu")
+    assert floats(there) == memoryview(NEW).cast("f").tolist()
+
+
+def test_what_is_no_device_of_cuda(array: Made) -> None:
+    tensor = dlbridge.asdlpack(array())
+    for device in ("metal:0", "rocm:0", "opencl:0", "cuda_host"):
+        with pytest.raises(BufferError, match=r"cuda:0"):
+            dlbridge.asdlpack(tensor, device=device)
+    with pytest.raises(BufferError, match="cannot be imported on metal:0"):
+        dlbridge.asdlpack(b"abc", device="metal:0")
+
+
+def test_other_threads_run_while_a_copy_waits(driver: Driver, array: Made) -> None:
+    made = array()
+    driver.block(made.stream)
+    release = threading.Timer(0.2, driver.release)
+    release.start()
+    tensor = dlbridge.asdlpack(made, device="cpu")
+    release.join()
+    assert floats(tensor) == memoryview(NEW).cast("f", (2, 3)).tolist()
+
+
+def test_order_and_alignment_of_what_stays_on_the_device(array: Made) -> None:
+    tensor = dlbridge.asdlpack(array())
+    with pytest.raises(BufferError, match="cuda:0"):
+        dlbridge.asdlpack(tensor, contiguous="F")
+    assert dlbridge.asdlpack(tensor, contiguous="C").address == tensor.address
+    assert dlbridge.asdlpack(tensor, device="cpu", contiguous="F").strides == (1, 2)

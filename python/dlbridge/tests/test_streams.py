@@ -1,0 +1,315 @@
+"""Streams by the array API standard, on a stand-in for the driver that does what is on a stream only when somebody
+waits for it: bytes are right where every wait that is needed was asked for. No GPU is needed, and none of this counts
+as run on one."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import dlbridge
+import native as n
+import pytest
+from exchange_table import API, NAME, Table
+from native import Native
+from stand_in import NEW, Array, Driver, InterfaceArray, array, driver, stand_in, until
+
+
+__all__ = ["array", "driver", "stand_in"]
+
+EVERY_STREAM = pytest.mark.parametrize("consumers", [None, 1, 2, "another"], ids=str)
+
+
+Made = Callable[..., Array]
+
+@EVERY_STREAM
+@pytest.mark.parametrize("named", [None, 1, 2, "another"], ids=str)
+def test_a_consumer_reads_what_was_under_way(
+    driver: Driver, native: Native, array: Made, named: Any, consumers: Any
+) -> None:
+    made = array()
+    named = driver.stream() if named == "another" else named
+    consumers = driver.stream() if consumers == "another" else consumers
+    waits = driver.host_waits
+    tensor = dlbridge.asdlpack(made, stream=named) if named else dlbridge.asdlpack(made)
+    assert (made.asked, tensor.stream) == ([named or 1], named or 1)
+    held = native.export(tensor, stream=consumers, max_version=(1, 3))
+    assert driver.now(held.fields.data, 24) != NEW, "it is still under way"
+    assert driver.host_waits == waits, "the host waits for nobody"
+    assert driver.seen_on(consumers or 1, held.fields.data, 24) == NEW
+    held.delete()
+
+
+def test_who_works_on_the_same_stream_waits_for_nobody(driver: Driver, native: Native, array: Made) -> None:
+    ours = driver.stream()
+    for number in (1, 2, ours):
+        tensor = dlbridge.asdlpack(array(stream=number), stream=number)
+        waits = driver.stream_waits
+        for keywords in ({"stream": number}, {"stream": -1}):
+            native.export(tensor, **keywords).delete()
+        if number == 1:
+            native.export(tensor).delete()
+        assert driver.stream_waits == waits
+
+
+def test_a_program_that_sees_to_the_order_itself(driver: Driver, native: Native, array: Made) -> None:
+    made, waits = array(), driver.stream_waits
+    tensor = dlbridge.asdlpack(made, stream=-1)
+    assert (made.asked, tensor.stream) == ([-1], -1)
+    native.export(tensor, stream=driver.stream()).delete()
+    assert tensor.__cuda_array_interface__["stream"] is None
+    assert driver.stream_waits == waits
+    again = dlbridge.asdlpack(tensor, stream=1)
+    assert (again.stream, again.address, driver.stream_waits) == (1, tensor.address, waits)
+
+
+def test_streams_that_there_are_not(driver: Driver, native: Native, array: Made) -> None:
+    tensor = dlbridge.asdlpack(array())
+    for stream, error, text in [
+        (0, ValueError, "ambiguous on CUDA: 1 is the legacy"),
+        (-2, ValueError, "the number of no stream"),
+        (2**64, ValueError, "the number of no stream"),
+        (True, TypeError, "stream must be None or an integer"),
+        ("1", TypeError, "stream must be None or an integer"),
+        (1.0, TypeError, "stream must be None or an integer"),
+    ]:
+        with pytest.raises(error, match=text):
+            tensor.__dlpack__(stream=stream)  # type: ignore[arg-type]
+        made = array()
+        with pytest.raises(error, match=text):
+            dlbridge.asdlpack(made, stream=stream)  # type: ignore[arg-type]
+        assert made.asked == []
+        native.take(made.crafted.capsule()).delete()
+    for stream in (1, 0, 5):
+        with pytest.raises(ValueError, match="which has no streams"):
+            dlbridge.asdlpack(b"abc", stream=stream)
+    assert dlbridge.asdlpack(b"abc", stream=-1).stream is None
+    assert dlbridge.asdlpack(b"abc").stream is None
+    # The driver's own refusal.
+    with pytest.raises(BufferError, match="CUDA's driver refused to say whether a stream is captured: error 400"):
+        tensor.__dlpack__(stream=0xDEAD0)
+
+
+def test_a_tensor_in_order_with_another_stream(driver: Driver, array: Made) -> None:
+    first, second = driver.stream(), driver.stream()
+    tensor = dlbridge.asdlpack(array(), stream=first)
+    again = dlbridge.asdlpack(tensor, stream=second)
+    assert (again.stream, again.address, tensor.stream) == (second, tensor.address, first)
+    assert driver.seen_on(second, again.address, 24) == NEW
+
+
+def test_from_dlpack_has_a_stream_too(driver: Driver, array: Made) -> None:
+    made, stream = array(), driver.stream()
+    assert dlbridge.from_dlpack(made, stream=stream).stream == stream
+    assert made.asked == [stream]
+
+
+@EVERY_STREAM
+def test_the_cuda_array_interface_in(driver: Driver, consumers: Any) -> None:
+    address, producers = driver.memory(24), driver.stream()
+    consumers = driver.stream() if consumers == "another" else consumers
+    driver.write(producers, address, NEW)
+    waits = driver.host_waits
+    tensor = dlbridge.asdlpack(InterfaceArray(address, (2, 3), producers), stream=consumers)
+    assert (tensor.device, tensor.protocol, tensor.stream) == ("cuda:0", "cuda-array-interface", consumers or 1)
+    assert driver.host_waits == waits
+    assert driver.seen_on(consumers or 1, address, 24) == NEW
+
+
+def test_the_cuda_array_interface_out(driver: Driver, array: Made) -> None:
+    stream = driver.stream()
+    for named, told in [(None, 1), (1, 1), (2, 2), (stream, stream)]:
+        tensor = dlbridge.asdlpack(array(), stream=named)
+        interface = tensor.__cuda_array_interface__
+        assert (interface["stream"], interface["data"]) == (told, (tensor.address, False))
+        assert driver.seen_on(told, tensor.address, 24) == NEW
+
+
+def test_the_cuda_array_interface_says_what_the_memory_is(driver: Driver) -> None:
+    for device, kind, name in [
+        (0, "device", "cuda:0"), (1, "device", "cuda:1"), (1, "managed", "cuda_managed:1"), (0, "pinned", "cuda_host"),
+    ]:  # fmt: skip
+        address = driver.memory(24, device, kind)
+        stream = driver.stream(device)
+        driver.write(stream, address, NEW, device)
+        tensor = dlbridge.asdlpack(InterfaceArray(address, (2, 3), stream))
+        assert tensor.device == name
+        if kind == "pinned":
+            assert bytes(memoryview(tensor).cast("B")) == NEW, "the CPU has waited"
+
+
+def test_our_table_lends_in_the_order_of_the_default_stream(driver: Driver, array: Made) -> None:
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    table = Table.from_address(get(getattr(dlbridge.Tensor, API), NAME))
+    tensor = dlbridge.asdlpack(array(), stream=driver.stream())
+    out, stream = ctypes.c_void_p(), ctypes.c_void_p()
+    assert table.from_object(tensor, out) == 0
+    assert table.stream(2, 0, stream) == 0
+    assert stream.value is None
+    assert driver.seen_on(1, tensor.address, 24) == NEW
+    # Back into a tensor, which is given back.
+    again = ctypes.py_object()
+    assert table.to_object(out, again) == 0
+    assert again.value.stream == 1
+    ctypes.pythonapi.Py_DecRef(again)
+
+
+def test_a_captured_stream_is_not_spoilt(driver: Driver, native: Native, array: Made) -> None:
+    captured, other = driver.stream(), driver.stream()
+    on_other = dlbridge.asdlpack(array(), stream=other)
+    on_captured = dlbridge.asdlpack(array(), stream=captured)
+    address = driver.memory(24)
+    with driver.capturing(captured):
+        native.export(on_captured, stream=captured).delete()
+        native.export(on_captured, stream=-1).delete()
+        for tensor, stream in [(on_other, captured), (on_captured, other), (on_captured, 1)]:
+            with pytest.raises(BufferError, match=r"is being captured in a graph"):
+                tensor.__dlpack__(stream=stream)
+        with pytest.raises(BufferError, match=r"captured in a graph"):
+            dlbridge.asdlpack(InterfaceArray(address, (2, 3), other), stream=captured)
+        with pytest.raises(BufferError, match=r"captured in a graph"):
+            dlbridge.asdlpack(on_captured, device="cpu")
+        # What others do meanwhile spoils nothing.
+        native.export(on_other, stream=driver.stream()).delete()
+    blocking = driver.stream(non_blocking=False)
+    with driver.capturing(blocking), pytest.raises(BufferError, match="the default stream cannot be used while a graph"):
+        on_other.__dlpack__()
+
+
+def test_two_streams_of_one_capture(driver: Driver, native: Native, array: Made) -> None:
+    captured, joined = driver.stream(), driver.stream()
+    tensor = dlbridge.asdlpack(array(), stream=captured)
+    waits = driver.stream_waits
+    with driver.capturing(captured):
+        driver.order(captured, joined)
+        native.export(tensor, stream=joined).delete()
+        assert driver.stream_waits == waits + 2
+
+
+def test_memory_goes_back_when_the_named_stream_has_passed(driver: Driver, array: Made) -> None:
+    made, stream = array(), driver.stream()
+    tensor = dlbridge.asdlpack(made, stream=stream)
+    driver.block(stream)
+    del tensor
+    time.sleep(0.05)
+    assert made.crafted.record.calls == 0, "the stream has not passed"
+    driver.release()
+    until(lambda: made.crafted.record.calls == 1)
+    assert made.crafted.record.calls == 1
+
+
+def test_memory_goes_back_at_once_where_nothing_is_under_way(driver: Driver, array: Made) -> None:
+    made, stream = array(), driver.stream()
+    tensor = dlbridge.asdlpack(made, stream=stream)
+    driver.wait(stream)
+    # The stream is idle but for what is recorded now.
+    del tensor
+    until(lambda: made.crafted.record.calls == 1)
+    assert made.crafted.record.calls == 1
+
+
+def test_other_devices_have_no_numbers(native: Native) -> None:
+    for device in ((4, 0), (8, 0), (7, 1)):
+        tensor, _ = native.tensor(device=device)
+        assert tensor.stream is None
+        native.export(tensor, stream=-1).delete()
+        with pytest.raises(ValueError, match="which has no streams"):
+            tensor.__dlpack__(stream=1)
+
+
+class Queue:
+    """A queue of SYCL as dpctl has them, which notes its barriers."""
+
+    def __init__(self, name: str, barriers: list[tuple[str, Any]]) -> None:
+        self.name, self.barriers = name, barriers
+
+    def submit_barrier(self, depends_on: Any = ()) -> str:
+        """A barrier, which is an event."""
+        self.barriers.append((self.name, list(depends_on)))
+        return f"event of {self.name}"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Queue) and other.name == self.name
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class SyclArray(n.Producer):
+    """An array of SYCL, which has a queue."""
+
+    sycl_queue: Any = None
+
+
+def test_queues_of_sycl(native: Native) -> None:
+    barriers: list[tuple[str, Any]] = []
+    theirs, ours = Queue("theirs", barriers), Queue("ours", barriers)
+    producer = SyclArray(native.craft(device=(14, 1)), (14, 1))
+    producer.sycl_queue = theirs
+    tensor = dlbridge.asdlpack(producer)
+    assert (tensor.stream, producer.asked) == (theirs, [{"max_version": (1, 3)}])
+    native.export(tensor, stream=Queue("theirs", barriers)).delete()
+    native.export(tensor).delete()
+    native.export(tensor, stream=-1).delete()
+    assert barriers == [], "nobody waits who works on the same queue, or asks for none"
+    native.export(tensor, stream=ours).delete()
+    assert barriers == [("theirs", []), ("ours", ["event of theirs"])]
+    producer = SyclArray(native.craft(device=(14, 1)), (14, 1))
+    named = dlbridge.asdlpack(producer, stream=ours)
+    assert producer.asked == [{"max_version": (1, 3), "stream": ours}]
+    assert named.stream == ours
+    again = dlbridge.asdlpack(named, stream=theirs)
+    assert (again.stream, barriers[-1]) == (theirs, ("theirs", ["event of ours"]))
+
+
+def test_a_queue_that_is_not_known(native: Native) -> None:
+    tensor, _ = native.tensor(device=(14, 0))
+    assert tensor.stream is None
+    with pytest.raises(BufferError, match=r"name it when the tensor is imported, asdlpack\(x, stream=queue\)"):
+        tensor.__dlpack__(stream=Queue("ours", []))  # type: ignore[arg-type]
+
+
+def test_a_queue_that_fails(native: Native) -> None:
+    class Broken(Queue):
+        def submit_barrier(self, depends_on: Any = ()) -> str:
+            raise RuntimeError("out of events")
+
+    tensor = dlbridge.asdlpack(n.Producer(native.craft(device=(14, 0)), (14, 0)), stream=Broken("a", []))
+    with pytest.raises(RuntimeError, match="out of events"):
+        tensor.__dlpack__(stream=Queue("b", []))  # type: ignore[arg-type]
+
+
+def test_the_default_stream_of_another_thread(driver: Driver, native: Native, array: Made) -> None:
+    there: list[Any] = []
+
+    def import_there() -> None:
+        made = array(stream=2)
+        there.append(dlbridge.asdlpack(made, stream=2))
+        assert there[0].stream == 2
+
+    thread = threading.Thread(target=import_there)
+    thread.start()
+    thread.join()
+    tensor = there.pop()
+    assert tensor.stream == 1, "this thread's stream 2 is another one; the legacy stream waits for both"
+    for stream in (2, driver.stream(), 1):
+        held = native.export(tensor, stream=stream)
+        assert driver.seen_on(stream, held.fields.data, 24) == NEW
+        held.delete()
+
+
+def test_memory_that_is_let_go_while_its_stream_is_captured(driver: Driver, array: Made) -> None:
+    made, stream = array(), driver.stream()
+    tensor = dlbridge.asdlpack(made, stream=stream)
+    driver.block(stream)
+    with driver.capturing(stream):
+        del tensor
+        time.sleep(0.05)
+    time.sleep(0.05)
+    assert made.crafted.record.calls == 0, "what was on the stream before has not passed"
+    driver.release()
+    until(lambda: made.crafted.record.calls == 1)
+    assert made.crafted.record.calls == 1
