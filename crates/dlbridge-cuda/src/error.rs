@@ -61,6 +61,8 @@ pub enum Error {
     NotPrimary,
     /// The memory and the stream that it is to be in the order of are of different contexts.
     OtherContext,
+    /// The stream that the memory is to be in the order of is another one on each thread.
+    PerThread,
 }
 
 impl fmt::Display for Error {
@@ -101,6 +103,10 @@ impl fmt::Display for Error {
             Self::OtherContext => f.write_str(
                 "the memory and the stream that it is to be in the order of are of different contexts; use a \
                  stream of the memory's context",
+            ),
+            Self::PerThread => f.write_str(
+                "the per-thread default stream is another one on each thread, and a tensor may be used on any; \
+                 name a stream that is the same to all",
             ),
         }
     }

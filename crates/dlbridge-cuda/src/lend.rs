@@ -52,7 +52,8 @@ pub trait LendExt<T: Element>: DevicePtr<T> + Sealed {
     /// As [`lend`](Self::lend), on another stream, which the call works on.
     ///
     /// # Errors
-    /// As [`lend`](Self::lend), and [`Error::OtherContext`](crate::Error::OtherContext).
+    /// As [`lend`](Self::lend), [`Error::OtherContext`](crate::Error::OtherContext), and
+    /// [`Error::PerThread`](crate::Error::PerThread).
     ///
     /// ```no_run
     /// use std::sync::Arc;

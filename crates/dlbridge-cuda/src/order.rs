@@ -14,10 +14,18 @@ type Outcome = std::result::Result<(), DriverError>;
 
 /// Makes what comes on `later` wait for what is on `earlier` now.
 pub(crate) fn follow(later: &CudaStream, earlier: &CudaStream) -> Outcome {
+    // On another thread this handle is another stream, but the legacy default stream waits for all of them.
+    let all = is_per_thread(earlier).then(|| earlier.context().default_stream());
+    let earlier = all.as_deref().unwrap_or(earlier);
     match later == earlier {
         true => Ok(()),
         false => later.join(earlier),
     }
+}
+
+fn is_per_thread(stream: &CudaStream) -> bool {
+    // `CU_STREAM_PER_THREAD`.
+    stream.cu_stream().addr() == 2
 }
 
 /// As [`follow`], and where that fails the host waits: for what must not be freed under a copy.
@@ -25,8 +33,11 @@ pub(crate) fn follow_or_wait(later: &CudaStream, earlier: &CudaStream) -> Outcom
     follow(later, earlier).or_else(|_| earlier.synchronize())
 }
 
-/// Refuses an order stream of another context, and contexts that other libraries do not use.
+/// Refuses an order stream of another context or of each thread's own, and contexts that other libraries do not use.
 pub(crate) fn check_order(context: &CudaContext, order: &CudaStream) -> Result<()> {
+    if is_per_thread(order) {
+        return Err(Error::PerThread);
+    }
     if !context.is_primary() {
         return Err(Error::NotPrimary);
     }

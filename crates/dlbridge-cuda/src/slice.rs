@@ -39,7 +39,8 @@ pub trait SliceExt: Memory + Sized {
     /// As [`into_tensor`](Self::into_tensor), in the order of another stream, on which both parties have agreed.
     ///
     /// # Errors
-    /// As [`into_tensor`](Self::into_tensor), and [`Error::OtherContext`](crate::Error::OtherContext).
+    /// As [`into_tensor`](Self::into_tensor), [`Error::OtherContext`](crate::Error::OtherContext), and
+    /// [`Error::PerThread`](crate::Error::PerThread).
     ///
     /// ```no_run
     /// use std::sync::Arc;

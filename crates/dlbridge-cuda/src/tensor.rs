@@ -39,7 +39,7 @@ pub trait TensorExt: Sealed + Sized {
     /// have agreed.
     ///
     /// # Errors
-    /// As [`into_cuda`](Self::into_cuda), and [`Error::OtherContext`].
+    /// As [`into_cuda`](Self::into_cuda), [`Error::OtherContext`], and [`Error::PerThread`].
     ///
     /// ```no_run
     /// use std::sync::Arc;

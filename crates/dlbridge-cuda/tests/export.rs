@@ -266,6 +266,25 @@ fn two_parties_may_agree_on_another_stream() {
 }
 
 #[test]
+fn the_stream_of_another_thread_is_waited_for() {
+    let Some(cuda) = cuda() else { return };
+    let context = cuda.context(0);
+    let agreed = context.new_stream().unwrap();
+    let slice = thread::scope(|scope| {
+        let work = || cuda.slice(&context.per_thread_stream(), &[1.0_f32, 2.0]);
+        scope.spawn(work).join().unwrap()
+    });
+    let tensor = slice.into_tensor_on([2], &agreed).unwrap();
+    agreed.synchronize().unwrap();
+    let bytes = cuda.now(tensor.data().addr() as u64, 8);
+    assert_eq!(bytes, common::bytes(&[1.0_f32, 2.0]));
+    drop(tensor);
+    let slice = cuda.slice(&agreed, &[1.0_f32]);
+    let refusal = slice.into_tensor_on([1], &context.per_thread_stream()).unwrap_err();
+    assert!(matches!(refusal, Error::PerThread), "{refusal}");
+}
+
+#[test]
 fn what_does_not_fit_is_refused_and_freed() {
     let Some(cuda) = cuda() else { return };
     let stream = cuda.context(0).new_stream().unwrap();
