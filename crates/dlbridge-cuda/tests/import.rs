@@ -108,7 +108,6 @@ fn other_streams_wait_for_the_producer_too() {
     let (tensor, _fate) = plain(&cuda);
     let context = cuda.context(0);
     let (mine, other) = (context.new_stream().unwrap(), context.new_stream().unwrap());
-    // Not done by the making of the streams.
     cuda.kernel(&context.default_stream(), tensor.data().addr() as u64, common::bytes(&[6.0_f32]));
     let memory = tensor.into_cuda::<f32>(&mine).unwrap();
     assert_eq!(fetched(&other, &memory.view()), [6.0, 2.0, 3.0, 4.0]);
