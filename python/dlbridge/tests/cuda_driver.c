@@ -849,3 +849,37 @@ int cuGetErrorString(int status, const char **text) {
     *text = "an error of the stand-in";
     return status ? SUCCESS : INVALID_VALUE;
 }
+
+int cuMemcpyPeerAsync(uint64_t to, Context *to_context, uint64_t from, Context *from_context, size_t size,
+                      uintptr_t stream) {
+    Region *source = region_of(from, size), *target = region_of(to, size);
+    if (!source || !target || &contexts[source->device] != from_context || &contexts[target->device] != to_context) {
+        return INVALID_VALUE;
+    }
+    return cuMemcpyAsync(to, from, size, stream);
+}
+
+int cuStreamAttachMemAsync(uintptr_t stream, uint64_t address, size_t size, unsigned flags) {
+    (void)flags;
+    WITH_CONTEXT
+    return stream > LEGACY && region_of(address, size) ? SUCCESS : INVALID_VALUE;
+}
+
+/* Beside the primary one: of its own are the handle and what is checked by it. */
+int cuCtxCreate_v3(Context **context, void *affinities, int count, unsigned flags, int device) {
+    (void)affinities, (void)count, (void)flags;
+    if (device < 0 || device >= device_count) {
+        return INVALID_DEVICE;
+    }
+    *context = malloc(sizeof **context);
+    **context = (Context){device, 1};
+    return cuCtxPushCurrent_v2(*context);
+}
+
+int cuCtxDestroy_v2(Context *context) {
+    if (depth && current[depth - 1] == context) {
+        --depth;
+    }
+    free(context);
+    return SUCCESS;
+}
