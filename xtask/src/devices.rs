@@ -1,4 +1,5 @@
-//! The adapters of devices, each on a driver that needs no more than the CPU.
+//! The adapters of devices, each on a driver that needs no more than the CPU. That of CUDA is a stand-in, and no
+//! driver.
 
 use std::fs::{self, DirEntry};
 
@@ -8,6 +9,7 @@ use crate::{Result, Workplace, debian, process};
 
 /// Runs the tests of each; without the driver, which CI installs, they would try nothing.
 pub(crate) fn test(steps: &mut Steps, workplace: &Workplace) {
+    steps.try_run("CUDA on a stand-in for its driver", || require(workplace, "dlbridge-cuda"));
     steps.try_run("OpenCL on PoCL", || {
         let found = driver(workplace, &["pocl-opencl-icd", "ocl-icd-libopencl1"], has_opencl)?;
         on(found, || require(workplace, "dlbridge-opencl"))

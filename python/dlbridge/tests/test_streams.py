@@ -130,7 +130,7 @@ def test_the_cuda_array_interface_out(driver: Driver, array: Made) -> None:
 
 def test_the_cuda_array_interface_says_what_the_memory_is(driver: Driver) -> None:
     for device, kind, name in [
-        (0, "device", "cuda:0"), (1, "device", "cuda:1"), (1, "managed", "cuda_managed:1"), (0, "pinned", "cuda_host"),
+        (0, "device", "cuda:0"), (1, "device", "cuda:1"), (1, "managed", "cuda_managed:1"), (1, "pinned", "cuda_host"),
     ]:  # fmt: skip
         address = driver.memory(24, device, kind)
         stream = driver.stream(device)

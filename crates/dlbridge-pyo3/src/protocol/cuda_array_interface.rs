@@ -48,10 +48,11 @@ pub(super) fn import<'py>(
         Some(2) => DataStream::per_thread(),
         Some(handle) => DataStream::Handle(handle),
     };
-    let device = match shape.contains(&0) {
+    let nowhere = (Device::new(DeviceType::CUDA, 0), 0);
+    let (device, number) = match shape.contains(&0) {
         // Without elements there may be no address to ask for.
-        true if address == 0 => Device::new(DeviceType::CUDA, 0),
-        true => locate(address).unwrap_or(Device::new(DeviceType::CUDA, 0)),
+        true if address == 0 => nowhere,
+        true => locate(address).unwrap_or(nowhere),
         false => locate(address)?,
     };
     // What can be copied there is, afterwards.
@@ -63,13 +64,12 @@ pub(super) fn import<'py>(
         )));
     }
     // Pinned memory of the CPU may still be written by a kernel, too: it is put in order on its device.
-    let on = match device.device_type() {
-        DeviceType::CUDA_HOST => Device::new(DeviceType::CUDA, device.id()),
-        _ => device,
-    };
     match device.device_type() {
-        DeviceType::CUDA_HOST => stream::wait(object.py(), on, &stream)?,
-        _ => stream::order(object.py(), on, &stream, &streams.on(on)?)?,
+        DeviceType::CUDA_HOST => {
+            let on = Device::new(DeviceType::CUDA, number);
+            stream::wait(object.py(), on, &stream)?;
+        }
+        _ => stream::order(object.py(), device, &stream, &streams.on(device)?)?,
     }
     let memory = Memory {
         door: "CUDA array interface",
@@ -88,7 +88,7 @@ pub(super) fn import<'py>(
     Ok(Some(Imported { reason, ..Imported::new(tensor, Protocol::CudaArrayInterface) }))
 }
 
-fn locate(address: usize) -> PyResult<Device> {
+fn locate(address: usize) -> PyResult<(Device, i32)> {
     let device = Driver::of(DeviceType::CUDA).map_err(no_driver)?.locate(address);
     device.map_err(|failure| {
         PyBufferError::new_err(format!(
