@@ -212,8 +212,8 @@ const FAULTS: &[Fault] = &[
     fault(
         "the exchange API's tensor is deleted although it was lent",
         TABLE,
-        "            *out = tensor_at(py, object)?.get().lend(Protocol::ExchangeApi)?;",
-        "            *out = tensor_at(py, object)?.get().lend(Protocol::ExchangeApi)?;\n            drop(Tensor::from_raw(*out));",
+        "            *out = tensor.get().lend(Protocol::ExchangeApi)?;",
+        "            *out = tensor.get().lend(Protocol::ExchangeApi)?;\n            drop(Tensor::from_raw(*out));",
     ),
 ];
 
