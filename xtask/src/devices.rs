@@ -1,6 +1,7 @@
-//! The adapters of devices, each on a driver that needs no more than the CPU.
+//! The adapters of devices, each on a driver that needs no more than the CPU. That of CUDA is a stand-in, and no
+//! driver.
 
-use std::fs;
+use std::fs::{self, DirEntry};
 
 use crate::steps::{Finished, Steps};
 use crate::test::in_ci;
@@ -8,21 +9,47 @@ use crate::{Result, Workplace, debian, process};
 
 /// Runs the tests of each; without the driver, which CI installs, they would try nothing.
 pub(crate) fn test(steps: &mut Steps, workplace: &Workplace) {
+    steps.try_run("CUDA on a stand-in for its driver", || require(workplace, "dlbridge-cuda"));
     steps.try_run("OpenCL on PoCL", || {
         let found = driver(workplace, &["pocl-opencl-icd", "ocl-icd-libopencl1"], has_opencl)?;
-        match found {
-            Finished::Passed => require(workplace, "dlbridge-opencl"),
-            missing => Ok(missing),
-        }
+        on(found, || require(workplace, "dlbridge-opencl"))
     });
+    steps.try_run("Vulkan and WebGPU on lavapipe", || {
+        let found = driver(workplace, &["mesa-vulkan-drivers", "libvulkan1"], has_vulkan)?;
+        on(found, || {
+            require(workplace, "dlbridge-vulkan").and_then(|_| require(workplace, "dlbridge-wgpu"))
+        })
+    });
+}
+
+/// Whether there are Vulkan's loader and Mesa's driver for the CPU.
+fn has_vulkan() -> bool {
+    let driver = entries("/usr/share/vulkan/icd.d")
+        .any(|file| file.file_name().to_string_lossy().starts_with("lvp_icd"));
+    driver && has_library("libvulkan.so.1")
 }
 
 /// Whether there are OpenCL's loader and a driver for it.
 fn has_opencl() -> bool {
-    let entries = |directory: &str| fs::read_dir(directory).into_iter().flatten().flatten();
     let driver = entries("/etc/OpenCL/vendors")
         .any(|file| file.file_name().to_string_lossy().ends_with(".icd"));
-    driver && entries("/usr/lib").any(|place| place.path().join("libOpenCL.so.1").exists())
+    driver && has_library("libOpenCL.so.1")
+}
+
+fn entries(directory: &str) -> impl Iterator<Item = DirEntry> {
+    fs::read_dir(directory).into_iter().flatten().flatten()
+}
+
+fn has_library(name: &str) -> bool {
+    entries("/usr/lib").any(|place| place.path().join(name).exists())
+}
+
+/// Runs tests where their driver is.
+fn on(driver: Finished, tests: impl FnOnce() -> Result<Finished>) -> Result<Finished> {
+    match driver {
+        Finished::Passed => tests(),
+        missing => Ok(missing),
+    }
 }
 
 /// Sees to it that a driver is there: in CI it is installed.

@@ -176,14 +176,14 @@ const FAULTS: &[Fault] = &[
     fault(
         "any stream is good for the CPU",
         DLPACK,
-        "    let Some(stream) = stream else { return Ok(()) };\n    let Ok(number)",
-        "    let Some(stream) = stream.filter(|_| false) else { return Ok(()) };\n    let Ok(number)",
+        "    if request.stream.is_some() || !tensor.device()",
+        "    if !tensor.device()",
     ),
     fault(
         "another device is not refused",
         DLPACK,
-        "        Some(asked) => must_move(tensor.device(), expect_device(\"dl_device\", asked)?)?,",
-        "        Some(asked) => expect_device(\"dl_device\", asked).map(|_| false)?,",
+        "        moved = must_move(tensor.device(), to)?;",
+        "        moved = false;",
     ),
     fault(
         "the device is another one than that of the struct",
@@ -212,8 +212,8 @@ const FAULTS: &[Fault] = &[
     fault(
         "the exchange API's tensor is deleted although it was lent",
         TABLE,
-        "            *out = tensor_at(py, object)?.get().lend(Protocol::ExchangeApi)?;",
-        "            *out = tensor_at(py, object)?.get().lend(Protocol::ExchangeApi)?;\n            drop(Tensor::from_raw(*out));",
+        "            *out = tensor.get().lend(Protocol::ExchangeApi)?;",
+        "            *out = tensor.get().lend(Protocol::ExchangeApi)?;\n            drop(Tensor::from_raw(*out));",
     ),
 ];
 

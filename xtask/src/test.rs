@@ -33,7 +33,14 @@ const RUST_ONLY: &[&str] = &[
 ];
 
 /// The adapters that are crates of their own, since their libraries take long to build.
-const ADAPTERS: &[&str] = &["dlbridge-nalgebra", "dlbridge-faer", "dlbridge-opencl"];
+const ADAPTERS: &[&str] = &[
+    "dlbridge-cuda",
+    "dlbridge-faer",
+    "dlbridge-nalgebra",
+    "dlbridge-opencl",
+    "dlbridge-vulkan",
+    "dlbridge-wgpu",
+];
 
 /// Cargo's words for every other member of the workspace: those that use PyO3.
 fn with_pyo3() -> impl Iterator<Item = &'static str> {

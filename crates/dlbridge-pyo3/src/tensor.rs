@@ -1,5 +1,7 @@
 //! The Python class.
 
+mod streams;
+
 use std::ffi::c_int;
 use std::sync::{Arc, OnceLock};
 
@@ -9,9 +11,9 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyTuple};
 
+use self::streams::remembered;
 use crate::borrow::{Borrowed, Guard};
 use crate::error::to_py_err;
-use crate::gpu;
 use crate::protocol::{
     self, DataStream, Imported, Protocol, Streams, array_interface, array_struct, arrow, buffer,
     cuda_array_interface, dlpack_method, exchange_table,
@@ -30,7 +32,8 @@ pub struct PyTensor {
     protocol: Option<Protocol>,
     reason: Option<CopyReason>,
     version: Option<DLPackVersion>,
-    stream: DataStream,
+    /// Which stream the data is in the order of, where it is not the default one.
+    stream: Option<Box<DataStream>>,
     /// Held once read-only memory that Rust made went out by a door whose consumers keep this object.
     reading: OnceLock<Guard>,
 }
@@ -38,14 +41,7 @@ pub struct PyTensor {
 impl From<Tensor> for PyTensor {
     fn from(tensor: Tensor) -> Self {
         let (tensor, reading) = (Arc::new(tensor), OnceLock::new());
-        Self {
-            tensor,
-            protocol: None,
-            reason: None,
-            version: None,
-            stream: DataStream::Default,
-            reading,
-        }
+        Self { tensor, protocol: None, reason: None, version: None, stream: None, reading }
     }
 }
 
@@ -53,14 +49,7 @@ impl From<Imported> for PyTensor {
     fn from(imported: Imported) -> Self {
         let Imported { tensor, protocol, reason, version } = imported;
         let (tensor, reading) = (Arc::new(tensor), OnceLock::new());
-        Self {
-            tensor,
-            protocol: Some(protocol),
-            reason,
-            version,
-            stream: DataStream::Default,
-            reading,
-        }
+        Self { tensor, protocol: Some(protocol), reason, version, stream: None, reading }
     }
 }
 
@@ -99,7 +88,7 @@ impl PyTensor {
             let copy = if wanted.writable == Some(false) { copy.into_read_only() } else { copy };
             let (tensor, protocol, version) = (Arc::new(copy), *protocol, *version);
             let (reason, reading) = (Some(reason), OnceLock::new());
-            let stream = DataStream::Default;
+            let stream = None;
             return Bound::new(py, Self { tensor, protocol, reason, version, stream, reading });
         }
         if wanted.writable == Some(false) && !tensor.is_read_only() {
@@ -131,106 +120,6 @@ impl PyTensor {
     ) -> PyResult<Bound<'py, Self>> {
         let wanted = Wanted { copy, device, ..Wanted::default() };
         Self::from_dlpack_on(object, &wanted, &Streams::default())
-    }
-
-    /// As [`from_dlpack`](Self::from_dlpack), in order with a stream.
-    pub(crate) fn from_dlpack_on<'py>(
-        object: &Bound<'py, PyAny>,
-        wanted: &Wanted,
-        streams: &Streams<'_, 'py>,
-    ) -> PyResult<Bound<'py, Self>> {
-        Self::on_stream(object, protocol::by_dlpack(object, wanted, streams)?, streams)
-    }
-
-    /// As [`import`](Self::import), in order with a stream that the caller names.
-    pub(crate) fn import_on<'py>(
-        object: &Bound<'py, PyAny>,
-        wanted: &Wanted,
-        streams: &Streams<'_, 'py>,
-    ) -> PyResult<Bound<'py, Self>> {
-        let py = object.py();
-        let ours = object.cast::<Self>().ok().filter(|_| wanted.protocol.is_none());
-        let Some(ours) = ours else {
-            return Self::on_stream(
-                object,
-                protocol::by_ladder_on(object, wanted, streams)?,
-                streams,
-            );
-        };
-        if let Some(copied) = ours.get().copied_by_driver(py, wanted, streams)? {
-            return Bound::new(py, copied);
-        }
-        let ours = Self::import(object, wanted)?;
-        let (device, stream) = (ours.get().tensor.device(), ours.get().stream());
-        let chosen = streams.on(device)?;
-        protocol::stream::order(py, device, stream, &chosen)?;
-        let tensor = ours.get().alias()?;
-        let tensor = protocol::kept_until_passed(tensor, &chosen)?;
-        let changed = ours.get().with_tensor(py, Arc::new(tensor));
-        Bound::new(py, Self { stream: chosen, ..changed })
-    }
-
-    /// What was imported in order with a stream, which it remembers.
-    fn on_stream<'py>(
-        object: &Bound<'py, PyAny>,
-        mut imported: Imported,
-        streams: &Streams<'_, 'py>,
-    ) -> PyResult<Bound<'py, Self>> {
-        let device = imported.tensor.device();
-        let came_here = device.device_type().is_host_accessible()
-            && matches!(imported.reason, Some(CopyReason::Device | CopyReason::Producer));
-        let stream = match came_here {
-            // The stream was for where it came from.
-            true => DataStream::Default,
-            false => protocol::stream::of_imported(object, device, streams)?,
-        };
-        if !streams.is_default() {
-            imported.tensor = protocol::kept_until_passed(imported.tensor, &stream)?;
-        }
-        Bound::new(object.py(), Self { stream, ..Self::from(imported) })
-    }
-
-    /// The copy on another device, or on its own, that only the driver can make; `None` where none is wanted.
-    fn copied_by_driver(
-        &self,
-        py: Python<'_>,
-        wanted: &Wanted,
-        streams: &Streams<'_, '_>,
-    ) -> PyResult<Option<Self>> {
-        let found = self.tensor.device();
-        let to = wanted.device.unwrap_or(found);
-        let is_asked = to != found || wanted.copy == Some(true);
-        if !is_asked || wanted.copy == Some(false) || !gpu::is_possible(found, to) {
-            return Ok(None);
-        }
-        let stream = match to == Device::CPU {
-            true if streams.is_default() => self.stream.clone_ref(py),
-            true => streams.on(found)?,
-            false => streams.on(to)?,
-        };
-        let tensor = protocol::copied(py, &self.tensor, &self.stream, to, &stream)?;
-        let reason = if to == found { CopyReason::Requested } else { CopyReason::Device };
-        let imported = wanted.settle(Imported {
-            reason: Some(reason),
-            version: self.version,
-            ..Imported::new(tensor, self.protocol.unwrap_or(Protocol::ExchangeApi))
-        })?;
-        let stream = if to == Device::CPU { DataStream::Default } else { stream };
-        Ok(Some(Self { protocol: self.protocol, stream, ..Self::from(imported) }))
-    }
-
-    /// The stream that the data is in the order of.
-    pub(crate) fn stream(&self) -> &DataStream {
-        &self.stream
-    }
-
-    /// Makes the default stream of the device wait, for a consumer that knows of no other.
-    pub(crate) fn in_default_order(&self, py: Python<'_>) -> PyResult<()> {
-        let device = self.tensor.device();
-        match protocol::stream::has_streams(device) {
-            true => protocol::stream::order(py, device, &self.stream, &DataStream::Default),
-            false => Ok(()),
-        }
     }
 
     /// The tensor. Who hands out a view of it borrows its memory.
@@ -268,7 +157,7 @@ impl PyTensor {
     /// Another tensor that came the same way.
     pub(crate) fn with_tensor(&self, py: Python<'_>, tensor: Arc<Tensor>) -> Self {
         let Self { protocol, reason, version, .. } = *self;
-        let stream = self.stream.clone_ref(py);
+        let stream = remembered(self.stream().clone_ref(py));
         Self { tensor, protocol, reason, version, stream, reading: OnceLock::new() }
     }
 
@@ -516,7 +405,7 @@ impl PyTensor {
     /// the queue of SYCL; None on devices that have none.
     #[getter(stream)]
     fn stream_object<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.stream.to_object(py, self.tensor.device())
+        self.stream().to_object(py, self.tensor.device())
     }
 
     /// The number of bytes that the elements take when they are adjacent.

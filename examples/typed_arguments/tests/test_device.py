@@ -4,6 +4,7 @@ none of this counts as tested on one."""
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,19 @@ sys.path.append(str(Path(__file__).parents[3] / "python/dlbridge/tests"))
 
 import native as n
 from exchange_table import STREAM, foreign, table_over
-from stand_in import Driver, InterfaceArray, driver, stand_in
+from stand_in import Driver, InterfaceArray, build, driver, stand_in, until
 
 __all__ = ["driver", "stand_in"]
 
+pytestmark = pytest.mark.usefixtures("driver", "rocm")
+
 OPENCL, ROCM, MANAGED = (4, 0), (10, 1), (13, 0)
+
+
+@pytest.fixture(scope="session")
+def rocm(tmp_path_factory: pytest.TempPathFactory) -> Driver:
+    """The stand-in for ROCm's driver."""
+    return Driver(build(tmp_path_factory.mktemp("rocm"), rocm=True))
 
 
 @pytest.fixture(scope="module")
@@ -233,6 +242,17 @@ def test_our_own_tensor_is_put_in_order(driver: Driver, native: n.Native) -> Non
     waits = driver.stream_waits
     assert typed.on_work_stream(elsewhere) == ("cuda:0", elsewhere.address, 0)
     assert driver.stream_waits == waits + 1, "our table tells the default stream, which waits"
+
+
+def test_data_goes_back_when_the_stream_of_the_function_has_passed(driver: Driver, native: n.Native) -> None:
+    crafted = native.craft((6,), device=n.CUDA)
+    driver.block(2)
+    assert typed.on_own_stream(Producer(crafted)) == ("cuda:0", crafted.fields.data, 2)
+    time.sleep(0.05)
+    assert crafted.record.calls == 0, "what the function launched is still under way"
+    driver.release()
+    until(lambda: crafted.record.calls == 1)
+    assert crafted.record.calls == 1
 
 
 def test_the_cuda_array_interface_is_put_in_order(driver: Driver) -> None:

@@ -22,7 +22,7 @@ enum {
     NOT_FOUND = 500, NOT_READY = 600, CAPTURE_UNSUPPORTED = 900, CAPTURE_INVALIDATED = 901, CAPTURE_ISOLATION = 905,
     CAPTURE_IMPLICIT = 906, CAPTURED_EVENT = 907
 };
-enum { DEVICES = 2, REGIONS = 4096, STREAMS = 256, EVENTS = 4096 };
+enum { DEVICES = 2, REGIONS = 4096, STREAMS = 1024, EVENTS = 4096 };
 enum { LEGACY = 1, PER_THREAD = 2 };
 
 typedef enum { COPY, WRITE, WAIT, FREE, CALL, BLOCK } Kind;
@@ -71,7 +71,7 @@ typedef struct {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static Context contexts[DEVICES] = {{0, 0}, {1, 0}};
-static Stream legacy[DEVICES], per_thread[DEVICES], streams[STREAMS];
+static Stream legacy[DEVICES], streams[STREAMS];
 static Event events[EVENTS];
 static Region regions[REGIONS];
 static int region_count, stream_count, init_result, device_count = DEVICES, pools = 1;
@@ -80,6 +80,7 @@ static uint64_t last_waited;
 static unsigned long long captures;
 static volatile int released;
 static __thread Context *current[16];
+static __thread Stream *per_thread[DEVICES];
 static __thread int depth, relaxed;
 
 #define WITH_CONTEXT                                                                                                    \
@@ -245,9 +246,6 @@ static void put(Stream *stream, Work work) {
                 append(stream, (Work){.kind = WAIT, .stream = other, .until = other->put});
             }
         }
-        if (per_thread[number].put > per_thread[number].done) {
-            append(stream, (Work){.kind = WAIT, .stream = &per_thread[number], .until = per_thread[number].put});
-        }
     } else if (is_blocking(stream) && !stream->capturing && legacy[number].put > legacy[number].done) {
         append(stream, (Work){.kind = WAIT, .stream = &legacy[number], .until = legacy[number].put});
     }
@@ -260,7 +258,11 @@ static Stream *stream_of(uintptr_t handle) {
     if (handle <= LEGACY) {
         stream = &legacy[context->number];
     } else if (handle == PER_THREAD) {
-        stream = &per_thread[context->number];
+        if (!per_thread[context->number]) {
+            streams[stream_count] = (Stream){.context = context, .lives = 1};
+            per_thread[context->number] = &streams[stream_count++];
+        }
+        stream = per_thread[context->number];
     } else {
         for (int i = 0; i < stream_count; ++i) {
             if ((uintptr_t)&streams[i] == handle && streams[i].lives) {
@@ -400,6 +402,7 @@ void stand_in_read(uint64_t address, void *bytes, size_t size) {
 /* Work that waits for the program, as a callback of its own would. */
 int stand_in_block(uintptr_t stream) {
     WITH_CONTEXT
+    released = 0;
     LOCKED(puts_work(stream, (Work){.kind = BLOCK}));
 }
 
@@ -485,7 +488,6 @@ static int wait_for_all(void) {
     host_waits++;
     int number = current[depth - 1]->number;
     run(&legacy[number], legacy[number].put);
-    run(&per_thread[number], per_thread[number].put);
     for (int i = 0; i < stream_count; ++i) {
         run(&streams[i], streams[i].put);
     }
@@ -846,6 +848,40 @@ int cuGetErrorName(int status, const char **name) {
 int cuGetErrorString(int status, const char **text) {
     *text = "an error of the stand-in";
     return status ? SUCCESS : INVALID_VALUE;
+}
+
+int cuMemcpyPeerAsync(uint64_t to, Context *to_context, uint64_t from, Context *from_context, size_t size,
+                      uintptr_t stream) {
+    Region *source = region_of(from, size), *target = region_of(to, size);
+    if (!source || !target || &contexts[source->device] != from_context || &contexts[target->device] != to_context) {
+        return INVALID_VALUE;
+    }
+    return cuMemcpyAsync(to, from, size, stream);
+}
+
+int cuStreamAttachMemAsync(uintptr_t stream, uint64_t address, size_t size, unsigned flags) {
+    (void)flags;
+    WITH_CONTEXT
+    return stream > LEGACY && region_of(address, size) ? SUCCESS : INVALID_VALUE;
+}
+
+/* Beside the primary one: of its own are the handle and what is checked by it. */
+int cuCtxCreate_v3(Context **context, void *affinities, int count, unsigned flags, int device) {
+    (void)affinities, (void)count, (void)flags;
+    if (device < 0 || device >= device_count) {
+        return INVALID_DEVICE;
+    }
+    *context = malloc(sizeof **context);
+    **context = (Context){device, 1};
+    return cuCtxPushCurrent_v2(*context);
+}
+
+int cuCtxDestroy_v2(Context *context) {
+    if (depth && current[depth - 1] == context) {
+        --depth;
+    }
+    free(context);
+    return SUCCESS;
 }
 
 /* ---- What the suite for GPUs asks beside ---- */

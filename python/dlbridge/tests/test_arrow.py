@@ -173,7 +173,7 @@ def test_the_door_for_devices() -> None:
     tensor = arrow(Only(source, "__arrow_c_device_array__"))
     assert (tensor.address, tensor.device) == (source.buffers()[1].address, "cpu")
     with pytest.raises(BufferError, match="an Arrow array is on the CPU"):
-        dlbridge.asdlpack(Only(source, "__arrow_c_array__"), device="cuda")
+        dlbridge.asdlpack(Only(source, "__arrow_c_array__"), device="metal")
 
 
 def test_polars() -> None:

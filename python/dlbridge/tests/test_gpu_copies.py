@@ -74,7 +74,7 @@ def test_the_capsule_says_that_it_is_a_copy(native: Native, array: Made) -> None
 
 def test_to_the_cpu_and_the_stream_of_nobody(array: Made) -> None:
     tensor = dlbridge.asdlpack(array())
-    with pytest.raises(TypeError, match="stream must be None for a tensor on the CPU, not 1"):
+    with pytest.raises(ValueError, match="stream must be None for a tensor on the CPU, not 1"):
         tensor.__dlpack__(dl_device=(1, 0), stream=1)
 
 

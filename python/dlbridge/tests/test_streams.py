@@ -5,6 +5,7 @@ as run on one."""
 from __future__ import annotations
 
 import ctypes
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -129,7 +130,7 @@ def test_the_cuda_array_interface_out(driver: Driver, array: Made) -> None:
 
 def test_the_cuda_array_interface_says_what_the_memory_is(driver: Driver) -> None:
     for device, kind, name in [
-        (0, "device", "cuda:0"), (1, "device", "cuda:1"), (1, "managed", "cuda_managed:1"), (0, "pinned", "cuda_host"),
+        (0, "device", "cuda:0"), (1, "device", "cuda:1"), (1, "managed", "cuda_managed:1"), (1, "pinned", "cuda_host"),
     ]:  # fmt: skip
         address = driver.memory(24, device, kind)
         stream = driver.stream(device)
@@ -279,3 +280,36 @@ def test_a_queue_that_fails(native: Native) -> None:
     tensor = dlbridge.asdlpack(n.Producer(native.craft(device=(14, 0)), (14, 0)), stream=Broken("a", []))
     with pytest.raises(RuntimeError, match="out of events"):
         tensor.__dlpack__(stream=Queue("b", []))  # type: ignore[arg-type]
+
+
+def test_the_default_stream_of_another_thread(driver: Driver, native: Native, array: Made) -> None:
+    there: list[Any] = []
+
+    def import_there() -> None:
+        made = array(stream=2)
+        there.append(dlbridge.asdlpack(made, stream=2))
+        assert there[0].stream == 2
+
+    thread = threading.Thread(target=import_there)
+    thread.start()
+    thread.join()
+    tensor = there.pop()
+    assert tensor.stream == 1, "this thread's stream 2 is another one; the legacy stream waits for both"
+    for stream in (2, driver.stream(), 1):
+        held = native.export(tensor, stream=stream)
+        assert driver.seen_on(stream, held.fields.data, 24) == NEW
+        held.delete()
+
+
+def test_memory_that_is_let_go_while_its_stream_is_captured(driver: Driver, array: Made) -> None:
+    made, stream = array(), driver.stream()
+    tensor = dlbridge.asdlpack(made, stream=stream)
+    driver.block(stream)
+    with driver.capturing(stream):
+        del tensor
+        time.sleep(0.05)
+    time.sleep(0.05)
+    assert made.crafted.record.calls == 0, "what was on the stream before has not passed"
+    driver.release()
+    until(lambda: made.crafted.record.calls == 1)
+    assert made.crafted.record.calls == 1

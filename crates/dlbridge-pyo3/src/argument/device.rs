@@ -23,7 +23,8 @@ use super::take::{Expected, Place, Taken};
 ///
 /// [`data`](Self::data) and [`stream`](Self::stream) are what a kernel is launched with. The data is the producer's
 /// again when the argument is dropped; what was launched on its own work stream, or on the default one, is in order
-/// with what it does next. Whoever works on another stream keeps the argument until that has passed.
+/// with what it does next. On CUDA and ROCm, where the stream is another one, the data goes back when that has passed what is
+/// on it then, without anybody having to wait. On other devices whoever works on a stream of his own keeps the argument until then.
 ///
 /// Streams have numbers in DLPack on CUDA and ROCm. On other devices a producer is asked without one and does what
 /// it does for all consumers; a stream of your own is refused there, and the exchange API's is passed on as it is.

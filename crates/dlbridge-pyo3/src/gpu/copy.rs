@@ -6,7 +6,7 @@ use std::sync::Arc;
 use dlbridge::{Access, DataType, Device, DeviceType, RawParts, Tensor, TensorRef};
 
 use super::driver::{Driver, Failure, MemoryFunctions, Result, StreamHandle};
-use super::event::{capture, order};
+use super::event::{Capture, order};
 use super::release::AfterStream;
 use super::staging::Transfer;
 
@@ -86,13 +86,8 @@ pub(crate) unsafe fn copied(
     }
     // SAFETY: by contract.
     unsafe {
-        if capture(driver, device.id(), to.stream)?.is_some() {
-            return Err(Failure::new(format!(
-                "the stream {:#x} is being captured in a graph, which cannot have a copy from or to the CPU or to new \
-                 memory: copy before the capture",
-                to.stream
-            )));
-        }
+        let capture = Capture::of(driver, device.id(), to.stream)?;
+        capture.expect_none(to.stream, "which cannot have this copy")?;
         match passed {
             Some(passed) if from != device || passed != to.stream => {
                 order((from, passed), (device, to.stream))?;

@@ -223,8 +223,9 @@ impl Driver {
         Ok(context)
     }
 
-    /// Where an address is: memory of a device, managed memory, or pinned memory of the host.
-    pub(crate) fn locate(&self, address: usize) -> Result<Device> {
+    /// Where an address is, and of which device: its memory, managed memory, or pinned memory of the host, which
+    /// DLPack does not number.
+    pub(crate) fn locate(&self, address: usize) -> Result<(Device, i32)> {
         const MEMORY_TYPE: c_int = 2;
         const IS_MANAGED: c_int = 8;
         const DEVICE_ORDINAL: c_int = 9;
@@ -237,7 +238,8 @@ impl Driver {
             false if is_host()? => DeviceType::CUDA_HOST,
             false => DeviceType::CUDA,
         };
-        Ok(Device::new(device_type, id))
+        let number = if device_type == DeviceType::CUDA_HOST { 0 } else { id };
+        Ok((Device::new(device_type, number), id))
     }
 
     fn attribute(&self, address: usize, attribute: c_int) -> Result<i32> {

@@ -4,6 +4,8 @@ use dlbridge::Device;
 
 use super::driver::{Driver, EventHandle, Failure, Result, StreamHandle};
 
+/// The kind of event for which a thread sleeps, and does not look again and again.
+const BLOCKING_SYNC: u32 = 1;
 /// The kind of event that is no clock.
 const DISABLE_TIMING: u32 = 2;
 const NOT_READY: i32 = 600;
@@ -25,12 +27,36 @@ impl Event {
         device: i32,
         stream: StreamHandle,
     ) -> Result<Self> {
+        // SAFETY: the same contract.
+        unsafe { Self::record(driver, device, stream, DISABLE_TIMING) }
+    }
+
+    /// As [`on`](Self::on), for a thread that has time.
+    ///
+    /// # Safety
+    /// A live stream of the device, or the handle of a default one.
+    pub(super) unsafe fn for_sleeping(
+        driver: &'static Driver,
+        device: i32,
+        stream: StreamHandle,
+    ) -> Result<Self> {
+        // SAFETY: the same contract.
+        unsafe { Self::record(driver, device, stream, DISABLE_TIMING | BLOCKING_SYNC) }
+    }
+
+    /// # Safety
+    /// A live stream of the device, or the handle of a default one.
+    unsafe fn record(
+        driver: &'static Driver,
+        device: i32,
+        stream: StreamHandle,
+        flags: u32,
+    ) -> Result<Self> {
         let _entered = driver.enter(device)?;
         let mut handle = 0;
         // SAFETY: a place for the event.
-        driver.check("create an event", unsafe {
-            (driver.event_create)(&mut handle, DISABLE_TIMING)
-        })?;
+        let status = unsafe { (driver.event_create)(&mut handle, flags) };
+        driver.check("create an event", status)?;
         let event = Self { driver, device, handle };
         // SAFETY: an event of the device; the stream by contract.
         driver.check("record an event", unsafe { (driver.event_record)(handle, stream) })?;
@@ -87,20 +113,16 @@ pub(crate) unsafe fn order(
 ) -> Result<()> {
     let driver = Driver::of(passed_on.device_type())?;
     // SAFETY: by contract.
-    let captures = unsafe {
-        (capture(driver, passed_on.id(), passed)?, capture(driver, waiting_on.id(), waiting)?)
+    let (before, after) = unsafe {
+        (
+            Capture::of(driver, passed_on.id(), passed)?,
+            Capture::of(driver, waiting_on.id(), waiting)?,
+        )
     };
-    if captures.0 != captures.1 {
-        let (stream, other) = match captures.1 {
-            Some(_) => (waiting, passed),
-            None => (passed, waiting),
-        };
-        return Err(Failure::new(format!(
-            "the stream {:#x} is being captured in a graph, and cannot be put in order with the stream {:#x}, \
-             which is not: exchange the tensor before the capture, or on the captured stream from the \
-             beginning; or pass stream=-1, and see to the order yourself",
-            stream, other
-        )));
+    if before != after || before == Capture::OfAnother {
+        let what = "and cannot be put in order with a stream that is not";
+        before.expect_none(passed, what)?;
+        after.expect_none(waiting, what)?;
     }
     // SAFETY: by contract.
     unsafe { Event::on(driver, passed_on.id(), passed)?.wait_on(waiting_on.id(), waiting) }
@@ -113,37 +135,56 @@ pub(crate) unsafe fn order(
 pub(crate) unsafe fn wait(device: Device, stream: StreamHandle) -> Result<()> {
     let driver = Driver::of(device.device_type())?;
     // SAFETY: by contract.
-    match unsafe { capture(driver, device.id(), stream)? } {
-        // SAFETY: by contract.
-        None => unsafe { Event::on(driver, device.id(), stream) }?.wait(),
-        Some(_) => Err(Failure::new(format!(
-            "the stream {stream:#x} is being captured in a graph, and cannot be waited for"
-        ))),
+    unsafe {
+        let capture = Capture::of(driver, device.id(), stream)?;
+        capture.expect_none(stream, "and cannot be waited for")?;
+        Event::on(driver, device.id(), stream)?.wait()
     }
 }
 
-/// The number of the capture that a stream is in; none if it is in none.
-///
-/// # Safety
-/// A live stream of the device, or the handle of a default one.
-pub(super) unsafe fn capture(
-    driver: &Driver,
-    device: i32,
-    stream: StreamHandle,
-) -> Result<Option<u64>> {
-    /// The question was about the legacy stream, while a stream is captured that would wait for it.
-    const CAPTURE_IMPLICIT: i32 = 906;
-    let _entered = driver.enter(device)?;
-    let (mut status, mut number) = (0, 0);
-    // SAFETY: places for both; the stream by contract.
-    match unsafe { (driver.stream_capture_info)(stream, &mut status, &mut number) } {
-        CAPTURE_IMPLICIT => Err(Failure::new(
-            "the default stream cannot be used while a graph is captured: exchange the tensor before the \
-             capture, or pass stream=-1, and see to the order yourself",
-        )),
-        answer => {
-            driver.check("say whether a stream is captured", answer)?;
-            Ok((status != 0).then_some(number))
+/// Whether work on a stream becomes part of a graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Capture {
+    /// It is done.
+    None,
+    /// It does, of the capture of that number.
+    Of(u64),
+    /// The stream is the legacy one, and another is captured that would wait for it: nothing can be put on it.
+    OfAnother,
+}
+
+impl Capture {
+    /// Whether a stream is captured.
+    ///
+    /// # Safety
+    /// A live stream of the device, or the handle of a default one.
+    pub(super) unsafe fn of(driver: &Driver, device: i32, stream: StreamHandle) -> Result<Self> {
+        const CAPTURE_IMPLICIT: i32 = 906;
+        let _entered = driver.enter(device)?;
+        let (mut status, mut number) = (0, 0);
+        // SAFETY: places for both; the stream by contract.
+        match unsafe { (driver.stream_capture_info)(stream, &mut status, &mut number) } {
+            CAPTURE_IMPLICIT => Ok(Self::OfAnother),
+            answer => {
+                driver.check("say whether a stream is captured", answer)?;
+                Ok(if status == 0 { Self::None } else { Self::Of(number) })
+            }
+        }
+    }
+
+    /// The refusal of what cannot be part of a graph, or would spoil one.
+    pub(super) fn expect_none(self, stream: StreamHandle, what: &str) -> Result<()> {
+        match self {
+            Self::None => Ok(()),
+            Self::Of(_) => Err(Failure::new(format!(
+                "the stream {stream:#x} is being captured in a graph, {what}: exchange the tensor before the \
+                 capture, or on the captured stream from the beginning; or pass stream=-1, and see to the order \
+                 yourself"
+            ))),
+            Self::OfAnother => Err(Failure::new(
+                "the default stream cannot be used while a graph is captured: exchange the tensor before the \
+                 capture, or pass stream=-1, and see to the order yourself",
+            )),
         }
     }
 }

@@ -3,11 +3,17 @@
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use dlbridge::{RawParts, Tensor};
 
 use super::driver::{Driver, Result, StreamHandle};
-use super::event::{Event, capture};
+use super::event::{Capture, Event};
+
+/// CUDA's default stream of whichever thread drops, which need not be the one that it was named on. The legacy stream
+/// waits for those of all.
+const PER_THREAD: StreamHandle = 2;
+const LEGACY: StreamHandle = 0;
 
 /// What is dropped when a stream has passed what is on it then.
 pub(super) struct AfterStream {
@@ -26,6 +32,7 @@ impl AfterStream {
         device: i32,
         stream: StreamHandle,
     ) -> Self {
+        let stream = if stream == PER_THREAD { LEGACY } else { stream };
         Self { what: Some(what), driver, device, stream }
     }
 }
@@ -34,45 +41,89 @@ impl Drop for AfterStream {
     fn drop(&mut self) {
         let Some(what) = self.what.take() else { return };
         // SAFETY: by the promise to `new`.
-        let is_captured = unsafe { capture(self.driver, self.device, self.stream) };
-        // What is captured runs later, if ever: who captures it keeps the tensor as long as the graph.
-        if !matches!(is_captured, Ok(None)) {
-            return;
-        }
-        // SAFETY: as above. A driver that fails has ended, and all streams with it.
-        let event = unsafe { Event::on(self.driver, self.device, self.stream) };
-        if let Ok(event) = event
-            && matches!(event.has_passed(), Ok(false))
+        if let Ok(event) = unsafe { Waiting::on(self.driver, self.device, self.stream) }
+            && !event.has_passed()
         {
             drop_after(event, what);
         }
     }
 }
 
-type Waiting = (Event, Box<dyn Send>);
+/// What is waited for. A driver that fails has ended, and all streams with it: then there is nothing.
+enum Waiting {
+    /// What a stream had under way.
+    Event(Event),
+    /// The end of a capture, and then what the stream has under way: nothing can be recorded before. What was captured runs
+    /// later, if ever, and who captures it keeps the tensor as long as the graph.
+    Capture { driver: &'static Driver, device: i32, stream: StreamHandle },
+}
 
-/// Drops it on a thread that waits for the event.
-fn drop_after(event: Event, what: Box<dyn Send>) {
-    static THREAD: Mutex<Option<Sender<Waiting>>> = Mutex::new(None);
+impl Waiting {
+    /// # Safety
+    /// A stream of the device, which lives until it was waited for, or the handle of a default one.
+    unsafe fn on(driver: &'static Driver, device: i32, stream: StreamHandle) -> Result<Self> {
+        // SAFETY: by contract.
+        unsafe {
+            match Capture::of(driver, device, stream)? {
+                Capture::None => Event::for_sleeping(driver, device, stream).map(Self::Event),
+                _ => Ok(Self::Capture { driver, device, stream }),
+            }
+        }
+    }
+
+    fn has_passed(&self) -> bool {
+        match self {
+            Self::Event(event) => !matches!(event.has_passed(), Ok(false)),
+            Self::Capture { .. } => false,
+        }
+    }
+
+    fn wait(self) {
+        let mut waiting = self;
+        loop {
+            waiting = match waiting {
+                Self::Event(event) => {
+                    let _ = event.wait();
+                    return;
+                }
+                Self::Capture { driver, device, stream } => {
+                    thread::sleep(Duration::from_millis(5));
+                    // SAFETY: by the promise to `on`.
+                    match unsafe { Self::on(driver, device, stream) } {
+                        Ok(waiting) => waiting,
+                        Err(_) => return,
+                    }
+                }
+            }
+        }
+    }
+}
+
+type Pending = (Waiting, Box<dyn Send>);
+
+/// Drops it on a thread that waits.
+fn drop_after(waiting: Waiting, what: Box<dyn Send>) {
+    static THREAD: Mutex<Option<Sender<Pending>>> = Mutex::new(None);
     let mut sender = THREAD.lock().unwrap_or_else(PoisonError::into_inner);
     if sender.is_none() {
-        let (new, waiting) = channel::<Waiting>();
+        let (new, waiting) = channel::<Pending>();
         let thread = thread::Builder::new().name("dlbridge release".to_owned()).spawn(move || {
-            for (event, what) in waiting {
-                // A driver that fails has ended, and all streams with it.
-                let _ = event.wait();
+            for (waiting, what) in waiting {
+                waiting.wait();
                 drop(what);
             }
         });
         *sender = thread.is_ok().then_some(new);
     }
-    let Some(thread) = &*sender else {
+    let unsent = match &*sender {
+        Some(thread) => thread.send((waiting, what)).err().map(|unsent| unsent.0),
         // There is no thread to be had.
-        let _ = event.wait();
-        return;
+        None => Some((waiting, what)),
     };
-    if let Err(returned) = thread.send((event, what)) {
-        let _ = returned.0.0.wait();
+    drop(sender);
+    if let Some((waiting, what)) = unsent {
+        waiting.wait();
+        drop(what);
     }
 }
 

@@ -17,7 +17,7 @@ use super::stream::{self, DataStream, Streams};
 use super::typestr::ElementType;
 use super::{Imported, Protocol, attribute};
 use crate::PyTensor;
-use crate::gpu::{Driver, Failure};
+use crate::gpu::{self, Driver, Failure};
 use crate::wanted::Wanted;
 
 /// Imports an object that has `__cuda_array_interface__`; `None` for one that has not.
@@ -45,27 +45,31 @@ pub(super) fn import<'py>(
         // Nothing is under way.
         None => DataStream::Unsynchronized,
         Some(1) => DataStream::Default,
+        Some(2) => DataStream::per_thread(),
         Some(handle) => DataStream::Handle(handle),
     };
-    let device = match shape.contains(&0) {
+    let nowhere = (Device::new(DeviceType::CUDA, 0), 0);
+    let (device, number) = match shape.contains(&0) {
         // Without elements there may be no address to ask for.
-        true if address == 0 => Device::new(DeviceType::CUDA, 0),
-        true => locate(address).unwrap_or(Device::new(DeviceType::CUDA, 0)),
+        true if address == 0 => nowhere,
+        true => locate(address).unwrap_or(nowhere),
         false => locate(address)?,
     };
-    if let Some(wanted) = wanted.device.filter(|&wanted| wanted != device) {
+    // What can be copied there is, afterwards.
+    let out_of_reach =
+        |to: Device| to != device && (wanted.copy == Some(false) || !gpu::is_possible(device, to));
+    if let Some(wanted) = wanted.device.filter(|&to| out_of_reach(to)) {
         return Err(PyBufferError::new_err(format!(
             "the data is on {device} and cannot be imported on {wanted}; move it first"
         )));
     }
     // Pinned memory of the CPU may still be written by a kernel, too: it is put in order on its device.
-    let on = match device.device_type() {
-        DeviceType::CUDA_HOST => Device::new(DeviceType::CUDA, device.id()),
-        _ => device,
-    };
     match device.device_type() {
-        DeviceType::CUDA_HOST => stream::wait(object.py(), on, &stream)?,
-        _ => stream::order(object.py(), on, &stream, &streams.on(on)?)?,
+        DeviceType::CUDA_HOST => {
+            let on = Device::new(DeviceType::CUDA, number);
+            stream::wait(object.py(), on, &stream)?;
+        }
+        _ => stream::order(object.py(), device, &stream, &streams.on(device)?)?,
     }
     let memory = Memory {
         door: "CUDA array interface",
@@ -84,7 +88,7 @@ pub(super) fn import<'py>(
     Ok(Some(Imported { reason, ..Imported::new(tensor, Protocol::CudaArrayInterface) }))
 }
 
-fn locate(address: usize) -> PyResult<Device> {
+fn locate(address: usize) -> PyResult<(Device, i32)> {
     let device = Driver::of(DeviceType::CUDA).map_err(no_driver)?.locate(address);
     device.map_err(|failure| {
         PyBufferError::new_err(format!(

@@ -273,16 +273,20 @@ pub(crate) fn export<'py>(
     let tensor = lender.tensor();
     let versioned = request.max_version.map(|v| major(v)).transpose()?.is_some_and(|v| v >= 1);
     let copy = request.copy.map(|copy| expect_bool("copy", copy)).transpose()?;
-    let asked = request.dl_device.map(|asked| expect_device("dl_device", asked)).transpose()?;
-    let to = asked.unwrap_or(tensor.device());
-    let by_driver = gpu::is_possible(tensor.device(), to)
-        && (to != tensor.device() || copy == Some(true))
-        && copy != Some(false);
-    if by_driver {
-        return give(py, copied_to(py, lender, to, request.stream)?, versioned);
+    let to = match request.dl_device {
+        Some(asked) => expect_device("dl_device", asked)?,
+        None => tensor.device(),
+    };
+    let mut moved = false;
+    if copy == Some(true) || to != tensor.device() {
+        if copy != Some(false) && gpu::is_possible(tensor.device(), to) {
+            return give(py, copied_to(py, lender, to, request.stream)?, versioned);
+        }
+        moved = must_move(tensor.device(), to)?;
     }
-    let moved = must_move(tensor.device(), to)?;
-    put_in_order(py, lender, request.stream)?;
+    if request.stream.is_some() || !tensor.device().device_type().is_host_accessible() {
+        put_in_order(py, lender, request.stream)?;
+    }
     let inexpressible = !versioned && (tensor.is_read_only() || tensor.is_subbyte_padded());
     if copy == Some(true) || moved || inexpressible {
         if copy == Some(false) {
@@ -351,6 +355,7 @@ fn must_move(ours: Device, asked: Device) -> PyResult<bool> {
 }
 
 /// Makes the consumer's stream wait for the one that the data is in the order of.
+#[cold]
 fn put_in_order(
     py: Python<'_>,
     lender: &PyTensor,
@@ -369,6 +374,7 @@ fn put_in_order(
 }
 
 /// A copy on a device, or of what is on one on the CPU.
+#[cold]
 fn copied_to(
     py: Python<'_>,
     lender: &PyTensor,

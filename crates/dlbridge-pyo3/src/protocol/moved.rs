@@ -8,8 +8,8 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-use super::Imported;
 use super::stream::{DataStream, Streams, has_streams};
+use super::{Imported, dlpack};
 use crate::borrow::Guard;
 use crate::gpu::{self, Place};
 use crate::receipt::CopyReason;
@@ -22,10 +22,12 @@ pub(super) fn wherever_it_is(
     wanted: &Wanted,
     refusal: &PyErr,
 ) -> Option<Wanted> {
-    let to = wanted.device;
-    let by_driver = match to {
-        Some(device) => device == Device::CPU || has_streams(device),
-        None => wanted.copy == Some(true),
+    // The CPU's memory is copied to and on it by others.
+    let is_on_device = || matches!(dlpack::is_on_host(object), Ok(false));
+    let by_driver = match wanted.device {
+        Some(Device::CPU) => is_on_device(),
+        Some(device) => has_streams(device),
+        None => wanted.copy == Some(true) && is_on_device(),
     };
     let is_final = wanted.copy == Some(false)
         || object.is_instance_of::<PyCapsule>()

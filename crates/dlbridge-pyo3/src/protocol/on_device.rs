@@ -8,7 +8,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use super::ladder::{by_ladder_on, told_copied};
-use super::stream::{self, StreamOf, Streams};
+use super::moved::kept_until_passed;
+use super::stream::{self, DataStream, StreamOf, Streams};
 use super::{Imported, Protocol, caveats, kind};
 use crate::PyTensor;
 use crate::wanted::Wanted;
@@ -33,7 +34,7 @@ pub(crate) fn on_device(
         if !device.device_type().is_host_accessible() {
             stream::order(py, device, tensor.stream(), &streams.on(device)?)?;
         }
-        return Ok((imported, streams.handle(device)?));
+        return Ok((kept(imported, &streams)?, streams.handle(device)?));
     }
     if choice.is_none()
         && let Some(answer) = on_work_stream(object)?
@@ -49,7 +50,23 @@ pub(crate) fn on_device(
         )));
     }
     let stream = streams.handle(device)?;
-    Ok((imported, stream))
+    Ok((kept(imported, &streams)?, stream))
+}
+
+/// What is worked on in a stream that its producer does not know, and goes back when that has passed. Producers are in
+/// order with the default one.
+fn kept(imported: Imported, streams: &Streams<'_, '_>) -> PyResult<Imported> {
+    let device = imported.tensor.device();
+    if streams.is_default() || device.device_type().is_host_accessible() {
+        return Ok(imported);
+    }
+    match streams.on(device)? {
+        stream @ (DataStream::Handle(_) | DataStream::PerThread(_)) => {
+            let tensor = kept_until_passed(imported.tensor, &stream)?;
+            Ok(Imported { tensor, ..imported })
+        }
+        _ => Ok(imported),
+    }
 }
 
 /// Imports an object of a type with a table, without synchronising; `None` for others.

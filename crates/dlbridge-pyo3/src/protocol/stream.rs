@@ -5,9 +5,10 @@
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::ptr;
+use std::thread::{self, ThreadId};
 
 use dlbridge::{Device, DeviceType};
-use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt, PyList};
@@ -18,6 +19,9 @@ use crate::wanted::wrong_type;
 /// The handle of the stream that a caller works on, for data on a device.
 pub(crate) type StreamOf = fn(Device) -> PyResult<*mut c_void>;
 
+/// The handle of CUDA's default stream of each thread.
+const PER_THREAD: usize = 2;
+
 /// The stream that data is in the order of.
 #[derive(Debug)]
 pub(crate) enum DataStream {
@@ -25,8 +29,10 @@ pub(crate) enum DataStream {
     Default,
     /// None that is known: the program sees to the order itself.
     Unsynchronized,
-    /// The handle of a stream of CUDA or ROCm; 2 is CUDA's default one of each thread.
+    /// The handle of a stream of CUDA or ROCm.
     Handle(usize),
+    /// CUDA's default stream of a thread, which has the same handle on each.
+    PerThread(ThreadId),
     /// A queue of SYCL, as an object of dpctl.
     Queue(Py<PyAny>),
 }
@@ -61,8 +67,14 @@ impl DataStream {
             (Some(Kind::Rocm), Ok(1 | 2)) => {
                 refused("which ROCm does not have: 0 is its default stream")
             }
+            (Some(Kind::Cuda), Ok(2)) => Ok(Self::per_thread()),
             (Some(_), Ok(handle)) => Ok(Self::Handle(handle as usize)),
         }
+    }
+
+    /// CUDA's default stream of this thread.
+    pub(crate) fn per_thread() -> Self {
+        Self::PerThread(thread::current().id())
     }
 
     fn queue(stream: &Bound<'_, PyAny>) -> PyResult<Self> {
@@ -81,11 +93,14 @@ impl DataStream {
         }
     }
 
-    /// What the driver knows the stream by; none for one that is not known, or is no driver's.
+    /// What the driver knows the stream by on this thread; none for one that is not known, or is no driver's. The default
+    /// stream of another thread has no name here, but the legacy stream waits for it.
     pub(crate) fn handle(&self) -> Option<usize> {
         match self {
             Self::Default => Some(0),
             Self::Handle(handle) => Some(*handle),
+            Self::PerThread(thread) if *thread == thread::current().id() => Some(PER_THREAD),
+            Self::PerThread(_) => Some(0),
             Self::Unsynchronized | Self::Queue(_) => None,
         }
     }
@@ -101,7 +116,8 @@ impl DataStream {
             Self::Unsynchronized if kind(device).is_none() => return Ok(py.None().into_bound(py)),
             Self::Unsynchronized => -1,
             Self::Handle(handle) => i64::try_from(*handle)?,
-            Self::Default => match kind(device) {
+            Self::PerThread(thread) if *thread == thread::current().id() => PER_THREAD as i64,
+            Self::Default | Self::PerThread(_) => match kind(device) {
                 Some(Kind::Cuda) => 1,
                 Some(Kind::Rocm) => 0,
                 None => return Ok(py.None().into_bound(py)),
@@ -115,6 +131,7 @@ impl DataStream {
             Self::Default => Self::Default,
             Self::Unsynchronized => Self::Unsynchronized,
             Self::Handle(handle) => Self::Handle(*handle),
+            Self::PerThread(thread) => Self::PerThread(*thread),
             Self::Queue(queue) => Self::Queue(queue.clone_ref(py)),
         }
     }
@@ -149,8 +166,6 @@ pub(crate) fn order(
 ) -> PyResult<()> {
     match (passed, waiting) {
         (DataStream::Unsynchronized, _) | (_, DataStream::Unsynchronized) => Ok(()),
-        (DataStream::Default, DataStream::Default) => Ok(()),
-        (DataStream::Handle(passed), DataStream::Handle(waiting)) if passed == waiting => Ok(()),
         (DataStream::Queue(passed), DataStream::Queue(waiting)) => {
             order_queues(passed.bind(py), waiting.bind(py))
         }
@@ -160,6 +175,7 @@ pub(crate) fn order(
              name it when the tensor is imported, asdlpack(x, stream=queue), or wait for it and leave out stream"
             )))
         }
+        _ if passed.handle() == waiting.handle() => Ok(()),
         _ => {
             let of = |stream: &DataStream| (device, stream.handle().unwrap_or_default());
             let (from, to) = (of(passed), of(waiting));
@@ -267,6 +283,7 @@ impl<'a, 'py> Streams<'a, 'py> {
                 // CUDA has a second name for its legacy stream.
                 match (kind(device), handle.addr()) {
                     (Some(Kind::Cuda), 1) => Ok(DataStream::Default),
+                    (Some(Kind::Cuda), PER_THREAD) => Ok(DataStream::per_thread()),
                     _ => Ok(DataStream::of_handle(handle)),
                 }
             }
@@ -350,7 +367,7 @@ pub(crate) fn of_imported<'py>(
 pub(crate) fn expect_none(stream: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
     match stream {
         None => Ok(()),
-        Some(stream) => Err(PyTypeError::new_err(format!(
+        Some(stream) => Err(PyValueError::new_err(format!(
             "stream must be None for a tensor on the CPU, not {stream}: its elements are there when it is"
         ))),
     }

@@ -1,0 +1,153 @@
+//! Copies between the host and devices, and between devices.
+
+use std::sync::Arc;
+
+use cudarc::driver::{CudaSlice, CudaStream, DevicePtrMut, result};
+use dlbridge::{Access, DataType, Device, DeviceType, RawParts, Tensor, TensorRef};
+
+use crate::owner::{Exported, Memory};
+use crate::staging::Staging;
+use crate::{Result, driver, order, tensor};
+
+/// A tensor of the host, copied in C order into new memory of the stream's device, through pinned memory and on the
+/// stream; the copy is done when this returns.
+///
+/// # Errors
+/// An error for a tensor that the CPU cannot read; [`Error::NotPrimary`](crate::Error::NotPrimary); what the driver says.
+///
+/// ```no_run
+/// use std::sync::Arc;
+///
+/// use cudarc::driver::CudaStream;
+/// use dlbridge_cuda::{Result, to_device};
+///
+/// fn ramp(stream: &Arc<CudaStream>) -> Result<dlbridge::Tensor> {
+///     to_device(&[0.0_f32, 1.0, 2.0], stream)
+/// }
+/// ```
+pub fn to_device<'a>(source: impl Into<TensorRef<'a>>, stream: &Arc<CudaStream>) -> Result<Tensor> {
+    let source = source.into();
+    let copy;
+    let source = match source.is_c_contiguous() {
+        true => source,
+        false => {
+            copy = source.to_copy()?;
+            TensorRef::from(&copy)
+        }
+    };
+    let bytes = source.as_bytes()?;
+    let new = New::of(stream, bytes.len(), |address| {
+        // SAFETY: new memory of so many bytes.
+        unsafe { Staging::new(stream, bytes.len())?.upload(bytes, address) }
+    })?;
+    let parts =
+        RawParts { subbyte_padded: source.is_subbyte_padded(), ..new.parts(source.dtype()) };
+    new.into_tensor(parts, source.shape(), source.strides())
+}
+
+/// A copy of a tensor that is on CUDA.
+pub(crate) fn to_host(source: &Tensor, stream: &Arc<CudaStream>) -> Result<Tensor> {
+    tensor::check_device(source, stream)?;
+    let order = stream.context().default_stream();
+    order::check_order(stream.context(), &order)?;
+    let bounds = TensorRef::from(source).byte_bounds();
+    let (address, len) = tensor::bytes(source);
+    let mut bytes = Tensor::zeros(DataType::UINT8, [len])?;
+    if len != 0 {
+        stream.context().bind_to_thread()?;
+        order::follow(stream, &order)?;
+        let mut target = bytes.view_mut::<u8>()?;
+        let target = target.as_mut_slice().expect("new memory is adjacent");
+        // SAFETY: so many bytes of the tensor, which lives until they are copied.
+        unsafe { Staging::new(stream, len)?.download(address, target) }?;
+    }
+    let parts = RawParts {
+        access: Access::Exclusive,
+        subbyte_padded: source.is_subbyte_padded(),
+        ..RawParts::new(bytes.data().wrapping_byte_offset(-bounds.start), source.dtype())
+    };
+    // SAFETY: the owner has all bytes from the lowest to the highest, alone, and is sound with any.
+    let host =
+        unsafe { Tensor::from_raw_parts(bytes, parts, source.shape(), Some(source.strides())) }?;
+    match host.is_c_contiguous() {
+        true => Ok(host),
+        false => Ok(host.to_copy()?),
+    }
+}
+
+/// A copy of a tensor that is on CUDA, on a stream of a device.
+pub(crate) fn copy_to(source: &Tensor, stream: &Arc<CudaStream>) -> Result<Tensor> {
+    tensor::check_cuda(source)?;
+    let from = driver::context(source.device().id() as usize)?;
+    let (order, to) = (from.default_stream(), stream.context());
+    let bounds = TensorRef::from(source).byte_bounds();
+    let (address, len) = tensor::bytes(source);
+    let new = New::of(stream, len, |target| {
+        order::follow(stream, &order)?;
+        to.bind_to_thread()?;
+        // SAFETY: so many bytes there and here, which no other context has; both are there until the copy is made: a
+        // stream waits for it before either is freed.
+        unsafe {
+            match from == *to {
+                true => result::memcpy_dtod_async(target, address, len, stream.cu_stream()),
+                false => {
+                    let (to, from) = (to.cu_ctx(), from.cu_ctx());
+                    result::memcpy_peer_async(to, target, from, address, len, stream.cu_stream())
+                }
+            }
+        }?;
+        Ok(order::follow_or_wait(&order, stream)?)
+    })?;
+    let parts = new.parts(source.dtype());
+    let parts = RawParts {
+        data: parts.data.wrapping_byte_offset(-bounds.start),
+        subbyte_padded: source.is_subbyte_padded(),
+        ..parts
+    };
+    new.into_tensor(parts, source.shape(), source.strides())
+}
+
+/// New memory of a device, filled; none for no bytes.
+struct New {
+    owner: Option<Exported<CudaSlice<u8>>>,
+    first: *mut u8,
+    ordinal: usize,
+}
+
+impl New {
+    /// Memory that `fill` puts the bytes into, on the stream, whose address it is given.
+    fn of(
+        stream: &Arc<CudaStream>,
+        len: usize,
+        fill: impl FnOnce(u64) -> Result<()>,
+    ) -> Result<Self> {
+        let (context, order) = (stream.context(), stream.context().default_stream());
+        order::check_order(context, &order)?;
+        context.bind_to_thread()?;
+        let mut new = Self { owner: None, first: std::ptr::null_mut(), ordinal: context.ordinal() };
+        if len != 0 {
+            // SAFETY: all bytes are written before anybody reads them.
+            let memory = unsafe { stream.alloc::<u8>(len) }?;
+            let owner = new.owner.insert(Exported::new(memory, Arc::clone(&order)));
+            let (address, note) = owner.memory().device_ptr_mut(stream);
+            drop(note);
+            fill(address)?;
+            new.first = owner.memory().hand_over(&order)?;
+        }
+        Ok(new)
+    }
+
+    fn parts(&self, dtype: DataType) -> RawParts {
+        RawParts {
+            device: Device::new(DeviceType::CUDA, self.ordinal as i32),
+            access: Access::Exclusive,
+            ..RawParts::new(self.first.cast(), dtype)
+        }
+    }
+
+    /// The memory, which has all bytes of the layout, as a tensor.
+    fn into_tensor(self, parts: RawParts, shape: &[i64], strides: &[i64]) -> Result<Tensor> {
+        // SAFETY: the owner has all bytes from the lowest to the highest, alone, until it is dropped.
+        Ok(unsafe { Tensor::from_raw_parts(self.owner, parts, shape, Some(strides)) }?)
+    }
+}

@@ -1,0 +1,157 @@
+//! Memory of cudarc that a tensor owns, and how it goes away.
+
+use std::sync::Arc;
+
+use cudarc::driver::{
+    CudaContext, CudaSlice, CudaStream, DevicePtrMut, DeviceSlice, DriverError, PinnedHostSlice,
+    UnifiedSlice, ValidAsZeroBits,
+};
+use dlbridge::Element;
+
+use crate::order;
+
+type Outcome<T = ()> = std::result::Result<T, DriverError>;
+
+/// Memory that cudarc allocated. It stays where it is until the value is dropped, which frees it, and is the
+/// value's alone.
+pub trait Memory: Send + 'static {
+    type Element: Element;
+
+    fn elements(&self) -> usize;
+
+    fn context(&self) -> &Arc<CudaContext>;
+
+    /// Makes `order`, or the host where it can reach the memory, wait for all that is under way with it. The
+    /// address of the first element.
+    fn hand_over(&mut self, order: &CudaStream) -> Outcome<*mut Self::Element>;
+
+    /// Makes whatever is to come with the memory wait for `order`.
+    fn take_back(&mut self, order: &CudaStream) -> Outcome;
+
+    /// Makes the end of the memory wait for `order`, which has waited for all that was before.
+    fn free_after(&mut self, order: &CudaStream) -> Outcome {
+        self.take_back(order)
+    }
+}
+
+impl<T: Element> Memory for CudaSlice<T> {
+    type Element = T;
+
+    fn elements(&self) -> usize {
+        self.len()
+    }
+
+    fn context(&self) -> &Arc<CudaContext> {
+        self.context()
+    }
+
+    fn hand_over(&mut self, order: &CudaStream) -> Outcome<*mut T> {
+        order::hand_over(self, order)?;
+        Ok(address(self.device_ptr_mut(order).0))
+    }
+
+    fn take_back(&mut self, order: &CudaStream) -> Outcome {
+        order::noted(self, order)?;
+        order::follow(self.stream(), order)
+    }
+
+    fn free_after(&mut self, order: &CudaStream) -> Outcome {
+        order::follow(self.stream(), order)
+    }
+}
+
+impl<T: Element> Memory for UnifiedSlice<T> {
+    type Element = T;
+
+    fn elements(&self) -> usize {
+        self.len()
+    }
+
+    fn context(&self) -> &Arc<CudaContext> {
+        self.stream().context()
+    }
+
+    fn hand_over(&mut self, order: &CudaStream) -> Outcome<*mut T> {
+        order::follow(order, self.stream())?;
+        order::follow(order, &self.stream().context().default_stream())?;
+        // Refuses a stream that must not use it, too.
+        order::noted(self, order)?;
+        Ok(address(self.device_ptr_mut(order).0))
+    }
+
+    /// The host waits for what is noted before it reads or frees the memory.
+    fn take_back(&mut self, order: &CudaStream) -> Outcome {
+        match order.context().is_event_tracking() {
+            true => order::noted(self, order),
+            false => order.synchronize(),
+        }
+    }
+}
+
+impl<T: Element + ValidAsZeroBits> Memory for PinnedHostSlice<T> {
+    type Element = T;
+
+    fn elements(&self) -> usize {
+        self.len()
+    }
+
+    fn context(&self) -> &Arc<CudaContext> {
+        self.context()
+    }
+
+    fn hand_over(&mut self, _: &CudaStream) -> Outcome<*mut T> {
+        let context = self.context();
+        // cudarc notes no copy while it takes the default stream for the only one.
+        match context.is_managing_stream_synchronization() {
+            true => context.default_stream().synchronize()?,
+            false => context.synchronize()?,
+        }
+        self.as_mut_ptr()
+    }
+
+    /// Whoever copies from memory of the host keeps the tensor until the copy is done.
+    fn take_back(&mut self, _: &CudaStream) -> Outcome {
+        Ok(())
+    }
+}
+
+/// An address of the device as a pointer, which the CPU must not follow unless the memory is managed.
+pub(crate) fn address<T>(first: u64) -> *mut T {
+    std::ptr::with_exposed_provenance_mut(first as usize)
+}
+
+/// The owner of an exported tensor.
+pub(crate) struct Exported<M: Memory> {
+    /// The memory, and the stream in whose order the tensor is; `None` once they were taken out.
+    parts: Option<(M, Arc<CudaStream>)>,
+}
+
+impl<M: Memory> Exported<M> {
+    pub(crate) fn new(memory: M, order: Arc<CudaStream>) -> Self {
+        Self { parts: Some((memory, order)) }
+    }
+
+    pub(crate) fn memory(&mut self) -> &mut M {
+        &mut self.parts.as_mut().expect("taken out by `into_memory` and `drop` alone").0
+    }
+
+    /// The memory itself, for whoever goes on using it on streams of cudarc.
+    pub(crate) fn into_memory(mut self) -> M {
+        let (mut memory, order) = self.parts.take().expect("taken out here and in `drop` alone");
+        order::in_drop(Arc::clone(memory.context()), |_| memory.take_back(&order));
+        memory
+    }
+}
+
+impl<M: Memory> Drop for Exported<M> {
+    fn drop(&mut self) {
+        let Some((mut memory, order)) = self.parts.take() else { return };
+        order::in_drop(Arc::clone(memory.context()), |context| {
+            let ordered = memory.free_after(&order);
+            // What the memory's stream cannot be made to wait for, the host waits for.
+            let ordered = ordered.or_else(|_| context.synchronize());
+            drop((memory, order));
+            ordered
+        });
+    }
+}

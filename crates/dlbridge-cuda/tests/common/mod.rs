@@ -1,0 +1,215 @@
+//! A stand-in for the CUDA driver, over memory of the host: `python/dlbridge/tests/cuda_driver.c`. It is no GPU.
+//!
+//! It does what it is given when somebody waits for it, so bytes come out right only where the waits are. Where there
+//! is no C compiler nothing is tried, which is a failure where `DLBRIDGE_REQUIRE` is set.
+#![allow(dead_code, reason = "each test file is a program of its own, and none needs all")]
+
+use std::ffi::{c_int, c_void};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::{env, fs, process, ptr, thread};
+
+use cudarc::driver::{
+    CudaContext, CudaSlice, CudaStream, CudaView, DevicePtr, DeviceRepr, DeviceSlice,
+};
+use dlbridge::Tensor;
+use libloading::Library;
+
+/// The stand-in, which all tests of a program share: one at a time has it. When it is given back, nothing of the
+/// driver's may be left, and nothing may have been done that must not be.
+pub(crate) struct Cuda {
+    library: &'static Library,
+    left: (c_int, c_int),
+    faults: c_int,
+    _turn: MutexGuard<'static, ()>,
+}
+
+/// The stand-in in the driver's place, or nothing, with the reason printed.
+pub(crate) fn cuda() -> Option<Cuda> {
+    static TURN: Mutex<()> = Mutex::new(());
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    match library() {
+        Ok(library) => {
+            let mut cuda = Cuda { library, left: (0, 0), faults: 0, _turn: turn };
+            cuda.left = cuda.lives();
+            cuda.faults = cuda.faults();
+            Some(cuda)
+        }
+        Err(reason) => {
+            assert!(
+                env::var_os("DLBRIDGE_REQUIRE").is_none(),
+                "the stand-in is required: {reason}"
+            );
+            println!("skipped: no stand-in for the CUDA driver: {reason}");
+            None
+        }
+    }
+}
+
+fn library() -> Result<&'static Library, &'static str> {
+    static LIBRARY: OnceLock<Result<Library, String>> = OnceLock::new();
+    LIBRARY.get_or_init(load).as_ref().map_err(String::as_str)
+}
+
+/// A library that is loaded is what its own name stands for: cudarc finds this one as the driver's.
+fn load() -> Result<Library, String> {
+    if !cfg!(target_os = "linux") {
+        return Err("it is for Linux".to_owned());
+    }
+    let source =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../python/dlbridge/tests/cuda_driver.c");
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let file = folder.join(format!("libcuda-{}.so", process::id()));
+    let mut compiler = Command::new("cc");
+    compiler.args(["-shared", "-fPIC", "-O1", "-g", "-pthread", "-Wl,-soname,libcuda.so", "-o"]);
+    let compiled = compiler.arg(&file).arg(&source).status();
+    if !compiled.map_err(|error| format!("cc: {error}"))?.success() {
+        return Err("cc failed".to_owned());
+    }
+    // SAFETY: it has nothing to run when it is loaded.
+    let library = unsafe { Library::new(&file) }.map_err(|error| error.to_string());
+    fs::remove_file(&file).unwrap();
+    library
+}
+
+impl Cuda {
+    fn function<F: Copy>(&self, name: &str) -> F {
+        // SAFETY: the callers below name the types of the source.
+        *unsafe { self.library.get::<F>(name.as_bytes()) }.unwrap()
+    }
+
+    fn count(&self, name: &str) -> c_int {
+        let function: extern "C" fn() -> c_int = self.function(name);
+        function()
+    }
+
+    /// The driver's memory that is not free, and its events.
+    fn lives(&self) -> (c_int, c_int) {
+        self.finish();
+        (self.count("stand_in_live_regions"), self.count("stand_in_live_events"))
+    }
+
+    /// Memory that is not free, when all that was to be done is.
+    pub(crate) fn regions(&self) -> c_int {
+        self.lives().0 - self.left.0
+    }
+
+    /// Events that live.
+    pub(crate) fn events(&self) -> c_int {
+        self.count("stand_in_live_events") - self.left.1
+    }
+
+    /// How often the host has waited.
+    pub(crate) fn host_waits(&self) -> c_int {
+        let function: extern "C" fn(*mut u64) -> c_int = self.function("stand_in_synchronized");
+        function(&mut 0)
+    }
+
+    /// How often a stream was made to wait for an event.
+    pub(crate) fn stream_waits(&self) -> c_int {
+        self.count("stand_in_stream_waits")
+    }
+
+    /// The devices have no pools of memory from here on.
+    pub(crate) fn without_pools(&self) {
+        let function: extern "C" fn() = self.function("stand_in_without_pools");
+        function();
+    }
+
+    /// All streams do what they have.
+    pub(crate) fn finish(&self) {
+        // Another thread's context is none of this one's.
+        let retain: extern "C" fn(*mut *mut c_void, c_int) -> c_int =
+            self.function("cuDevicePrimaryCtxRetain");
+        let release: extern "C" fn(c_int) -> c_int = self.function("cuDevicePrimaryCtxRelease_v2");
+        let set: extern "C" fn(*mut c_void) -> c_int = self.function("cuCtxSetCurrent");
+        let wait: extern "C" fn() -> c_int = self.function("cuCtxSynchronize");
+        let current = self.current();
+        for device in 0..2 {
+            let mut context = ptr::null_mut();
+            assert_eq!((retain(&mut context, device), set(context), wait()), (0, 0, 0));
+            assert_eq!(release(device), 0);
+        }
+        assert_eq!(set(current), 0);
+    }
+
+    /// The context of this thread.
+    pub(crate) fn current(&self) -> *mut c_void {
+        let get: extern "C" fn(*mut *mut c_void) -> c_int = self.function("cuCtxGetCurrent");
+        let mut current = ptr::null_mut();
+        assert_eq!(get(&mut current), 0);
+        current
+    }
+
+    /// A kernel that writes bytes when its stream gets there.
+    pub(crate) fn kernel(&self, stream: &CudaStream, address: u64, bytes: &[u8]) {
+        type Write = extern "C" fn(usize, u64, *const u8, usize) -> c_int;
+        let write: Write = self.function("stand_in_write");
+        stream.context().bind_to_thread().unwrap();
+        assert_eq!(write(stream.cu_stream() as usize, address, bytes.as_ptr(), bytes.len()), 0);
+    }
+
+    /// The bytes of now, whatever is still to be done.
+    pub(crate) fn now(&self, address: u64, len: usize) -> Vec<u8> {
+        let read: extern "C" fn(u64, *mut u8, usize) = self.function("stand_in_read");
+        let mut bytes = vec![0; len];
+        read(address, bytes.as_mut_ptr(), len);
+        bytes
+    }
+
+    /// What was done that must not be.
+    pub(crate) fn faults(&self) -> c_int {
+        self.count("stand_in_faults") - self.faults
+    }
+
+    pub(crate) fn context(&self, ordinal: usize) -> Arc<CudaContext> {
+        dlbridge_cuda::context(ordinal).unwrap()
+    }
+
+    /// A slice whose elements a kernel is still to write.
+    pub(crate) fn slice<T: DeviceRepr + Copy>(
+        &self,
+        stream: &Arc<CudaStream>,
+        elements: &[T],
+    ) -> CudaSlice<T> {
+        // SAFETY: written by the kernel.
+        let slice = unsafe { stream.alloc::<T>(elements.len()) }.unwrap();
+        self.kernel(stream, address(&slice), bytes(elements));
+        slice
+    }
+}
+
+impl Drop for Cuda {
+    fn drop(&mut self) {
+        if !thread::panicking() {
+            assert_eq!(self.lives(), self.left, "memory or events are left");
+            assert_eq!(self.faults(), 0, "faults");
+        }
+    }
+}
+
+/// The address of a slice, without a wait or a note.
+pub(crate) fn address<T>(slice: &CudaSlice<T>) -> u64 {
+    let (address, note) = slice.device_ptr(slice.stream());
+    // The note would be one of a use.
+    std::mem::forget(note);
+    address
+}
+
+pub(crate) fn bytes<T: Copy>(elements: &[T]) -> &[u8] {
+    // SAFETY: the tests have numbers alone.
+    unsafe { std::slice::from_raw_parts(elements.as_ptr().cast(), size_of_val(elements)) }
+}
+
+/// The elements of a view, copied on a stream.
+pub(crate) fn fetched<T: DeviceRepr>(stream: &Arc<CudaStream>, view: &CudaView<'_, T>) -> Vec<T> {
+    let fetched = stream.clone_dtoh(view).unwrap();
+    stream.synchronize().unwrap();
+    assert_eq!(fetched.len(), DeviceSlice::len(view));
+    fetched
+}
+
+pub(crate) fn numbers(tensor: &Tensor) -> Vec<f32> {
+    tensor.view::<f32>().unwrap().to_vec()
+}

@@ -1,0 +1,144 @@
+//! Copies between the host and devices, and between devices, on a stand-in for the driver: no GPU.
+
+mod common;
+
+use common::{cuda, numbers};
+use dlbridge::{Access, DataType, Device, DeviceType, Tensor, TensorRef};
+use dlbridge_cuda::{Error, SliceExt, TensorExt, to_device};
+
+#[test]
+fn every_dtype_goes_and_comes() {
+    let Some(cuda) = cuda() else { return };
+    let stream = cuda.context(0).new_stream().unwrap();
+    let dtypes = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 bfloat16 complex64 \
+                  complex128 float8_e4m3fn float8_e5m2 float4_e2m1fn float6_e2m3fn int4 uint4 float32x4";
+    for name in dtypes.split_whitespace() {
+        let dtype: DataType = name.parse().unwrap();
+        for (padded, elements) in [(false, 3), (true, 3)] {
+            if padded && !dtype.is_subbyte() {
+                continue;
+            }
+            let bits = if padded { 8 * elements } else { dtype.element_bits() as usize * elements };
+            let bytes: Vec<u8> = (1..=bits.div_ceil(8) as u8).collect();
+            let host = match padded {
+                true => Tensor::from_padded_bytes(bytes.clone(), dtype, [elements], 0),
+                false => Tensor::from_bytes(bytes.clone(), dtype, [elements], 0),
+            };
+            let tensor = to_device(&host.unwrap(), &stream).unwrap();
+            assert_eq!(tensor.device(), Device::new(DeviceType::CUDA, 0));
+            assert_eq!((tensor.dtype(), tensor.is_subbyte_padded()), (dtype, padded), "{name}");
+            assert_eq!(tensor.access(), Access::Exclusive);
+            let host = tensor.to_host(&stream).unwrap();
+            assert_eq!((host.dtype(), host.is_subbyte_padded()), (dtype, padded), "{name}");
+            assert_eq!(TensorRef::from(&host).as_bytes().unwrap(), bytes, "{name}");
+        }
+    }
+}
+
+#[test]
+fn large_ones_go_through_two_pieces_in_turn() {
+    let Some(cuda) = cuda() else { return };
+    let context = cuda.context(0);
+    for stream in [context.default_stream(), context.new_stream().unwrap()] {
+        // Sizes around those of the pieces, in elements of four bytes.
+        for len in [1, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, 3 << 20, (5 << 20) + 7] {
+            let values: Vec<f32> = (0..len).map(|i| i as f32).collect();
+            let tensor = to_device(&values, &stream).unwrap();
+            let host = tensor.to_host(&stream).unwrap();
+            assert!(host.view::<f32>().unwrap().as_slice() == Some(&values[..]), "{len}");
+        }
+    }
+}
+
+#[test]
+fn nothing_and_one_and_strided_go_to_the_device() {
+    let Some(cuda) = cuda() else { return };
+    let stream = cuda.context(1).new_stream().unwrap();
+    let to_and_fro = |host: &Tensor| {
+        let device = to_device(host, &stream).unwrap();
+        assert_eq!((device.shape(), device.dtype()), (host.shape(), host.dtype()));
+        assert_eq!(device.device(), Device::new(DeviceType::CUDA, 1));
+        assert!(device.is_c_contiguous());
+        assert_eq!(numbers(&device.to_host(&stream).unwrap()), numbers(host));
+        let again = device.copy_to(&stream).unwrap();
+        assert_eq!(numbers(&again.to_host(&stream).unwrap()), numbers(host));
+    };
+    to_and_fro(&Tensor::zeros(DataType::FLOAT32, [0, 3]).unwrap());
+    to_and_fro(&Tensor::from(vec![7.0_f32]).reshape([]).unwrap());
+    to_and_fro(&Tensor::from([[1.0_f32, 2.0], [3.0, 4.0]]).transpose());
+    let tensor = to_device(&[1.0_f32], &stream).unwrap();
+    assert!(to_device(&tensor, &stream).is_err(), "it is no memory of the host");
+}
+
+#[test]
+fn parts_are_copied_as_they_lie() {
+    let Some(cuda) = cuda() else { return };
+    let (stream, other) =
+        (cuda.context(0).new_stream().unwrap(), cuda.context(1).new_stream().unwrap());
+    let values: Vec<f32> = (0..24).map(|i| i as f32).collect();
+    type Part = fn(Tensor) -> dlbridge::Result<Tensor>;
+    let parts: [(&str, Part); 7] = [
+        ("slice", |t| t.slice(1, 1..3)),
+        ("index", |t| t.index_axis(0, 1)),
+        ("steps", |t| t.step_by(2, 2)),
+        ("backwards", |t| t.flip(0)?.flip(2)),
+        ("transposed", |t| Ok(t.transpose())),
+        ("one element", |t| t.index_axis(0, 1)?.index_axis(0, 2)?.index_axis(0, 3)),
+        ("nothing", |t| t.slice(0, 1..1)),
+    ];
+    for (name, part) in parts {
+        let make = || Tensor::from(values.clone()).reshape([2, 3, 4]).unwrap();
+        let host = part(make()).unwrap();
+        let device = part(to_device(&make(), &stream).unwrap()).unwrap();
+        let fetched = device.to_host(&stream).unwrap();
+        assert!(fetched.is_c_contiguous());
+        assert_eq!((fetched.shape(), numbers(&fetched)), (host.shape(), numbers(&host)), "{name}");
+        let moved = device.copy_to(&other).unwrap();
+        assert_eq!((moved.shape(), moved.strides()), (device.shape(), device.strides()), "{name}");
+        assert_eq!(moved.device(), Device::new(DeviceType::CUDA, 1));
+        assert_eq!(numbers(&moved.to_host(&other).unwrap()), numbers(&host), "{name}");
+    }
+}
+
+#[test]
+fn a_copy_to_another_device_is_in_order_on_both() {
+    let Some(cuda) = cuda() else { return };
+    let (here, there) = (cuda.context(0), cuda.context(1));
+    let (mine, yours) = (here.new_stream().unwrap(), there.new_stream().unwrap());
+    let tensor = cuda.slice(&mine, &[1.0_f32, 2.0, 3.0]).into_tensor([3]).unwrap();
+    let waits = cuda.host_waits();
+    let copy = tensor.copy_to(&yours).unwrap();
+    assert_eq!(cuda.host_waits(), waits, "the host waits for nothing");
+    // The source is gone, and used again, before anybody has waited for the copy.
+    cuda.kernel(&here.default_stream(), tensor.data().addr() as u64, &[0; 12]);
+    drop(tensor);
+    mine.synchronize().unwrap();
+    assert_eq!(cuda.faults(), 0);
+    let third = there.new_stream().unwrap();
+    assert_eq!(numbers(&copy.to_host(&third).unwrap()), [1.0, 2.0, 3.0]);
+    assert!(matches!(copy.to_host(&mine), Err(Error::OtherDevice { ordinal: 0, .. })));
+    assert!(matches!(Tensor::from(vec![1_u8]).copy_to(&mine), Err(Error::NotCuda { .. })));
+}
+
+#[test]
+fn a_copy_is_made_after_what_the_producer_did_and_before_what_consumers_do() {
+    let Some(cuda) = cuda() else { return };
+    let context = cuda.context(0);
+    let (mine, copying) = (context.new_stream().unwrap(), context.new_stream().unwrap());
+    for other in [context, cuda.context(1)] {
+        let (yours, theirs) = (other.new_stream().unwrap(), other.new_stream().unwrap());
+        let yours = if other.ordinal() == 0 { &copying } else { &yours };
+        let tensor = cuda.slice(&mine, &[1.0_f32, 2.0]).into_tensor([2]).unwrap();
+        let copy = tensor.copy_to(yours).unwrap();
+        let fetched = copy.into_cuda::<f32>(&theirs).unwrap();
+        assert_eq!(common::fetched(&theirs, &fetched.view()), [1.0, 2.0]);
+    }
+}
+
+#[test]
+fn a_device_that_is_not_there_is_the_drivers_to_refuse() {
+    let Some(cuda) = cuda() else { return };
+    let refusal = dlbridge_cuda::context(2).unwrap_err();
+    assert_eq!(refusal.to_string(), "the CUDA driver: CUDA_ERROR_INVALID_DEVICE (code 101)");
+    drop(cuda);
+}

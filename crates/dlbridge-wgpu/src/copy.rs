@@ -1,0 +1,107 @@
+//! Copies between the host and a buffer.
+
+use dlbridge::{Access, DataType, RawParts, Tensor, TensorRef};
+use wgpu::{BufferDescriptor, BufferUsages, COPY_BUFFER_ALIGNMENT, Device, Queue};
+
+use crate::{Error, Result, buffer, device, wait};
+
+/// A tensor of the host, copied into a new buffer in C order, with the usages
+/// [`TENSOR_USAGES`](crate::TENSOR_USAGES). The buffer's size is a multiple of 4; what is behind the elements is zero. The
+/// device has the elements before it runs what is submitted later.
+///
+/// # Errors
+/// An error for a tensor that the CPU cannot read; what wgpu says, for instance of a size above its limits.
+///
+/// ```no_run
+/// use dlbridge_wgpu::{Result, to_device};
+///
+/// fn ramp(device: &wgpu::Device) -> Result<dlbridge::Tensor> {
+///     to_device(&[0.0_f32, 1.0, 2.0], device)
+/// }
+/// ```
+pub fn to_device<'a>(source: impl Into<TensorRef<'a>>, device: &Device) -> Result<Tensor> {
+    let source = source.into();
+    let copy;
+    let source = match source.is_c_contiguous() {
+        true => source,
+        false => {
+            copy = source.to_copy()?;
+            TensorRef::from(&copy)
+        }
+    };
+    let shape: Vec<usize> = source.shape().iter().map(|&extent| extent as usize).collect();
+    let bytes = source.as_bytes()?;
+    let descriptor = BufferDescriptor {
+        label: None,
+        // Nothing is mapped of a buffer of nothing.
+        size: (bytes.len().max(1) as u64).next_multiple_of(COPY_BUFFER_ALIGNMENT),
+        usage: buffer::TENSOR_USAGES,
+        mapped_at_creation: true,
+    };
+    let target = wait::checked(device, || {
+        let target = device.create_buffer(&descriptor);
+        let mapped = target.get_mapped_range_mut(..);
+        let mut mapped = mapped.map_err(|error| Error::Wait(error.into()))?;
+        mapped.slice(..bytes.len()).copy_from_slice(bytes);
+        drop(mapped);
+        target.unmap();
+        Ok(target)
+    })?;
+    let parts =
+        RawParts { subbyte_padded: source.is_subbyte_padded(), ..buffer::parts(source.dtype()) };
+    buffer::over(target, parts, &shape, None)
+}
+
+/// A copy of a tensor that is on `webgpu`.
+pub(crate) fn to_host(tensor: &Tensor, device: &Device, queue: &Queue) -> Result<Tensor> {
+    let shape: Vec<usize> = tensor.shape().iter().map(|&extent| extent as usize).collect();
+    if tensor.is_empty() {
+        let nothing = Vec::<u8>::new();
+        return Ok(match tensor.is_subbyte_padded() {
+            true => Tensor::from_padded_bytes(nothing, tensor.dtype(), shape, 0),
+            false => Tensor::from_bytes(nothing, tensor.dtype(), shape, 0),
+        }?);
+    }
+    let memory = buffer::find(tensor)?;
+    device::check_queue(device, queue)?;
+    let bytes = buffer::bytes(tensor, memory.size())?;
+    let bounds = TensorRef::from(tensor).byte_bounds();
+    let start = bytes.start - bytes.start % COPY_BUFFER_ALIGNMENT;
+    // Within the buffer, whose size is a multiple.
+    let size = (bytes.end - start).next_multiple_of(COPY_BUFFER_ALIGNMENT);
+    let fetched = wait::checked(device, || fetch(&memory, start, size, device, queue))?;
+    let first = (bytes.start - start) as isize - bounds.start;
+    let parts = RawParts {
+        access: Access::Exclusive,
+        subbyte_padded: tensor.is_subbyte_padded(),
+        ..RawParts::new(fetched.data().wrapping_byte_offset(first), tensor.dtype())
+    };
+    // SAFETY: the owner has all bytes from the lowest to the highest, alone, and is sound with any.
+    let host = unsafe { Tensor::from_raw_parts(fetched, parts, &shape, Some(tensor.strides())) }?;
+    match host.is_c_contiguous() {
+        true => Ok(host),
+        false => Ok(host.to_copy()?),
+    }
+}
+
+/// So many bytes of a buffer, by way of one that can be mapped.
+fn fetch(
+    memory: &wgpu::Buffer,
+    start: u64,
+    size: u64,
+    device: &Device,
+    queue: &Queue,
+) -> Result<Tensor> {
+    let usage = BufferUsages::MAP_READ | BufferUsages::COPY_DST;
+    let descriptor = BufferDescriptor { label: None, size, usage, mapped_at_creation: false };
+    let between = device.create_buffer(&descriptor);
+    let mut encoder = device.create_command_encoder(&Default::default());
+    encoder.copy_buffer_to_buffer(memory, start, &between, 0, size);
+    let submission = queue.submit([encoder.finish()]);
+    wait::read(device, &between, submission, |mapped| {
+        let mut bytes = Tensor::zeros(DataType::UINT8, [mapped.len()])?;
+        let mut target = bytes.view_mut::<u8>()?;
+        target.as_mut_slice().expect("new memory is adjacent").copy_from_slice(mapped);
+        Ok(bytes)
+    })
+}

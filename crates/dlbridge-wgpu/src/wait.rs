@@ -1,0 +1,62 @@
+//! What wgpu reports elsewhere, as errors of the call that caused it.
+
+use std::pin::pin;
+use std::sync::mpsc;
+use std::task::{Context, Poll, Waker};
+use std::thread;
+
+use wgpu::{Device, ErrorFilter, PollType, SubmissionIndex};
+
+use crate::{Error, Result};
+
+/// Does some work, and returns what wgpu reports of it to the device. Without this, wgpu's own handler would
+/// panic.
+pub(crate) fn checked<T>(device: &Device, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    let filters = [ErrorFilter::Internal, ErrorFilter::OutOfMemory, ErrorFilter::Validation];
+    let scopes = filters.map(|filter| device.push_error_scope(filter));
+    let result = work();
+    // The last one that was opened is closed first.
+    let reported = scopes.into_iter().rev().filter_map(|scope| ready(scope.pop())).last();
+    match reported {
+        Some(error) => Err(Error::Wgpu(error)),
+        None => result,
+    }
+}
+
+/// The outcome of a future that is ready at once on all native backends.
+fn ready<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    let mut context = Context::from_waker(Waker::noop());
+    loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => thread::yield_now(),
+        }
+    }
+}
+
+/// Waits until the device is done with a submission, and with all before it.
+pub(crate) fn finish(device: &Device, submission: SubmissionIndex) -> Result<()> {
+    let wait = PollType::Wait { submission_index: Some(submission), timeout: None };
+    match device.poll(wait) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(Error::Wait(error.into())),
+    }
+}
+
+/// Maps a whole buffer for reading, and passes the bytes on. It is used by no submission after this one.
+pub(crate) fn read<T>(
+    device: &Device,
+    buffer: &wgpu::Buffer,
+    submission: SubmissionIndex,
+    read: impl FnOnce(&[u8]) -> Result<T>,
+) -> Result<T> {
+    let (sender, receiver) = mpsc::channel();
+    // Nobody listens any more when the waiting failed.
+    buffer.map_async(wgpu::MapMode::Read, .., move |mapped| drop(sender.send(mapped)));
+    finish(device, submission)?;
+    let mapped = receiver.recv().map_err(|error| Error::Wait(error.into()))?;
+    mapped.map_err(|error| Error::Wait(error.into()))?;
+    let bytes = buffer.get_mapped_range(..).map_err(|error| Error::Wait(error.into()))?;
+    read(&bytes)
+}

@@ -1,0 +1,297 @@
+//! Buffers that are tensors, and tensors that are buffers.
+
+use std::sync::Arc;
+use std::{ptr, thread};
+
+use dlbridge::{
+    Access, DataType, Device as TensorDevice, DeviceType, Element, RawParts, Tensor, TensorRef,
+};
+use dlbridge_wgpu::{BufferExt, Error, TENSOR_USAGES, TensorExt, to_device};
+use wgpu::{BufferUsages, Limits};
+
+use crate::gpu::{gpu, numbers};
+
+#[test]
+fn a_buffer_is_a_tensor_and_a_tensor_a_buffer() {
+    let Some(gpu) = gpu() else { return };
+    let buffer = gpu.filled(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    let tensor = buffer.clone().into_tensor::<f32>([2, 3]).unwrap();
+    assert_eq!((tensor.shape(), tensor.strides()), (&[2, 3][..], &[3, 1][..]));
+    assert_eq!((tensor.dtype(), tensor.byte_offset()), (DataType::FLOAT32, 0));
+    assert_eq!(tensor.device(), TensorDevice::new(DeviceType::WEB_GPU, 0));
+    assert_eq!(tensor.access(), Access::Shared);
+    assert!(!tensor.data().is_null());
+    assert!(tensor.view::<f32>().is_err(), "the CPU does not reach it");
+    assert_eq!(tensor.to_buffer().unwrap(), buffer);
+    assert_eq!(gpu.host(&tensor), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    let second = buffer.clone().into_tensor::<f32>([6]).unwrap();
+    assert_ne!(second.data(), tensor.data(), "each owner has an address of its own");
+    assert_eq!(second.to_buffer().unwrap(), buffer);
+}
+
+#[test]
+fn the_buffer_is_found_whatever_way_the_tensor_went() {
+    let Some(gpu) = gpu() else { return };
+    let buffer = gpu.filled(&[1.0, 2.0, 3.0, 4.0]);
+    let tensor = buffer.clone().into_tensor::<f32>([4]).unwrap();
+    let address = tensor.data();
+    // SAFETY: a valid managed tensor, which is ours.
+    let tensor = unsafe { Tensor::from_raw(tensor.into_raw()) }.unwrap();
+    assert_eq!((tensor.data(), tensor.to_buffer().unwrap()), (address, buffer.clone()));
+    let legacy = tensor.into_raw_legacy().unwrap();
+    // SAFETY: as above.
+    let tensor = Arc::new(unsafe { Tensor::from_raw_legacy(legacy) }.unwrap());
+    // SAFETY: as above, of a handle of its own.
+    let lent = unsafe { Tensor::from_raw(tensor.lend()) }.unwrap();
+    assert_eq!(lent.to_buffer().unwrap(), buffer);
+    let part = tensor.share().slice(0, 1..3).unwrap();
+    drop((tensor, lent));
+    assert_eq!(part.to_buffer_for_reading().unwrap(), buffer);
+    // Another library makes a managed tensor of its own that keeps ours.
+    let parts = RawParts {
+        device: part.device(),
+        byte_offset: 4,
+        ..RawParts::new(part.data(), DataType::FLOAT32)
+    };
+    // SAFETY: the owner keeps what it is about.
+    let again = unsafe { Tensor::from_raw_parts(part, parts, &[2], None::<&[i64]>) }.unwrap();
+    assert_eq!((again.to_buffer().unwrap(), gpu.host(&again)), (buffer, vec![2.0, 3.0]));
+}
+
+#[test]
+fn what_another_library_made_is_refused() {
+    let Some(gpu) = gpu() else { return };
+    let device = TensorDevice::new(DeviceType::WEB_GPU, 0);
+    let mut handle = Box::new(0_u64);
+    let data = ptr::from_mut(&mut *handle).cast();
+    let parts = RawParts { device, ..RawParts::new(data, DataType::FLOAT32) };
+    // SAFETY: nobody follows the address, which is what this is about.
+    let tensor = unsafe { Tensor::from_raw_parts(handle, parts, &[2], None::<&[i64]>) }.unwrap();
+    let refusal = tensor.to_buffer().unwrap_err();
+    assert!(matches!(refusal, Error::Foreign), "{refusal}");
+    assert!(refusal.to_string().contains("WGPUBuffer"), "{refusal}");
+    assert!(matches!(tensor.to_buffer_for_reading(), Err(Error::Foreign)));
+    assert!(matches!(tensor.binding(&gpu.device), Err(Error::Foreign)));
+    assert!(matches!(tensor.to_host(&gpu.device, &gpu.queue), Err(Error::Foreign)));
+}
+
+#[test]
+fn a_buffer_is_not_found_when_its_owner_is_gone() {
+    let Some(gpu) = gpu() else { return };
+    let buffer = gpu.filled(&[1.0, 2.0]);
+    let ours = buffer.clone().into_tensor::<f32>([2]).unwrap();
+    let parts = RawParts { device: ours.device(), ..RawParts::new(ours.data(), DataType::FLOAT32) };
+    // SAFETY: nobody follows the address, which is what this is about.
+    let stale = unsafe { Tensor::from_raw_parts((), parts, &[2], None::<&[i64]>) }.unwrap();
+    assert_eq!(stale.to_buffer().unwrap(), buffer);
+    drop(ours);
+    // The next owner, of another test, may have got the same address.
+    let found = stale.to_buffer();
+    assert_ne!(found.ok(), Some(buffer));
+}
+
+#[test]
+fn parts_are_the_parent_and_a_byte_offset() {
+    let Some(gpu) = gpu() else { return };
+    let values: Vec<f32> = (0..24).map(|i| i as f32).collect();
+    let make = || {
+        let host = Tensor::from(values.clone()).reshape([2, 3, 4]).unwrap();
+        (to_device(&host, &gpu.device).unwrap(), host)
+    };
+    type Part = fn(Tensor) -> dlbridge::Result<Tensor>;
+    let parts: [(&str, Part); 8] = [
+        ("slice", |t| t.slice(1, 1..3)),
+        ("index", |t| t.index_axis(0, 1)),
+        ("steps", |t| t.step_by(2, 2)),
+        ("backwards", |t| t.flip(0)?.flip(2)),
+        ("transposed", |t| Ok(t.transpose())),
+        ("one element", |t| t.index_axis(0, 1)?.index_axis(0, 2)?.index_axis(0, 3)),
+        ("repeated", |t| Arc::new(t.index_axis(0, 1)?).share().slice(0, 1..2)?.index_axis(1, 3)),
+        ("nothing", |t| t.slice(0, 1..1)),
+    ];
+    for (name, part) in parts {
+        let (device, host) = make();
+        let address = device.data();
+        let (device, host) = (part(device).unwrap(), part(host).unwrap());
+        assert_eq!(device.shape(), host.shape(), "{name}");
+        assert!(device.is_empty() || device.data() == address, "{name}");
+        assert_eq!(gpu.host(&device), numbers(&host), "{name}");
+    }
+    assert_eq!(make().0.index_axis(0, 1).unwrap().byte_offset(), 48);
+}
+
+#[test]
+fn every_dtype_comes_and_goes_at_any_byte() {
+    let Some(gpu) = gpu() else { return };
+    let dtypes = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 bfloat16 complex64 \
+                  complex128 float8_e4m3fn float8_e5m2 float4_e2m1fn float6_e2m3fn int4 uint4 float32x4";
+    for name in dtypes.split_whitespace() {
+        let dtype: DataType = name.parse().unwrap();
+        let elements = 3;
+        let len = (dtype.element_bits() as usize * elements).div_ceil(8);
+        let bytes: Vec<u8> = (1..=len as u8).collect();
+        for offset in [0, 1, 3, 6] {
+            let mut all = vec![0xff; 72];
+            all[offset..offset + len].copy_from_slice(&bytes);
+            let buffer = to_device(&Tensor::from(all), &gpu.device).unwrap().to_buffer().unwrap();
+            let tensor = buffer.into_tensor_of(dtype, offset as u64, [elements]).unwrap();
+            assert_eq!((tensor.dtype(), tensor.byte_offset()), (dtype, offset as u64), "{name}");
+            let host = tensor.to_host(&gpu.device, &gpu.queue).unwrap();
+            let back = to_device(&host, &gpu.device).unwrap();
+            for host in [host, back.to_host(&gpu.device, &gpu.queue).unwrap()] {
+                assert_eq!((host.dtype(), host.nbytes()), (dtype, len as u128), "{name}");
+                assert_eq!(TensorRef::from(&host).as_bytes().unwrap(), bytes, "{name} at {offset}");
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_and_one_and_strided_go_to_the_device() {
+    let Some(gpu) = gpu() else { return };
+    let to_and_fro = |host: &Tensor| {
+        let device = to_device(host, &gpu.device).unwrap();
+        assert_eq!((device.shape(), device.dtype()), (host.shape(), host.dtype()));
+        assert_eq!(device.device().device_type(), DeviceType::WEB_GPU);
+        assert_eq!(gpu.host(&device), numbers(host));
+    };
+    to_and_fro(&Tensor::zeros(DataType::FLOAT32, [0, 3]).unwrap());
+    to_and_fro(&Tensor::from(vec![7.0_f32]).reshape([]).unwrap());
+    to_and_fro(&Tensor::from([[1.0_f32, 2.0], [3.0, 4.0]]).transpose());
+    let flags = to_device(&[true, false, true], &gpu.device).unwrap();
+    assert_eq!(flags.to_buffer().unwrap().size(), 4, "padded to what WebGPU copies");
+    let flags = flags.flip(0).unwrap().slice(0, 0..2).unwrap();
+    let flags = flags.to_host(&gpu.device, &gpu.queue).unwrap();
+    assert_eq!(flags.view::<bool>().unwrap().to_vec(), [true, false]);
+    let empty = gpu.filled(&[]).into_tensor::<f32>([0]).unwrap();
+    assert!(matches!(empty.to_buffer(), Err(Error::Empty)));
+    assert!(matches!(empty.binding(&gpu.device), Err(Error::Empty)));
+    assert_eq!(empty.to_host(&gpu.device, &gpu.queue).unwrap().shape(), [0]);
+}
+
+#[test]
+fn what_was_never_written_is_zero() {
+    let Some(gpu) = gpu() else { return };
+    let tensor = gpu.buffer(16, TENSOR_USAGES).into_tensor::<f32>([4]).unwrap();
+    assert_eq!(gpu.host(&tensor), [0.0; 4]);
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let Some(gpu) = gpu() else { return };
+    let short = gpu.filled(&[0.0; 4]).into_tensor_of(DataType::FLOAT32, 8, [3]);
+    assert!(matches!(short, Err(Error::TooSmall { first: 8, end: 20, size: 16 })));
+    let far = gpu.filled(&[0.0; 4]).into_tensor_of(DataType::FLOAT32, 1 << 62, [1]);
+    assert!(matches!(far, Err(Error::TooSmall { .. })));
+    assert!(gpu.filled(&[0.0; 4]).into_tensor::<f32>([usize::MAX, 2]).is_err());
+    let uneven = gpu.buffer(10, TENSOR_USAGES).into_tensor::<u8>([10]).unwrap_err();
+    assert!(matches!(uneven, Error::UnevenSize { size: 10 }), "{uneven}");
+    assert!(uneven.to_string().ends_with("create it with 12"), "{uneven}");
+    let usage = BufferUsages::STORAGE | BufferUsages::VERTEX;
+    let refusal = gpu.buffer(16, usage).into_tensor::<f32>([4]).unwrap_err();
+    let missing = BufferUsages::COPY_SRC | BufferUsages::COPY_DST;
+    assert!(matches!(&refusal, Error::Usages { missing: m } if *m == missing), "{refusal}");
+    assert!(gpu.buffer(16, TENSOR_USAGES | usage).into_tensor::<f32>([4]).is_ok());
+}
+
+#[test]
+fn what_is_somewhere_else_is_refused() {
+    let Some(gpu) = gpu() else { return };
+    let host = Tensor::from(vec![1.0_f32]);
+    assert!(matches!(
+        host.to_buffer(),
+        Err(Error::OtherDeviceType { found: TensorDevice::CPU, .. })
+    ));
+    assert!(matches!(host.to_buffer_for_reading(), Err(Error::OtherDeviceType { .. })));
+    assert!(matches!(host.binding(&gpu.device), Err(Error::OtherDeviceType { .. })));
+    assert!(matches!(host.to_host(&gpu.device, &gpu.queue), Err(Error::OtherDeviceType { .. })));
+    let nothing = Tensor::zeros(DataType::FLOAT32, [0]).unwrap();
+    assert!(matches!(nothing.to_host(&gpu.device, &gpu.queue), Err(Error::OtherDeviceType { .. })));
+    let tensor = to_device(&host, &gpu.device).unwrap();
+    assert!(to_device(&tensor, &gpu.device).is_err(), "it is no memory of the host");
+}
+
+#[test]
+fn what_wgpu_reports_is_an_error_and_no_panic() {
+    let Some(gpu) = gpu() else { return };
+    let tensor = gpu.filled(&[1.0, 2.0]).into_tensor::<f32>([2]).unwrap();
+    let small = gpu.other(Limits { max_buffer_size: 1024, ..Limits::default() });
+    let mixed = tensor.to_host(&gpu.device, &small.queue).unwrap_err();
+    assert!(matches!(mixed, Error::OtherDevice), "{mixed}");
+    let other = tensor.to_host(&small.device, &small.queue).unwrap_err();
+    assert!(matches!(other, Error::Wgpu(wgpu::Error::Validation { .. })), "{other}");
+    let large = to_device(&[0.0_f32; 257], &small.device).unwrap_err();
+    assert!(matches!(large, Error::Wgpu(wgpu::Error::Validation { .. })), "{large}");
+    assert_eq!(gpu.host(&tensor), [1.0, 2.0], "and all goes on");
+    assert_eq!(small.host(&to_device(&[3.0_f32], &small.device).unwrap()), [3.0]);
+    tensor.to_buffer().unwrap().destroy();
+    let destroyed = tensor.to_host(&gpu.device, &gpu.queue).unwrap_err();
+    assert!(matches!(destroyed, Error::Wgpu(wgpu::Error::Validation { .. })), "{destroyed}");
+}
+
+#[test]
+fn what_a_producer_says_is_compared_with_the_buffer() {
+    let Some(gpu) = gpu() else { return };
+    let tensor = gpu.filled(&[0.0; 4]).into_tensor::<f32>([4]).unwrap();
+    let parts =
+        RawParts { device: tensor.device(), ..RawParts::new(tensor.data(), DataType::FLOAT32) };
+    // SAFETY: nobody reads what is not there, which is what this is about.
+    let tensor = unsafe { Tensor::from_raw_parts(tensor, parts, &[5], None::<&[i64]>) }.unwrap();
+    let expected = |error| matches!(error, Error::TooSmall { first: 0, end: 20, size: 16 });
+    assert!(expected(tensor.to_buffer().unwrap_err()));
+    assert!(expected(tensor.binding(&gpu.device).unwrap_err()));
+    assert!(expected(tensor.to_host(&gpu.device, &gpu.queue).unwrap_err()));
+}
+
+#[test]
+fn what_must_not_be_written_stays_so() {
+    let Some(gpu) = gpu() else { return };
+    let buffer = gpu.filled(&[1.0; 4]);
+    let tensor = buffer.clone().into_tensor::<f32>([4]).unwrap().into_read_only();
+    let refusal = tensor.to_buffer().unwrap_err();
+    assert!(matches!(refusal, Error::Tensor(dlbridge::Error::ReadOnly)), "{refusal}");
+    assert_eq!(tensor.to_buffer_for_reading().unwrap(), buffer);
+    assert!(tensor.into_raw_legacy().is_err(), "which the legacy struct cannot say");
+}
+
+#[test]
+fn any_thread_drops_it() {
+    let Some(gpu) = gpu() else { return };
+    let tensors: Vec<Tensor> =
+        (0..64).map(|i| to_device(&[i as f32], &gpu.device).unwrap()).collect();
+    let threads = tensors.into_iter().enumerate().map(|(i, tensor)| {
+        let (device, queue) = (gpu.device.clone(), gpu.queue.clone());
+        thread::spawn(move || {
+            assert_eq!(numbers(&tensor.to_host(&device, &queue).unwrap()), [i as f32]);
+            let managed = tensor.into_raw();
+            // SAFETY: out of `into_raw`, and its deleter is called once.
+            unsafe { (*managed).deleter.unwrap()(managed) };
+        })
+    });
+    let threads: Vec<_> = threads.collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
+/// A float of four bits in a byte of its own.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+struct Narrow(u8);
+
+// SAFETY: a byte, of which any is a value here.
+unsafe impl Element for Narrow {
+    const DTYPE: DataType = DataType::FLOAT4_E2M1FN;
+}
+
+#[test]
+fn narrow_elements_of_a_type_take_a_byte_each() {
+    let Some(gpu) = gpu() else { return };
+    let make = || gpu.buffer(4, TENSOR_USAGES);
+    let tensor = make().into_tensor::<Narrow>([4]).unwrap();
+    assert_eq!((tensor.is_subbyte_padded(), tensor.nbytes()), (true, 4));
+    assert!(tensor.to_host(&gpu.device, &gpu.queue).unwrap().is_subbyte_padded());
+    let nothing = tensor.slice(0, 0..0).unwrap();
+    assert!(nothing.to_host(&gpu.device, &gpu.queue).unwrap().is_subbyte_padded());
+    assert!(matches!(make().into_tensor::<Narrow>([8]), Err(Error::TooSmall { .. })));
+    let packed = make().into_tensor_of(DataType::FLOAT4_E2M1FN, 0, [8]).unwrap();
+    assert_eq!((packed.is_subbyte_padded(), packed.nbytes()), (false, 4));
+}

@@ -1,0 +1,11 @@
+//! Buffers of a real wgpu, on the first device of its Vulkan backend: Mesa's lavapipe in CI.
+//!
+//! Without one nothing is tried, which is a failure where `DLBRIDGE_REQUIRE` is set.
+
+mod buffers;
+mod gpu;
+#[cfg(all(target_pointer_width = "64", target_os = "linux"))]
+mod raw;
+mod shaders;
+#[cfg(all(target_pointer_width = "64", target_os = "linux"))]
+mod vulkan;

@@ -1,0 +1,121 @@
+//! Arrays of rust-numpy that become tensors, and tensors that become its arrays.
+
+use dlbridge::Tensor;
+use dlbridge_numpy::{PyArrayExt, TensorExt};
+use half::{bf16, f16};
+use num_complex::Complex;
+use numpy::ndarray::Ix0;
+use numpy::{
+    Ix2, IxDyn, PyArray, PyArray0, PyArray2, PyArrayDyn, PyArrayMethods, PyReadonlyArray2,
+    PyReadonlyArrayDyn,
+};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+/// What a tensor is: address, shape, strides, dtype, and whether it must not be written.
+type Described = (usize, Vec<i64>, Vec<i64>, String, bool);
+
+fn described(tensor: &Tensor) -> Described {
+    let (shape, strides) = (tensor.shape().to_vec(), tensor.strides().to_vec());
+    let dtype = tensor.dtype().to_string();
+    (tensor.data().addr(), shape, strides, dtype, tensor.is_read_only())
+}
+
+/// What an array of floats is as a tensor.
+#[pyfunction]
+fn describe(x: &Bound<'_, PyArrayDyn<f64>>) -> PyResult<Described> {
+    Ok(described(&x.to_tensor()?))
+}
+
+/// The same for an array that rust-numpy has borrowed to be read.
+#[pyfunction]
+fn describe_borrowed(x: PyReadonlyArrayDyn<'_, f64>) -> PyResult<Described> {
+    Ok(described(&x.to_tensor()?))
+}
+
+/// What an array is as a tensor, and the array of that tensor, for every element that both have.
+#[pyfunction]
+fn there_and_back<'py>(x: &Bound<'py, PyAny>) -> PyResult<(Described, Bound<'py, PyAny>)> {
+    macro_rules! first_of {
+        ($($T:ty)*) => {
+            $(if let Ok(array) = x.cast::<PyArray<$T, IxDyn>>() {
+                let tensor = array.to_tensor()?;
+                let words = described(&tensor);
+                return Ok((words, tensor.into_pyarray::<$T, IxDyn>(x.py())?.into_any()));
+            })*
+        };
+    }
+    first_of!(bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 Complex<f32> Complex<f64>);
+    Err(PyValueError::new_err(format!("rust-numpy has no elements of {}", x.getattr("dtype")?)))
+}
+
+/// The transpose of a matrix, over its memory.
+#[pyfunction]
+fn transposed<'py>(x: &Bound<'py, PyArray2<f64>>) -> PyResult<Bound<'py, PyArray2<f64>>> {
+    x.to_tensor()?.transpose().into_pyarray::<f64, Ix2>(x.py())
+}
+
+/// An array over memory of Rust, and its address.
+#[pyfunction]
+fn made(py: Python<'_>) -> PyResult<(Bound<'_, PyArray2<f64>>, usize)> {
+    let tensor = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    let address = tensor.data().addr();
+    Ok((tensor.into_pyarray::<f64, Ix2>(py)?, address))
+}
+
+/// The same, read-only.
+#[pyfunction]
+fn made_read_only(py: Python<'_>) -> PyResult<Bound<'_, PyArray2<f64>>> {
+    Tensor::from([[1.0, 2.0], [3.0, 4.0]]).into_read_only().into_pyarray::<f64, Ix2>(py)
+}
+
+/// An array without a dimension.
+#[pyfunction]
+fn number(py: Python<'_>) -> PyResult<Bound<'_, PyArray0<f64>>> {
+    let no_axes: [usize; 0] = [];
+    let tensor = Tensor::from_parts(vec![7.0], no_axes).map_err(dlbridge_pyo3::to_py_err)?;
+    tensor.into_pyarray::<f64, Ix0>(py)
+}
+
+/// A tensor that is asked for with another dtype, or another number of dimensions, than it has.
+#[pyfunction]
+fn mistaken(py: Python<'_>, dtype: bool) -> PyResult<Bound<'_, PyAny>> {
+    let tensor = Tensor::from([1.0, 2.0]);
+    match dtype {
+        true => Ok(tensor.into_pyarray::<f32, IxDyn>(py)?.into_any()),
+        false => Ok(tensor.into_pyarray::<f64, Ix2>(py)?.into_any()),
+    }
+}
+
+/// Whether rust-numpy lends an array to be written, and to be read, while there is a tensor of it; and to be written
+/// afterwards.
+#[pyfunction]
+fn while_there_is_a_tensor(x: &Bound<'_, PyArray2<f64>>) -> PyResult<(bool, bool, bool)> {
+    let tensor = x.to_tensor()?;
+    let (written, read) = (x.try_readwrite().is_ok(), x.try_readonly().is_ok());
+    drop(tensor);
+    Ok((written, read, x.try_readwrite().is_ok()))
+}
+
+/// A tensor of an array that rust-numpy has lent to be written.
+#[pyfunction]
+fn while_it_is_written(x: &Bound<'_, PyArray2<f64>>) -> PyResult<usize> {
+    let _written = x.try_readwrite()?;
+    Ok(x.to_tensor()?.ndim())
+}
+
+/// A tensor of an array that rust-numpy has lent to be read.
+#[pyfunction]
+fn while_it_is_read(x: PyReadonlyArray2<'_, f64>) -> PyResult<usize> {
+    Ok(x.to_tensor()?.ndim())
+}
+
+/// Arrays of rust-numpy that become tensors, and tensors that become its arrays.
+#[pymodule]
+mod numpy_arrays {
+    #[pymodule_export]
+    use super::{
+        describe, describe_borrowed, made, made_read_only, mistaken, number, there_and_back,
+        transposed, while_it_is_read, while_it_is_written, while_there_is_a_tensor,
+    };
+}

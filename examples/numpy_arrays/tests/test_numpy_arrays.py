@@ -1,0 +1,98 @@
+"""Arrays of rust-numpy as tensors, and back: addresses, strides, elements, and the borrows of both."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy_arrays as arrays
+import pytest
+
+VIEWS: dict[str, Any] = {
+    "whole": lambda x: x,
+    "transposed": lambda x: x.T,
+    "backwards": lambda x: x[::-1, ::-1],
+    "steps": lambda x: x[::2, 1::2],
+    "one stride of 0": lambda x: np.broadcast_to(x[0], (5, 4)),
+    "empty": lambda x: x[:, :0],
+    "no dimension": lambda x: x[1, 2, ...],
+}
+
+DTYPES = ["?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16", ml_dtypes.bfloat16]
+
+
+@pytest.mark.parametrize("view", VIEWS.values(), ids=list(VIEWS))
+def test_an_array_is_a_tensor_over_its_memory(view: Any) -> None:
+    x = view(np.arange(12.0).reshape(3, 4))
+    for describe in (arrays.describe, arrays.describe_borrowed):
+        address, shape, strides, dtype, read_only = describe(x)
+        assert (tuple(shape), dtype) == (x.shape, "float64")
+        assert read_only == (not x.flags.writeable)
+        if x.size:
+            assert address == x.ctypes.data
+            assert [8 * stride for stride in strides] == list(x.strides)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_every_element(dtype: Any) -> None:
+    x = np.arange(6).astype(dtype).reshape(2, 3)
+    words, back = arrays.there_and_back(x)
+    assert words[0] == x.ctypes.data == back.ctypes.data
+    assert words[3] == np.dtype(dtype).name
+    assert back.dtype == x.dtype
+    assert np.array_equal(back, x)
+
+
+def test_elements_that_a_tensor_lacks() -> None:
+    for x in (np.array(["a"]), np.array(["2026-01-01"], "M8[D]"), np.zeros(2, [("a", "f4")])):
+        with pytest.raises(ValueError, match="rust-numpy has no elements of"):
+            arrays.there_and_back(x)
+    with pytest.raises(BufferError, match="mask"):
+        arrays.describe(np.ma.masked_array([1.0, 2.0], [True, False]))
+
+
+def test_a_tensor_is_an_array_over_its_memory() -> None:
+    x, address = arrays.made()
+    assert (x.ctypes.data, x.flags.writeable, x.tolist()) == (address, True, [[1, 2], [3, 4]])
+    x[0, 0] = 9
+    assert arrays.describe(x)[0] == address
+    fixed = arrays.made_read_only()
+    assert not fixed.flags.writeable
+    number = arrays.number()
+    assert (number.shape, number[()]) == ((), 7)
+
+
+def test_a_part_keeps_the_array() -> None:
+    class Array(np.ndarray):
+        """One that can be looked for."""
+
+    x = np.arange(6.0).reshape(2, 3).view(Array)
+    gone = weakref.ref(x)
+    t = arrays.transposed(x)
+    assert (t.ctypes.data, t.shape) == (x.ctypes.data, (3, 2))
+    x[0, 1] = 8
+    assert t[1, 0] == 8
+    del x
+    gc.collect()
+    assert gone() is not None
+    del t
+    gc.collect()
+    assert gone() is None
+
+
+def test_a_tensor_of_another_kind() -> None:
+    for dtype in (True, False):
+        with pytest.raises(TypeError):
+            arrays.mistaken(dtype)
+
+
+def test_the_borrows_of_both_meet() -> None:
+    x = np.ones((2, 2))
+    assert arrays.while_there_is_a_tensor(x) == (False, True, True)
+    with pytest.raises(BufferError, match="borrowed to be written"):
+        arrays.while_it_is_written(x)
+    assert arrays.while_it_is_read(x) == 2
+    assert arrays.while_there_is_a_tensor(x) == (False, True, True), "nothing is borrowed any longer"
