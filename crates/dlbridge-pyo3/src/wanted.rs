@@ -109,8 +109,11 @@ impl Wanted {
                  or give a tensor that is as asked for"
             )));
         }
-        // What was copied on its way is not copied again, unless it is in another order.
-        let done = already_copied && (self.contiguous.is_some() || tensor.is_c_contiguous());
+        // What was copied on its way is not copied again, unless it is in another order and the CPU can do that.
+        let in_order = self.contiguous.is_some()
+            || tensor.is_c_contiguous()
+            || !tensor.device().device_type().is_host_accessible();
+        let done = already_copied && in_order;
         let requested = self.copy == Some(true) && !done;
         let Some(reason) = unmet.or(requested.then_some(CopyReason::Requested)) else {
             return Ok(None);

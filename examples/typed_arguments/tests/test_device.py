@@ -115,14 +115,13 @@ def test_a_table_that_fails_to_tell_the_stream(native: n.Native) -> None:
     assert crafted.record.calls == 1
 
 
-def test_the_default_stream(native: n.Native) -> None:
-    streams = Streams(0xABC0)
-    unused = native.craft((6,), device=n.CUDA)
-    producer = Producer(native.craft((6,), device=n.CUDA))
-    methods = {"__dlpack__": lambda _, **keywords: producer.__dlpack__(**keywords)}
-    kind = foreign(table_over(unused, [], streams.function), **methods, __dlpack_device__=lambda _: n.CUDA)
-    assert typed.on_default_stream(kind()) == ("cuda:0", producer.crafted.fields.data, 0)
-    assert (producer.asked, streams.asked) == ([1], []), "the table would not have synchronised"
+def test_the_default_stream(driver: Driver, native: n.Native) -> None:
+    streams = Streams(driver.stream())
+    crafted = native.craft((6,), device=n.CUDA)
+    kind = foreign(table_over(crafted, [], streams.function))
+    waits = driver.stream_waits
+    assert typed.on_default_stream(kind()) == ("cuda:0", crafted.fields.data, 0)
+    assert (streams.asked, driver.stream_waits) == ([(2, 0)], waits + 1), "the table does not synchronise"
 
 
 def test_a_stream_of_the_consumer(native: n.Native) -> None:

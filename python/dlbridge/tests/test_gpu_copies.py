@@ -109,9 +109,11 @@ def test_views_of_the_memory(driver: Driver, native: Native) -> None:
         tensor = on_device(driver, native, content, **fields)
         assert floats(dlbridge.asdlpack(tensor, device="cpu")) == expected
         # On a device the elements keep their strides.
-        twin = dlbridge.asdlpack(tensor, device="cuda:1")
-        assert (twin.device, twin.strides, twin.shape) == ("cuda:1", tensor.strides, tensor.shape)
-        assert floats(dlbridge.asdlpack(twin, device="cpu")) == expected
+        for keywords in ({"device": "cuda:1"}, {"device": "cuda:1", "copy": True}, {"copy": True}):
+            twin = dlbridge.asdlpack(tensor, **keywords)
+            assert (twin.device, twin.copied) == (keywords.get("device", "cuda:0"), True)
+            assert (twin.strides, twin.shape) == (tensor.strides, tensor.shape)
+            assert floats(dlbridge.asdlpack(twin, device="cpu")) == expected
         del tensor, twin
 
 
@@ -187,6 +189,7 @@ def test_a_copy_on_the_same_device(driver: Driver, native: Native, array: Made) 
     assert driver.seen_on(1, tensor.address, 24) == NEW
     until(lambda: made.crafted.record.calls == 1)
     assert made.crafted.record.calls == 1, "the source is given back when it was read"
+    assert made.asked == [1], "it is not asked for the copy"
     stream = driver.stream()
     held = native.export(tensor, copy=True, stream=stream, max_version=(1, 3))
     assert held.fields.data != tensor.address

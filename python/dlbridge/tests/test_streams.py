@@ -13,7 +13,7 @@ from typing import Any
 import dlbridge
 import native as n
 import pytest
-from exchange_table import API, NAME, Table
+from exchange_table import API, NAME, STREAM, Table, foreign, table_over
 from native import Native
 from stand_in import NEW, Array, Driver, InterfaceArray, array, driver, stand_in, until
 
@@ -313,3 +313,41 @@ def test_memory_that_is_let_go_while_its_stream_is_captured(driver: Driver, arra
     driver.release()
     until(lambda: made.crafted.record.calls == 1)
     assert made.crafted.record.calls == 1
+
+
+@EVERY_STREAM
+def test_a_table_tells_the_stream_of_its_library(driver: Driver, native: Native, consumers: Any) -> None:
+    address, theirs = driver.memory(24), driver.stream()
+    driver.write(theirs, address, NEW)
+    crafted = native.craft((2, 3), device=n.CUDA, data=address)
+
+    @STREAM
+    def work_stream(device_type: int, device_id: int, out: Any) -> int:
+        assert (device_type, device_id) == n.CUDA
+        out[0] = theirs
+        return 0
+
+    consumers = driver.stream() if consumers == "another" else consumers
+    waits = driver.host_waits
+    tensor = dlbridge.asdlpack(foreign(table_over(crafted, [], work_stream))(), stream=consumers)
+    assert (tensor.protocol, tensor.stream, driver.host_waits) == ("exchange-api", consumers or 1, waits)
+    assert driver.seen_on(consumers or 1, address, 24) == NEW
+
+
+def test_a_table_whose_stream_is_captured(driver: Driver, native: Native) -> None:
+    theirs = driver.stream()
+
+    @STREAM
+    def work_stream(device_type: int, device_id: int, out: Any) -> int:
+        out[0] = theirs
+        return 0
+
+    for named, refused in [(None, True), (theirs, False), (-1, False)]:
+        crafted = native.craft((2, 3), device=n.CUDA)
+        kind = foreign(table_over(crafted, [], work_stream))
+        with driver.capturing(theirs):
+            if refused:
+                with pytest.raises(BufferError, match="being captured in a graph"):
+                    dlbridge.asdlpack(kind(), stream=named)
+            else:
+                assert dlbridge.asdlpack(kind(), stream=named).stream == named

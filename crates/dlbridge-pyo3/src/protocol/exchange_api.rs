@@ -5,20 +5,22 @@
 use std::ffi::{CStr, c_void};
 use std::ptr::{self, NonNull};
 
-use dlbridge::Tensor;
 use dlbridge::sys::{
     DLDeviceType, DLManagedTensorVersioned, DLPACK_MAJOR_VERSION, DLPackCurrentWorkStream,
     DLPackExchangeAPI, DLPackExchangeAPIHeader, DLPackManagedTensorFromPyObjectNoSync,
     DLPackManagedTensorToPyObjectNoSync, DLPackVersion,
 };
+use dlbridge::{Device, Tensor};
 use pyo3::exceptions::PyBufferError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyCapsuleMethods, PyType};
 
+use super::stream::{self, DataStream, Streams};
 use super::{Imported, Protocol, attribute};
 use crate::PyTensor;
 use crate::error::to_py_err;
+use crate::gpu::Driver;
 use crate::wanted::Wanted;
 
 /// The name of the capsule that a type carries.
@@ -74,18 +76,46 @@ impl Table {
         })
     }
 
-    /// Imports an object of the type. `None` for data that is not in host-accessible memory if the
-    /// object has `__dlpack__`: the table does not synchronise streams, that does.
-    pub(super) fn import(
+    /// Imports an object of the type. The table does not synchronise streams: for data on a device the caller's is made
+    /// to wait for the one that the table tells. `None` where that cannot be, if the object has `__dlpack__`, which
+    /// synchronises.
+    pub(super) fn import<'py>(
         self,
-        object: &Bound<'_, PyAny>,
+        object: &Bound<'py, PyAny>,
         wanted: &Wanted,
+        streams: &Streams<'_, 'py>,
     ) -> PyResult<Option<Imported>> {
         let (tensor, version) = self.unsynchronized(object)?;
-        if !tensor.device().device_type().is_host_accessible() {
+        let device = tensor.device();
+        if !device.device_type().is_host_accessible()
+            && !self.put_in_order(device, streams, object)?
+        {
             return on_device(object, &tensor, wanted.protocol).map(|()| None);
         }
         Ok(Some(Imported { version, ..Imported::new(tensor, Protocol::ExchangeApi) }))
+    }
+
+    /// Makes the caller's stream wait for that of the producer; whether that could be done.
+    #[cold]
+    fn put_in_order<'py>(
+        self,
+        device: Device,
+        streams: &Streams<'_, 'py>,
+        object: &Bound<'py, PyAny>,
+    ) -> PyResult<bool> {
+        let py = object.py();
+        let Some(function) = self.current_work_stream.filter(|_| stream::has_streams(device))
+        else {
+            return Ok(false);
+        };
+        let theirs = DataStream::of_handle(device, work_stream(py, function, device)?);
+        let ours = streams.on(device)?;
+        let is_same = ours.handle() == theirs.handle();
+        if !is_same && Driver::of(device.device_type()).is_err() {
+            return Ok(false);
+        }
+        stream::order(py, device, &theirs, &ours)?;
+        Ok(true)
     }
 
     /// The tensor of an object of the type; `None` as [`import`](Self::import), for who wants no door in particular.
@@ -106,14 +136,11 @@ impl Table {
     ) -> PyResult<Option<(Imported, *mut c_void)>> {
         let Some(current_work_stream) = self.current_work_stream else { return Ok(None) };
         let (tensor, version) = self.unsynchronized(object)?;
-        let (device, mut stream) = (tensor.device(), ptr::null_mut());
-        if !device.device_type().is_host_accessible() {
-            let device_type = DLDeviceType(device.device_type().code());
-            // SAFETY: attached; a place to write to.
-            if unsafe { current_work_stream(device_type, device.id(), &mut stream) } != 0 {
-                return Err(failed(object.py(), "current_work_stream"));
-            }
-        }
+        let device = tensor.device();
+        let stream = match device.device_type().is_host_accessible() {
+            true => ptr::null_mut(),
+            false => work_stream(object.py(), current_work_stream, device)?,
+        };
         let imported = Imported { version, ..Imported::new(tensor, Protocol::ExchangeApi) };
         Ok(Some((imported, stream)))
     }
@@ -165,6 +192,20 @@ impl Table {
         }
         // SAFETY: the function returned a new reference.
         unsafe { Bound::from_owned_ptr_or_err(py, object.cast()) }
+    }
+}
+
+/// The stream on which the producers of a table work on a device.
+fn work_stream(
+    py: Python<'_>,
+    current_work_stream: DLPackCurrentWorkStream,
+    device: Device,
+) -> PyResult<*mut c_void> {
+    let (device_type, mut stream) = (DLDeviceType(device.device_type().code()), ptr::null_mut());
+    // SAFETY: attached; a place to write to.
+    match unsafe { current_work_stream(device_type, device.id(), &mut stream) } {
+        0 => Ok(stream),
+        _ => Err(failed(py, "current_work_stream")),
     }
 }
 

@@ -82,11 +82,21 @@ pub(crate) fn by_ladder_on<'py>(
     streams: &Streams<'_, 'py>,
 ) -> PyResult<Imported> {
     let _depth = Depth::enter()?;
-    let imported = match by_capsule_or_door(object, wanted, streams) {
+    as_wanted(object, wanted, streams, |wanted| by_capsule_or_door(object, wanted, streams))
+}
+
+/// What an import gives, made as wanted.
+fn as_wanted<'py>(
+    object: &Bound<'py, PyAny>,
+    wanted: &Wanted,
+    streams: &Streams<'_, 'py>,
+    import: impl Fn(&Wanted) -> PyResult<Imported>,
+) -> PyResult<Imported> {
+    let imported = match import(wanted) {
         Ok(imported) => told_copied(imported, wanted)?,
         Err(refusal) => match moved::wherever_it_is(object, wanted, &refusal) {
             // Its data is where it is, if it has any: what it said first is the answer if it has none.
-            Some(anywhere) => match by_capsule_or_door(object, &anywhere, streams) {
+            Some(anywhere) => match import(&anywhere) {
                 Ok(imported) if moved::is_within_reach(&imported.tensor, wanted) => imported,
                 _ => return Err(refusal),
             },
@@ -175,8 +185,9 @@ pub(crate) fn by_dlpack<'py>(
     wanted: &Wanted,
     streams: &Streams<'_, 'py>,
 ) -> PyResult<Imported> {
-    match by_door(Protocol::Dlpack, object, wanted, streams) {
-        Ok(imported) => wanted.settle(imported),
+    let by_door = |wanted: &Wanted| by_door(Protocol::Dlpack, object, wanted, streams);
+    match as_wanted(object, wanted, streams, by_door) {
+        Ok(imported) => Ok(imported),
         Err(_) if attribute(object, intern!(object.py(), "__dlpack__"))?.is_none() => {
             Err(PyAttributeError::new_err(format!(
                 "'{}' object has no attribute '__dlpack__'; asdlpack looks for other protocols too",

@@ -153,7 +153,7 @@ impl Protocol {
     ) -> PyResult<Option<Imported>> {
         match self {
             Self::ExchangeApi => match kind.table {
-                Some(table) => table.import(object, wanted),
+                Some(table) => table.import(object, wanted, streams),
                 None => Ok(None),
             },
             Self::Dlpack => dlpack::import(object, wanted, streams),

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use dlbridge::{Device, Tensor};
+use dlbridge::{Device, DeviceType, Tensor};
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
@@ -11,7 +11,7 @@ use pyo3::types::PyCapsule;
 use super::stream::{DataStream, Streams, has_streams};
 use super::{Imported, dlpack};
 use crate::borrow::Guard;
-use crate::gpu::{self, Place};
+use crate::gpu::{self, Driver, Place};
 use crate::receipt::CopyReason;
 use crate::wanted::Wanted;
 
@@ -32,7 +32,12 @@ pub(super) fn wherever_it_is(
     let is_final = wanted.copy == Some(false)
         || object.is_instance_of::<PyCapsule>()
         || !refusal.is_instance_of::<PyBufferError>(object.py());
-    (by_driver && !is_final).then_some(Wanted { device: None, copy: None, ..*wanted })
+    let has_driver = || Driver::of(DeviceType::CUDA).is_ok();
+    (by_driver && !is_final && has_driver()).then_some(Wanted {
+        device: None,
+        copy: None,
+        ..*wanted
+    })
 }
 
 /// Whether the driver of CUDA can make what is wanted of a tensor.

@@ -85,11 +85,12 @@ impl DataStream {
         }
     }
 
-    /// The stream of what an extension hands to a device's driver: NULL is the default one.
-    fn of_handle(handle: *mut c_void) -> Self {
-        match handle.addr() {
-            0 => Self::Default,
-            handle => Self::Handle(handle),
+    /// The stream of what somebody hands to a device's driver: NULL is the default one, and CUDA has a second name for it.
+    pub(crate) fn of_handle(device: Device, handle: *mut c_void) -> Self {
+        match (kind(device), handle.addr()) {
+            (_, 0) | (Some(Kind::Cuda), 1) => Self::Default,
+            (Some(Kind::Cuda), PER_THREAD) => Self::per_thread(),
+            (_, handle) => Self::Handle(handle),
         }
     }
 
@@ -280,12 +281,7 @@ impl<'a, 'py> Streams<'a, 'py> {
             Choice::Of(_) => {
                 let handle = self.handle(device)?;
                 self.check_handle(device, handle.addr())?;
-                // CUDA has a second name for its legacy stream.
-                match (kind(device), handle.addr()) {
-                    (Some(Kind::Cuda), 1) => Ok(DataStream::Default),
-                    (Some(Kind::Cuda), PER_THREAD) => Ok(DataStream::per_thread()),
-                    _ => Ok(DataStream::of_handle(handle)),
-                }
+                Ok(DataStream::of_handle(device, handle))
             }
         }
     }
