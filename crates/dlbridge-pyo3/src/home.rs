@@ -299,6 +299,7 @@ pub(crate) fn like_tensor<'py>(
         }
     }
     if let Some(table) = table_of(&likeness.get_type())? {
+        tensor.get().in_default_order(py)?;
         return table.export(py, tensor.get()).map(Some);
     }
     // SAFETY: attached; an object.

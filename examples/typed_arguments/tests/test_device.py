@@ -19,7 +19,7 @@ sys.path.append(str(Path(__file__).parents[3] / "python/dlbridge/tests"))
 
 import native as n
 from exchange_table import STREAM, foreign, table_over
-from stand_in import Driver, InterfaceArray, build, driver, stand_in, until
+from stand_in import Driver, InterfaceArray, build, driver, stand_in
 
 __all__ = ["driver", "stand_in"]
 
@@ -250,7 +250,7 @@ def test_data_goes_back_when_the_stream_of_the_function_has_passed(driver: Drive
     time.sleep(0.05)
     assert crafted.record.calls == 0, "what the function launched is still under way"
     driver.release()
-    until(lambda: crafted.record.calls == 1)
+    driver.until(lambda: crafted.record.calls == 1)
     assert crafted.record.calls == 1
 
 

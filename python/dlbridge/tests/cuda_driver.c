@@ -499,6 +499,26 @@ int cuCtxSynchronize(void) {
     LOCKED(wait_for_all());
 }
 
+int cuCtxGetDevice(int *device) {
+    WITH_CONTEXT
+    *device = current[depth - 1]->number;
+    return SUCCESS;
+}
+
+static int context_of_stream(uintptr_t handle, Context **context) {
+    Stream *stream = stream_of(handle);
+    if (!stream) {
+        return INVALID_HANDLE;
+    }
+    *context = stream->context;
+    return SUCCESS;
+}
+
+int cuStreamGetCtx(uintptr_t stream, Context **context) {
+    WITH_CONTEXT
+    LOCKED(context_of_stream(stream, context));
+}
+
 static int create_stream(uintptr_t *stream, unsigned flags) {
     if (stream_count == STREAMS) {
         return OUT_OF_MEMORY;
@@ -832,6 +852,16 @@ int hipSetDevice(int device) {
 int hipGetDevice(int *device) {
     *device = depth && current[depth - 1] ? current[depth - 1]->number : 0;
     return SUCCESS;
+}
+
+int hipStreamGetDevice(uintptr_t stream, int *device) {
+    Context *context = &contexts[0];
+    if (!depth) {
+        cuCtxSetCurrent(context);
+    }
+    int result = cuStreamGetCtx(stream, &context);
+    *device = context->number;
+    return result;
 }
 
 const char *hipGetErrorName(int status) {

@@ -33,7 +33,6 @@ HIP = {
     "cuStreamWaitEvent": "hipStreamWaitEvent",
     "cuStreamGetCaptureInfo": "hipStreamGetCaptureInfo",
     "cuThreadExchangeStreamCaptureMode": "hipThreadExchangeStreamCaptureMode",
-    "cuPointerGetAttribute": "hipPointerGetAttribute",
 }
 
 GLOBAL = 0
@@ -167,6 +166,19 @@ class Driver:
         """Lets what :meth:`block` put go on."""
         self.library.stand_in_release()
 
+    def finish(self) -> None:
+        """Does all that is under way, as a device does it by itself."""
+        for device in range(2):
+            with self.on(device):
+                self.check(self.library.cuCtxSynchronize())
+
+    def until(self, is_so: Callable[[], bool]) -> None:
+        """Lets all go on until something is so, or for long enough."""
+        deadline = time.monotonic() + 20
+        while not is_so() and time.monotonic() < deadline:
+            self.finish()
+            time.sleep(0.002)
+
     @property
     def faults(self) -> int:
         """How often memory was used that was gone."""
@@ -191,11 +203,11 @@ class Driver:
         count: int = self.library.stand_in_live_events()
         return count
 
-    @property
-    def live_memory(self) -> int:
-        """Pieces of memory that were not freed."""
-        count: int = self.library.stand_in_live_regions()
-        return count
+    def lives(self, address: int) -> bool:
+        """Whether memory was not freed."""
+        value = ctypes.c_int()
+        status: int = self.library.cuPointerGetAttribute(ctypes.byref(value), 9, ctypes.c_uint64(address))
+        return status == 0
 
 
 class Array:
@@ -208,6 +220,13 @@ class Array:
         self.driver, self.native, self.crafted = driver, native, crafted
         self.stream, self.device = stream, device
         self.asked: list[Any] = []
+
+    def again(self) -> Array:
+        """An array over the same memory, of which nothing is under way."""
+        fields = self.crafted.fields
+        assert fields.shape is not None
+        crafted = self.native.craft(fields.shape, device=self.device, data=fields.data)
+        return Array(self.driver, self.native, crafted, self.stream, self.device)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Where the data is."""
@@ -252,16 +271,17 @@ def driver(stand_in: Driver) -> Iterator[Driver]:
     yield stand_in
     gc.collect()
     # Memory may still be given back by another thread, and each of two buffers of pinned memory may have an event.
-    until(lambda: stand_in.live_events <= max(events, 2))
+    stand_in.until(lambda: stand_in.live_events <= max(events, 2))
     assert stand_in.faults == faults, "memory was used that was gone"
     assert stand_in.live_events <= max(events, 2), "an event was not destroyed"
 
 
-def until(is_so: Callable[[], bool]) -> None:
-    """Waits until something is so, or for long enough."""
-    deadline = time.monotonic() + 20
-    while not is_so() and time.monotonic() < deadline:
-        time.sleep(0.002)
+@pytest.fixture(autouse=True)
+def given_back(driver: Driver, native: n.Native) -> Iterator[None]:
+    """Lets memory go back that waits for a stream, before the test is asked whether all did."""
+    yield
+    gc.collect()
+    driver.until(native.all_deleted)
 
 
 @pytest.fixture

@@ -66,7 +66,7 @@ def with_driver(driver: Path, code: str) -> None:
 
 @pytest.mark.parametrize(
     ("number", "managed", "device"),
-    [(0, 0, "cuda:0"), (3, 0, "cuda:3"), (1, 1, "cuda_managed:1")],
+    [(0, 0, "cuda:0"), (1, 0, "cuda:1"), (1, 1, "cuda_managed:1")],
 )
 def test_the_device_is_what_the_driver_says(
     driver: Path, number: int, managed: int, device: str

@@ -13,9 +13,9 @@ import dlbridge
 import native as n
 import pytest
 from native import Flags, Native
-from stand_in import NEW, Array, Driver, InterfaceArray, array, driver, stand_in, until
+from stand_in import NEW, Array, Driver, InterfaceArray, array, driver, given_back, stand_in
 
-__all__ = ["array", "driver", "stand_in"]
+__all__ = ["array", "driver", "given_back", "stand_in"]
 
 Made = Callable[..., Array]
 
@@ -153,10 +153,11 @@ def test_to_a_device(driver: Driver, native: Native) -> None:
         held.delete()
         assert driver.seen_on(told, there.address, 24) == n.numbers(6)
         assert floats(dlbridge.asdlpack(there, device="cpu")) == list(range(6))
-        memory = driver.live_memory
+        address = there.address
+        assert driver.lives(address)
         del there
-        until(lambda: driver.live_memory == memory - 1)
-        assert driver.live_memory == memory - 1, "it is given back"
+        driver.until(lambda: not driver.lives(address))
+        assert not driver.lives(address), "it is given back"
 
 
 def test_to_a_device_from_rows_of_other_orders(driver: Driver) -> None:
@@ -187,7 +188,7 @@ def test_a_copy_on_the_same_device(driver: Driver, native: Native, array: Made) 
     assert (tensor.device, tensor.copy_reason) == ("cuda:0", "a copy was asked for")
     assert tensor.address != made.crafted.fields.data if made.crafted.record.calls == 0 else True
     assert driver.seen_on(1, tensor.address, 24) == NEW
-    until(lambda: made.crafted.record.calls == 1)
+    driver.until(lambda: made.crafted.record.calls == 1)
     assert made.crafted.record.calls == 1, "the source is given back when it was read"
     assert made.asked == [1], "it is not asked for the copy"
     stream = driver.stream()
@@ -204,7 +205,7 @@ def test_the_source_of_a_copy_is_kept_until_it_was_read(driver: Driver, array: M
     assert made.crafted.record.calls == 0
     driver.release()
     assert driver.seen_on(stream, tensor.address, 24) == NEW
-    until(lambda: made.crafted.record.calls == 1)
+    driver.until(lambda: made.crafted.record.calls == 1)
 
 
 def test_between_devices(driver: Driver, native: Native, array: Made) -> None:
@@ -250,3 +251,50 @@ def test_order_and_alignment_of_what_stays_on_the_device(array: Made) -> None:
         dlbridge.asdlpack(tensor, contiguous="F")
     assert dlbridge.asdlpack(tensor, contiguous="C").address == tensor.address
     assert dlbridge.asdlpack(tensor, device="cpu", contiguous="F").strides == (1, 2)
+
+
+def test_a_stream_of_the_device_that_it_goes_to(driver: Driver, array: Made) -> None:
+    theirs = driver.stream(1)
+    for keywords in ({}, {"copy": True}):
+        made = array()
+        there = dlbridge.asdlpack(made, device="cuda:1", stream=theirs, **keywords)
+        assert (there.device, there.stream, made.asked) == ("cuda:1", theirs, [1])
+        assert driver.seen_on(theirs, there.address, 24, 1) == NEW
+        there = dlbridge.asdlpack(dlbridge.asdlpack(made.again()), device="cuda:1", stream=theirs, **keywords)
+        assert driver.seen_on(theirs, there.address, 24, 1) == NEW
+    address, producers = driver.memory(24), driver.stream()
+    driver.write(producers, address, NEW)
+    there = dlbridge.asdlpack(InterfaceArray(address, (6,), producers), device="cuda:1", stream=theirs)
+    assert driver.seen_on(theirs, there.address, 24, 1) == NEW
+    with pytest.raises(BufferError, match="is of cuda:1, and the copy is made on cuda:0"):
+        dlbridge.asdlpack(b"abc", device="cuda:0", stream=theirs)
+
+
+def test_to_the_cpu_by_every_way_that_names_a_stream(driver: Driver, array: Made) -> None:
+    stream, expected = driver.stream(), memoryview(NEW).cast("f", (2, 3)).tolist()
+    for keywords in ({}, {"copy": True}):
+        for ask in (dlbridge.asdlpack, dlbridge.from_dlpack):
+            there = ask(array(), device="cpu", stream=stream, **keywords)
+            assert (there.device, there.stream, floats(there)) == ("cpu", None, expected)
+            there = ask(dlbridge.asdlpack(array()), device="cpu", stream=stream, **keywords)
+            assert (there.device, there.stream, floats(there)) == ("cpu", None, expected)
+
+
+def test_copies_on_two_devices_do_not_wait_for_each_other(driver: Driver, array: Made) -> None:
+    blocked, other = array(0), array(1)
+    driver.block(blocked.stream)
+    results: list[Any] = []
+    thread = threading.Thread(target=lambda: results.append(dlbridge.asdlpack(blocked, device="cpu")))
+    thread.start()
+    expected = memoryview(NEW).cast("f", (2, 3)).tolist()
+    assert floats(dlbridge.asdlpack(other, device="cpu")) == expected
+    driver.release()
+    thread.join()
+    assert floats(results[0]) == expected
+
+
+def test_truth_values_that_are_neither_0_nor_1(driver: Driver) -> None:
+    address, stream = driver.memory(4), driver.stream()
+    driver.write(stream, address, bytes([0, 1, 2, 255]))
+    there = dlbridge.asdlpack(InterfaceArray(address, (4,), stream, typestr="|b1"), device="cpu")
+    assert bytes(memoryview(there).cast("B")) == bytes([0, 1, 1, 1])

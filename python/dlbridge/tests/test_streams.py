@@ -15,10 +15,10 @@ import native as n
 import pytest
 from exchange_table import API, NAME, STREAM, Table, foreign, table_over
 from native import Native
-from stand_in import NEW, Array, Driver, InterfaceArray, array, driver, stand_in, until
+from stand_in import NEW, Array, Driver, InterfaceArray, array, driver, given_back, stand_in
 
 
-__all__ = ["array", "driver", "stand_in"]
+__all__ = ["array", "driver", "given_back", "stand_in"]
 
 EVERY_STREAM = pytest.mark.parametrize("consumers", [None, 1, 2, "another"], ids=str)
 
@@ -89,7 +89,7 @@ def test_streams_that_there_are_not(driver: Driver, native: Native, array: Made)
     assert dlbridge.asdlpack(b"abc", stream=-1).stream is None
     assert dlbridge.asdlpack(b"abc").stream is None
     # The driver's own refusal.
-    with pytest.raises(BufferError, match="CUDA's driver refused to say whether a stream is captured: error 400"):
+    with pytest.raises(BufferError, match="CUDA's driver refused to say of which device a stream is: error 400"):
         tensor.__dlpack__(stream=0xDEAD0)
 
 
@@ -198,7 +198,7 @@ def test_memory_goes_back_when_the_named_stream_has_passed(driver: Driver, array
     time.sleep(0.05)
     assert made.crafted.record.calls == 0, "the stream has not passed"
     driver.release()
-    until(lambda: made.crafted.record.calls == 1)
+    driver.until(lambda: made.crafted.record.calls == 1)
     assert made.crafted.record.calls == 1
 
 
@@ -208,7 +208,7 @@ def test_memory_goes_back_at_once_where_nothing_is_under_way(driver: Driver, arr
     driver.wait(stream)
     # The stream is idle but for what is recorded now.
     del tensor
-    until(lambda: made.crafted.record.calls == 1)
+    driver.until(lambda: made.crafted.record.calls == 1)
     assert made.crafted.record.calls == 1
 
 
@@ -311,7 +311,7 @@ def test_memory_that_is_let_go_while_its_stream_is_captured(driver: Driver, arra
     time.sleep(0.05)
     assert made.crafted.record.calls == 0, "what was on the stream before has not passed"
     driver.release()
-    until(lambda: made.crafted.record.calls == 1)
+    driver.until(lambda: made.crafted.record.calls == 1)
     assert made.crafted.record.calls == 1
 
 
@@ -351,3 +351,62 @@ def test_a_table_whose_stream_is_captured(driver: Driver, native: Native) -> Non
                     dlbridge.asdlpack(kind(), stream=named)
             else:
                 assert dlbridge.asdlpack(kind(), stream=named).stream == named
+
+
+def test_a_stream_of_another_device_that_reaches_the_memory(driver: Driver, native: Native) -> None:
+    # As with managed memory, which is numbered 0, and with devices that reach each other's.
+    for device in (n.CUDA, (13, 0)):
+        theirs = driver.stream(1)
+        crafted = native.craft((2, 3), device=device, data=driver.memory(24, kind="managed"))
+        tensor = dlbridge.asdlpack(n.Producer(crafted, device), stream=theirs)
+        driver.block(theirs, 1)
+        del tensor
+        time.sleep(0.05)
+        assert crafted.record.calls == 0, "the stream has not passed"
+        driver.release()
+        driver.until(lambda crafted=crafted: crafted.record.calls == 1)  # type: ignore[misc]
+
+
+def test_none_waits_for_another(driver: Driver, array: Made) -> None:
+    busy, captured, idle = array(), array(), array()
+    streams = [driver.stream(), driver.stream(), driver.stream()]
+    driver.block(streams[0])
+    tensors = [dlbridge.asdlpack(x, stream=s) for x, s in zip((busy, captured, idle), streams, strict=True)]
+    with driver.capturing(streams[1]):
+        tensors.clear()
+        driver.wait(streams[2])
+        deadline = time.monotonic() + 20
+        while not idle.crafted.record.calls and time.monotonic() < deadline:
+            time.sleep(0.002)
+        assert idle.crafted.record.calls == 1
+    assert busy.crafted.record.calls == 0
+    driver.release()
+
+
+def test_a_tensor_in_the_order_of_one_stream_after_another(driver: Driver, array: Made) -> None:
+    made, streams = array(), [driver.stream(), driver.stream()]
+    tensor = dlbridge.asdlpack(made, stream=streams[0])
+    assert dlbridge.asdlpack(tensor, stream=streams[0]) is tensor
+    for turn in range(3000):
+        tensor = dlbridge.asdlpack(tensor, stream=streams[turn % 2])
+        if turn % 100 == 0:
+            driver.finish()
+    del tensor
+    driver.until(lambda: made.crafted.record.calls == 1)
+    assert made.crafted.record.calls == 1
+
+
+def test_a_capsule_cannot_be_asked(driver: Driver, native: Native) -> None:
+    with pytest.raises(BufferError, match="a capsule cannot be asked to synchronise"):
+        dlbridge.asdlpack(native.craft(device=n.CUDA).capsule(), stream=driver.stream())
+    assert dlbridge.asdlpack(native.craft(device=n.CUDA).capsule(), stream=-1).stream == -1
+    assert dlbridge.asdlpack(native.craft(device=n.CUDA).capsule()).stream == 1
+
+
+def test_pinned_memory_and_a_stream(driver: Driver) -> None:
+    address, theirs, ours = driver.memory(24, kind="pinned"), driver.stream(), driver.stream()
+    driver.write(theirs, address, NEW)
+    tensor = dlbridge.asdlpack(InterfaceArray(address, (2, 3), theirs), stream=ours)
+    assert (tensor.device, tensor.stream) == ("cuda_host", None)
+    assert bytes(memoryview(tensor).cast("B")) == NEW
+

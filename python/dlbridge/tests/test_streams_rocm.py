@@ -9,7 +9,7 @@ import dlbridge
 import native as n
 import pytest
 from native import Native
-from stand_in import NEW, Array, Driver, build, until
+from stand_in import NEW, Array, Driver, build
 
 
 @pytest.fixture(scope="session")
@@ -31,7 +31,7 @@ def array(stand_in: Driver, native: Native) -> Iterator[Callable[[], Array]]:
     events = stand_in.live_events
     yield array
     gc.collect()
-    until(lambda: stand_in.live_events <= events)
+    stand_in.until(lambda: native.all_deleted() and stand_in.live_events <= events)
     assert (stand_in.faults, stand_in.live_events) == (0, events)
 
 

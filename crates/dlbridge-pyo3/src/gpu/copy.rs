@@ -10,35 +10,50 @@ use super::event::{Capture, order};
 use super::release::AfterStream;
 use super::staging::Transfer;
 
-/// Memory of a device.
+/// Memory of a device. It is freed in the order of the legacy stream where the driver can do that, without anybody
+/// waiting; else the driver waits for the device.
 struct DeviceMemory {
     driver: &'static Driver,
     functions: MemoryFunctions,
     device: i32,
+    in_order: bool,
     address: u64,
 }
 
 impl DeviceMemory {
-    fn new(
-        driver: &'static Driver,
-        functions: MemoryFunctions,
-        device: i32,
-        size: usize,
-    ) -> Result<Self> {
+    /// Memory for what is in order with a stream of the device, which is not captured.
+    ///
+    /// # Safety
+    /// A live stream.
+    unsafe fn new(transfer: &Transfer, size: usize) -> Result<Self> {
+        let &Transfer { driver, functions, device, stream } = transfer;
+        let in_order = driver.has_pools(device);
         let _entered = driver.enter(device)?;
         let mut address = 0;
-        // SAFETY: a place for the address.
-        let status = unsafe { (functions.alloc)(&mut address, size) };
+        // SAFETY: a place for the address; the stream by contract.
+        let status = unsafe {
+            match in_order {
+                true => (functions.alloc_async)(&mut address, size, stream),
+                false => (functions.alloc)(&mut address, size),
+            }
+        };
         driver.check(&format!("give {size} bytes on cuda:{device}"), status)?;
-        Ok(Self { driver, functions, device, address })
+        Ok(Self { driver, functions, device, in_order, address })
     }
 }
 
 impl Drop for DeviceMemory {
     fn drop(&mut self) {
+        const LEGACY: StreamHandle = 0;
         let Ok(_entered) = self.driver.enter(self.device) else { return };
-        // SAFETY: memory of the driver's, used no more. There is nobody to tell of a failure.
-        unsafe { (self.functions.free)(self.address) };
+        // SAFETY: memory of the driver's, used no more: the stream of the copy has passed. There is nobody to tell of a
+        // failure, as while a graph is captured, when it is leaked.
+        unsafe {
+            match self.in_order {
+                true => (self.functions.free_async)(self.address, LEGACY),
+                false => (self.functions.free)(self.address),
+            };
+        }
     }
 }
 
@@ -78,14 +93,19 @@ pub(crate) unsafe fn copied(
     // The device that the stream is of.
     let device = if to_host { from } else { to.device };
     let driver = Driver::of(device.device_type())?;
-    let functions = driver
-        .memory
-        .ok_or_else(|| Failure::new(format!("dlbridge does not copy on {}", driver.name)))?;
+    let functions = *driver.memory()?;
     if tensor.is_empty() {
         return nothing(tensor, to.device);
     }
     // SAFETY: by contract.
     unsafe {
+        let of_stream = driver.device_of(to.stream, device.id())?;
+        if of_stream != device.id() {
+            return Err(Failure::new(format!(
+                "the stream {:#x} is of cuda:{of_stream}, and the copy is made on {device}",
+                to.stream
+            )));
+        }
         let capture = Capture::of(driver, device.id(), to.stream)?;
         capture.expect_none(to.stream, "which cannot have this copy")?;
         match passed {
@@ -173,10 +193,9 @@ unsafe fn sent(tensor: &Tensor, to: Place, transfer: &Transfer) -> Result<Tensor
         source = TensorRef::from(&copy);
     }
     let bytes = source.as_bytes().map_err(core)?;
-    let (driver, functions) = (transfer.driver, transfer.functions);
-    let memory = DeviceMemory::new(driver, functions, to.device.id(), bytes.len())?;
     // SAFETY: by contract; memory of that size, given back after the stream.
     unsafe {
+        let memory = DeviceMemory::new(transfer, bytes.len())?;
         transfer.send(bytes, memory.address)?;
         over(memory, 0, &source, None, to)
     }
@@ -188,14 +207,21 @@ unsafe fn sent(tensor: &Tensor, to: Place, transfer: &Transfer) -> Result<Tensor
 /// Elements on a device; the stream of the transfer is not captured.
 unsafe fn moved(tensor: &Arc<Tensor>, to: Place, transfer: &Transfer) -> Result<Tensor> {
     let (first, count) = span(tensor);
-    let (driver, functions) = (transfer.driver, transfer.functions);
-    let memory = DeviceMemory::new(driver, functions, to.device.id(), count)?;
+    let driver = transfer.driver;
     let source = TensorRef::from(&**tensor);
     let start = source.byte_bounds().start;
     // SAFETY: by contract; memory of that size, given back after the stream, which is when the source is let go.
     unsafe {
-        transfer.copy(memory.address, first, count)?;
-        drop(AfterStream::new(Box::new(Arc::clone(tensor)), driver, to.device.id(), to.stream));
+        let memory = DeviceMemory::new(transfer, count)?;
+        let from = tensor.device();
+        match from.device_type() == DeviceType::CUDA && from.id() != to.device.id() {
+            true => {
+                let (target, source) = ((to.device.id(), memory.address), (from.id(), first));
+                driver.copy_between(target, source, count, to.stream)?;
+            }
+            false => transfer.copy(memory.address, first, count)?,
+        }
+        drop(AfterStream::new(Box::new(Arc::clone(tensor)), driver, to.device.id(), to.stream)?);
         over(memory, start, &source, Some(source.strides()), to)
     }
 }
@@ -220,7 +246,7 @@ unsafe fn over(
     };
     let driver = memory.driver;
     // SAFETY: by contract.
-    let owner = unsafe { AfterStream::new(Box::new(memory), driver, to.device.id(), to.stream) };
+    let owner = unsafe { AfterStream::new(Box::new(memory), driver, to.device.id(), to.stream) }?;
     // SAFETY: memory that the owner has alone.
     unsafe { Tensor::from_raw_parts(owner, parts, &shape_of(like), strides) }.map_err(core)
 }

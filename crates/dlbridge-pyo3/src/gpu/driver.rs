@@ -19,19 +19,36 @@ pub(super) type StreamHandle = usize;
 pub(super) type EventHandle = usize;
 type ContextHandle = usize;
 
-/// Why a driver did not do what it was asked for, as a sentence.
-#[derive(Debug)]
-pub(crate) struct Failure(String);
+/// Why a driver did not do what it was asked for, as a sentence; and its number for that, if it was the driver that
+/// refused.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    text: String,
+    status: Option<Status>,
+}
 
 impl Failure {
     pub(super) fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
+        Self { text: text.into(), status: None }
+    }
+
+    /// Whether the driver has ended, or the context, and all streams with it.
+    pub(super) fn is_the_end(&self) -> bool {
+        const NOT_INITIALIZED: Status = 3;
+        const DEINITIALIZED: Status = 4;
+        const CONTEXT_IS_DESTROYED: Status = 709;
+        matches!(self.status, Some(NOT_INITIALIZED | DEINITIALIZED | CONTEXT_IS_DESTROYED))
+    }
+
+    /// Whether it was refused because of a graph that is being captured.
+    pub(super) fn is_about_a_capture(&self) -> bool {
+        matches!(self.status, Some(900..=908))
     }
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.text)
     }
 }
 
@@ -42,10 +59,10 @@ pub(crate) struct Driver {
     pub(super) name: &'static str,
     error_name: ErrorName,
     switch: Switch,
-    pub(super) pointer_attribute: unsafe extern "C" fn(*mut c_void, c_int, u64) -> Status,
     pub(super) event_create: unsafe extern "C" fn(*mut EventHandle, c_uint) -> Status,
     pub(super) event_record: unsafe extern "C" fn(EventHandle, StreamHandle) -> Status,
     pub(super) event_query: unsafe extern "C" fn(EventHandle) -> Status,
+    stream_context: StreamContext,
     pub(super) event_synchronize: unsafe extern "C" fn(EventHandle) -> Status,
     pub(super) event_destroy: unsafe extern "C" fn(EventHandle) -> Status,
     pub(super) stream_wait_event: unsafe extern "C" fn(StreamHandle, EventHandle, c_uint) -> Status,
@@ -55,11 +72,17 @@ pub(crate) struct Driver {
     pub(super) memory: Option<MemoryFunctions>,
 }
 
-/// Those with which copies are made, which dlbridge does on CUDA.
+/// Those that are about memory, which dlbridge copies on CUDA.
 #[derive(Clone, Copy)]
 pub(super) struct MemoryFunctions {
+    pointer_attribute: unsafe extern "C" fn(*mut c_void, c_int, u64) -> Status,
+    device_attribute: unsafe extern "C" fn(*mut c_int, c_int, c_int) -> Status,
     pub(super) alloc: unsafe extern "C" fn(*mut u64, usize) -> Status,
+    pub(super) alloc_async: unsafe extern "C" fn(*mut u64, usize, StreamHandle) -> Status,
     pub(super) free: unsafe extern "C" fn(u64) -> Status,
+    pub(super) free_async: unsafe extern "C" fn(u64, StreamHandle) -> Status,
+    copy_peer_async:
+        unsafe extern "C" fn(u64, ContextHandle, u64, ContextHandle, usize, StreamHandle) -> Status,
     pub(super) host_alloc: unsafe extern "C" fn(*mut *mut c_void, usize, c_uint) -> Status,
     pub(super) copy_async: unsafe extern "C" fn(u64, u64, usize, StreamHandle) -> Status,
 }
@@ -67,6 +90,17 @@ pub(super) struct MemoryFunctions {
 enum ErrorName {
     Cuda(unsafe extern "C" fn(Status, *mut *const c_char) -> Status),
     Rocm(unsafe extern "C" fn(Status) -> *const c_char),
+}
+
+/// How the device of a stream is found.
+#[derive(Clone, Copy)]
+enum StreamContext {
+    /// By its context, which is made the current one to be asked.
+    Cuda {
+        of_stream: unsafe extern "C" fn(StreamHandle, *mut ContextHandle) -> Status,
+        device: unsafe extern "C" fn(*mut c_int) -> Status,
+    },
+    Rocm(unsafe extern "C" fn(StreamHandle, *mut c_int) -> Status),
 }
 
 /// How a thread says on which device it works.
@@ -94,7 +128,7 @@ impl Driver {
             DeviceType::ROCM => ROCM.get_or_init(Self::load_rocm),
             _ => CUDA.get_or_init(Self::load_cuda),
         };
-        driver.as_ref().map_err(|failure| Failure(failure.0.clone()))
+        driver.as_ref().map_err(Failure::clone)
     }
 
     fn load_cuda() -> Result<Self> {
@@ -113,7 +147,10 @@ impl Driver {
                     pop: library.get(c"cuCtxPopCurrent_v2")?,
                     retained: Mutex::new(Vec::new()),
                 },
-                pointer_attribute: library.get(c"cuPointerGetAttribute")?,
+                stream_context: StreamContext::Cuda {
+                    of_stream: library.get(c"cuStreamGetCtx")?,
+                    device: library.get(c"cuCtxGetDevice")?,
+                },
                 event_create: library.get(c"cuEventCreate")?,
                 event_record: library.get(c"cuEventRecord")?,
                 event_query: library.get(c"cuEventQuery")?,
@@ -123,8 +160,13 @@ impl Driver {
                 stream_capture_info: library.get(c"cuStreamGetCaptureInfo")?,
                 exchange_capture_mode: library.get(c"cuThreadExchangeStreamCaptureMode")?,
                 memory: Some(MemoryFunctions {
+                    pointer_attribute: library.get(c"cuPointerGetAttribute")?,
+                    device_attribute: library.get(c"cuDeviceGetAttribute")?,
                     alloc: library.get(c"cuMemAlloc_v2")?,
+                    alloc_async: library.get(c"cuMemAllocAsync")?,
                     free: library.get(c"cuMemFree_v2")?,
+                    free_async: library.get(c"cuMemFreeAsync")?,
+                    copy_peer_async: library.get(c"cuMemcpyPeerAsync")?,
                     host_alloc: library.get(c"cuMemHostAlloc")?,
                     copy_async: library.get(c"cuMemcpyAsync")?,
                 }),
@@ -149,7 +191,7 @@ impl Driver {
                     get: library.get(c"hipGetDevice")?,
                     set: library.get(c"hipSetDevice")?,
                 },
-                pointer_attribute: library.get(c"hipPointerGetAttribute")?,
+                stream_context: StreamContext::Rocm(library.get(c"hipStreamGetDevice")?),
                 event_create: library.get(c"hipEventCreateWithFlags")?,
                 event_record: library.get(c"hipEventRecord")?,
                 event_query: library.get(c"hipEventQuery")?,
@@ -180,7 +222,8 @@ impl Driver {
             if name.is_null() { c"an unknown error" } else { CStr::from_ptr(name) }
         };
         let (driver, name) = (self.name, name.to_string_lossy());
-        Err(Failure(format!("{driver}'s driver refused to {function}: error {status}, {name}")))
+        let text = format!("{driver}'s driver refused to {function}: error {status}, {name}");
+        Err(Failure { text, status: Some(status) })
     }
 
     /// Makes a device the current one of this thread, until what is returned is dropped. What is done
@@ -203,10 +246,12 @@ impl Driver {
                 before
             }
         };
-        let mut entered = Entered { driver: self, before, capture_mode: RELAXED };
+        let mut entered = Entered { driver: self, before, capture_mode: None };
+        let mut mode = RELAXED;
         // SAFETY: a place that has the new mode, and gets the old one.
-        let status = unsafe { (self.exchange_capture_mode)(&mut entered.capture_mode) };
+        let status = unsafe { (self.exchange_capture_mode)(&mut mode) };
         self.check("change its mode of captures", status)?;
+        entered.capture_mode = Some(mode);
         Ok(entered)
     }
 
@@ -226,6 +271,7 @@ impl Driver {
     /// Where an address is, and of which device: its memory, managed memory, or pinned memory of the host, which
     /// DLPack does not number.
     pub(crate) fn locate(&self, address: usize) -> Result<(Device, i32)> {
+        const CONTEXT: c_int = 1;
         const MEMORY_TYPE: c_int = 2;
         const IS_MANAGED: c_int = 8;
         const DEVICE_ORDINAL: c_int = 9;
@@ -238,6 +284,18 @@ impl Driver {
             false if is_host()? => DeviceType::CUDA_HOST,
             false => DeviceType::CUDA,
         };
+        // Memory of pools has none.
+        let mut context = 0_usize;
+        let asked = self.ask(address, CONTEXT, (&raw mut context).cast());
+        if device_type == DeviceType::CUDA && asked.is_ok() && context != 0 {
+            let primary = self.context(id)?;
+            if context != primary {
+                return Err(Failure::new(format!(
+                    "what is at {address:#x} belongs to a context that is not the primary one of its device, as \
+                     libraries share it"
+                )));
+            }
+        }
         let number = if device_type == DeviceType::CUDA_HOST { 0 } else { id };
         Ok((Device::new(device_type, number), id))
     }
@@ -245,11 +303,85 @@ impl Driver {
     fn attribute(&self, address: usize, attribute: c_int) -> Result<i32> {
         // All that are asked for are an `int` or an `unsigned int`.
         let mut value = 0_i32;
+        self.ask(address, attribute, (&raw mut value).cast())?;
+        Ok(value)
+    }
+
+    fn ask(&self, address: usize, attribute: c_int, value: *mut c_void) -> Result<()> {
         // SAFETY: a place for the value; the driver checks the address and does not use it.
         let status =
-            unsafe { (self.pointer_attribute)((&raw mut value).cast(), attribute, address as u64) };
-        self.check(&format!("say what is at {address:#x}"), status)?;
-        Ok(value)
+            unsafe { (self.memory()?.pointer_attribute)(value, attribute, address as u64) };
+        self.check(&format!("say what is at {address:#x}"), status)
+    }
+
+    /// The functions that are about memory.
+    pub(super) fn memory(&self) -> Result<&MemoryFunctions> {
+        self.memory
+            .as_ref()
+            .ok_or_else(|| Failure::new(format!("dlbridge does not copy on {}", self.name)))
+    }
+
+    /// Whether memory of a device can be had and freed in the order of a stream.
+    pub(super) fn has_pools(&self, device: i32) -> bool {
+        const MEMORY_POOLS_SUPPORTED: c_int = 115;
+        let mut value = 0;
+        // SAFETY: a place for the value.
+        self.memory().is_ok_and(|functions| unsafe {
+            (functions.device_attribute)(&mut value, MEMORY_POOLS_SUPPORTED, device) == 0
+                && value != 0
+        })
+    }
+
+    /// The device that a stream is of: for the handle of a default stream the one that is meant.
+    ///
+    /// # Safety
+    /// A live stream, or the handle of a default one.
+    pub(super) unsafe fn device_of(&self, stream: StreamHandle, meant: i32) -> Result<i32> {
+        const PER_THREAD: StreamHandle = 2;
+        if stream <= PER_THREAD {
+            return Ok(meant);
+        }
+        let mut device = 0;
+        let status = match self.stream_context {
+            // SAFETY: a place for the number; the stream by contract.
+            StreamContext::Rocm(of_stream) => unsafe { of_stream(stream, &mut device) },
+            StreamContext::Cuda { of_stream, device: of_context } => {
+                let _entered = self.enter(meant)?;
+                let mut context = 0;
+                // SAFETY: a place for the context; the stream by contract.
+                let status = unsafe { of_stream(stream, &mut context) };
+                self.check("say of which device a stream is", status)?;
+                let Switch::Cuda { push, pop, .. } = &self.switch else { return Ok(meant) };
+                // SAFETY: the context of a live stream; places for what is asked.
+                unsafe {
+                    self.check("enter the context of a stream", push(context))?;
+                    let status = of_context(&mut device);
+                    pop(&mut context);
+                    status
+                }
+            }
+        };
+        self.check("say of which device a stream is", status)?;
+        Ok(device)
+    }
+
+    /// Puts a copy from one device to another on a stream.
+    ///
+    /// # Safety
+    /// A live stream of the device `to`; as many bytes at both addresses, valid until the stream has passed.
+    pub(super) unsafe fn copy_between(
+        &self,
+        (to, target): (i32, u64),
+        (from, source): (i32, u64),
+        count: usize,
+        stream: StreamHandle,
+    ) -> Result<()> {
+        let (to_context, from_context) = (self.context(to)?, self.context(from)?);
+        let copy = self.memory()?.copy_peer_async;
+        let _entered = self.enter(to)?;
+        // SAFETY: by contract.
+        let status = unsafe { copy(target, to_context, source, from_context, count, stream) };
+        self.check("copy between devices", status)
     }
 }
 
@@ -258,14 +390,17 @@ pub(super) struct Entered<'d> {
     driver: &'d Driver,
     /// The one before.
     before: i32,
-    capture_mode: c_int,
+    /// The mode before, once it is changed.
+    capture_mode: Option<c_int>,
 }
 
 impl Drop for Entered<'_> {
     fn drop(&mut self) {
         // SAFETY: what `enter` pushed; the number of a device. There is nobody to tell of a failure.
         unsafe {
-            (self.driver.exchange_capture_mode)(&mut self.capture_mode);
+            if let Some(mode) = &mut self.capture_mode {
+                (self.driver.exchange_capture_mode)(mode);
+            }
             match self.driver.switch {
                 Switch::Cuda { pop, .. } => {
                     let mut context = 0;
@@ -296,7 +431,7 @@ impl Functions {
             }
         }
         let reason = first.map(|error| error.to_string()).unwrap_or_default();
-        Err(Failure(format!("there is no driver of {driver}: {reason}")))
+        Err(Failure::new(format!("there is no driver of {driver}: {reason}")))
     }
 
     /// # Safety
@@ -305,7 +440,7 @@ impl Functions {
         // SAFETY: by contract.
         let found = unsafe { self.library.get::<F>(name.to_bytes_with_nul()) };
         found.map(|function| *function).map_err(|error| {
-            Failure(format!("the driver of {} cannot be used: {error}", self.driver))
+            Failure::new(format!("the driver of {} cannot be used: {error}", self.driver))
         })
     }
 
@@ -318,7 +453,7 @@ impl Functions {
             status => {
                 let (driver, name) = (self.driver, CString::from(name));
                 let name = name.to_string_lossy();
-                Err(Failure(format!(
+                Err(Failure::new(format!(
                     "the driver of {driver} cannot be used: {name} failed with error {status}"
                 )))
             }

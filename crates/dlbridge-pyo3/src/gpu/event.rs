@@ -4,8 +4,6 @@ use dlbridge::Device;
 
 use super::driver::{Driver, EventHandle, Failure, Result, StreamHandle};
 
-/// The kind of event for which a thread sleeps, and does not look again and again.
-const BLOCKING_SYNC: u32 = 1;
 /// The kind of event that is no clock.
 const DISABLE_TIMING: u32 = 2;
 const NOT_READY: i32 = 600;
@@ -27,35 +25,10 @@ impl Event {
         device: i32,
         stream: StreamHandle,
     ) -> Result<Self> {
-        // SAFETY: the same contract.
-        unsafe { Self::record(driver, device, stream, DISABLE_TIMING) }
-    }
-
-    /// As [`on`](Self::on), for a thread that has time.
-    ///
-    /// # Safety
-    /// A live stream of the device, or the handle of a default one.
-    pub(super) unsafe fn for_sleeping(
-        driver: &'static Driver,
-        device: i32,
-        stream: StreamHandle,
-    ) -> Result<Self> {
-        // SAFETY: the same contract.
-        unsafe { Self::record(driver, device, stream, DISABLE_TIMING | BLOCKING_SYNC) }
-    }
-
-    /// # Safety
-    /// A live stream of the device, or the handle of a default one.
-    unsafe fn record(
-        driver: &'static Driver,
-        device: i32,
-        stream: StreamHandle,
-        flags: u32,
-    ) -> Result<Self> {
         let _entered = driver.enter(device)?;
         let mut handle = 0;
         // SAFETY: a place for the event.
-        let status = unsafe { (driver.event_create)(&mut handle, flags) };
+        let status = unsafe { (driver.event_create)(&mut handle, DISABLE_TIMING) };
         driver.check("create an event", status)?;
         let event = Self { driver, device, handle };
         // SAFETY: an event of the device; the stream by contract.
@@ -101,23 +74,24 @@ impl Drop for Event {
     }
 }
 
-/// Makes the stream `waiting` wait for what is on `passed`, both of a device, or of two.
+/// Makes the stream `waiting` wait for what is on `passed`. A stream may be of another device than is meant, whose memory it
+/// reaches.
 ///
 /// Nothing is done that would spoil the capture of a graph.
 ///
 /// # Safety
-/// Live streams of these devices, or the handles of default ones.
+/// Live streams, or the handles of default ones of these devices.
 pub(crate) unsafe fn order(
     (passed_on, passed): (Device, StreamHandle),
     (waiting_on, waiting): (Device, StreamHandle),
 ) -> Result<()> {
     let driver = Driver::of(passed_on.device_type())?;
     // SAFETY: by contract.
-    let (before, after) = unsafe {
-        (
-            Capture::of(driver, passed_on.id(), passed)?,
-            Capture::of(driver, waiting_on.id(), waiting)?,
-        )
+    let (passed_on, waiting_on, before, after) = unsafe {
+        let passed_on = driver.device_of(passed, passed_on.id())?;
+        let waiting_on = driver.device_of(waiting, waiting_on.id())?;
+        let before = Capture::of(driver, passed_on, passed)?;
+        (passed_on, waiting_on, before, Capture::of(driver, waiting_on, waiting)?)
     };
     if before != after || before == Capture::OfAnother {
         let what = "and cannot be put in order with a stream that is not";
@@ -125,7 +99,7 @@ pub(crate) unsafe fn order(
         after.expect_none(waiting, what)?;
     }
     // SAFETY: by contract.
-    unsafe { Event::on(driver, passed_on.id(), passed)?.wait_on(waiting_on.id(), waiting) }
+    unsafe { Event::on(driver, passed_on, passed)?.wait_on(waiting_on, waiting) }
 }
 
 /// Waits for what is under way on a stream.
@@ -136,9 +110,10 @@ pub(crate) unsafe fn wait(device: Device, stream: StreamHandle) -> Result<()> {
     let driver = Driver::of(device.device_type())?;
     // SAFETY: by contract.
     unsafe {
-        let capture = Capture::of(driver, device.id(), stream)?;
+        let device = driver.device_of(stream, device.id())?;
+        let capture = Capture::of(driver, device, stream)?;
         capture.expect_none(stream, "and cannot be waited for")?;
-        Event::on(driver, device.id(), stream)?.wait()
+        Event::on(driver, device, stream)?.wait()
     }
 }
 

@@ -1,13 +1,15 @@
 //! Memory that is given back when a stream has passed.
 
-use std::sync::mpsc::{Sender, channel};
+use std::cell::RefCell;
+use std::mem;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use dlbridge::{RawParts, Tensor};
 
-use super::driver::{Driver, Result, StreamHandle};
+use super::driver::{Driver, Failure, Result, StreamHandle};
 use super::event::{Capture, Event};
 
 /// CUDA's default stream of whichever thread drops, which need not be the one that it was named on. The legacy stream
@@ -24,96 +26,114 @@ pub(super) struct AfterStream {
 }
 
 impl AfterStream {
+    /// An error for a stream that the driver does not know.
+    ///
     /// # Safety
-    /// A stream of the device, which lives as long as this does, or the handle of a default one.
+    /// A live stream, or the handle of a default one of the device. It lives until `what` is dropped: while it is captured
+    /// that is later than this is.
     pub(super) unsafe fn new(
         what: Box<dyn Send>,
         driver: &'static Driver,
         device: i32,
         stream: StreamHandle,
-    ) -> Self {
+    ) -> Result<Self> {
         let stream = if stream == PER_THREAD { LEGACY } else { stream };
-        Self { what: Some(what), driver, device, stream }
+        // SAFETY: by contract.
+        let device = unsafe { driver.device_of(stream, device) }?;
+        Ok(Self { what: Some(what), driver, device, stream })
     }
 }
 
 impl Drop for AfterStream {
     fn drop(&mut self) {
         let Some(what) = self.what.take() else { return };
-        // SAFETY: by the promise to `new`.
-        if let Ok(event) = unsafe { Waiting::on(self.driver, self.device, self.stream) }
-            && !event.has_passed()
-        {
-            drop_after(event, what);
+        let Self { driver, device, stream, .. } = *self;
+        let mut waiting = Waiting { driver, device, stream, event: None };
+        match waiting.has_passed() {
+            Ok(true) => drop_one_by_one(what),
+            Ok(false) => drop_later(waiting, what),
+            Err(failure) => give_up(&failure, what),
         }
     }
 }
 
-/// What is waited for. A driver that fails has ended, and all streams with it: then there is nothing.
-enum Waiting {
-    /// What a stream had under way.
-    Event(Event),
-    /// The end of a capture, and then what the stream has under way: nothing can be recorded before. What was captured runs
-    /// later, if ever, and who captures it keeps the tensor as long as the graph.
-    Capture { driver: &'static Driver, device: i32, stream: StreamHandle },
+/// A stream that is to pass what is on it.
+struct Waiting {
+    driver: &'static Driver,
+    device: i32,
+    stream: StreamHandle,
+    /// What it had under way; nothing as long as it is captured, when nothing can be recorded. What was captured runs later,
+    /// if ever, and who captures it keeps the tensor as long as the graph.
+    event: Option<Event>,
 }
 
 impl Waiting {
-    /// # Safety
-    /// A stream of the device, which lives until it was waited for, or the handle of a default one.
-    unsafe fn on(driver: &'static Driver, device: i32, stream: StreamHandle) -> Result<Self> {
-        // SAFETY: by contract.
-        unsafe {
-            match Capture::of(driver, device, stream)? {
-                Capture::None => Event::for_sleeping(driver, device, stream).map(Self::Event),
-                _ => Ok(Self::Capture { driver, device, stream }),
+    fn has_passed(&mut self) -> Result<bool> {
+        match self.look() {
+            // Another thread has begun to capture in between.
+            Err(failure) if failure.is_about_a_capture() => {
+                self.event = None;
+                Ok(false)
             }
+            answer => answer,
         }
     }
 
-    fn has_passed(&self) -> bool {
-        match self {
-            Self::Event(event) => !matches!(event.has_passed(), Ok(false)),
-            Self::Capture { .. } => false,
-        }
-    }
-
-    fn wait(self) {
-        let mut waiting = self;
-        loop {
-            waiting = match waiting {
-                Self::Event(event) => {
-                    let _ = event.wait();
-                    return;
+    fn look(&mut self) -> Result<bool> {
+        if self.event.is_none() {
+            // SAFETY: by the promise to `AfterStream::new`.
+            unsafe {
+                if Capture::of(self.driver, self.device, self.stream)? != Capture::None {
+                    return Ok(false);
                 }
-                Self::Capture { driver, device, stream } => {
-                    thread::sleep(Duration::from_millis(5));
-                    // SAFETY: by the promise to `on`.
-                    match unsafe { Self::on(driver, device, stream) } {
-                        Ok(waiting) => waiting,
-                        Err(_) => return,
-                    }
-                }
+                self.event = Some(Event::on(self.driver, self.device, self.stream)?);
             }
         }
+        self.event.as_ref().map_or(Ok(false), Event::has_passed)
+    }
+}
+
+/// What becomes of memory of which nobody can tell whether it is still used: it is leaked, unless all work has ended.
+fn give_up(failure: &Failure, what: Box<dyn Send>) {
+    match failure.is_the_end() {
+        true => drop_one_by_one(what),
+        false => mem::forget(what),
+    }
+}
+
+/// Drops what may hold another of its kind, and that another, without a call for each.
+fn drop_one_by_one(what: Box<dyn Send>) {
+    thread_local! {
+        static HELD: RefCell<Option<Vec<Box<dyn Send>>>> = const { RefCell::new(None) };
+    }
+    let is_outermost = HELD.with_borrow_mut(|held| match held {
+        Some(held) => {
+            held.push(what);
+            false
+        }
+        None => {
+            *held = Some(vec![what]);
+            true
+        }
+    });
+    if is_outermost {
+        while let Some(next) = HELD.with_borrow_mut(|held| held.as_mut().and_then(Vec::pop)) {
+            drop(next);
+        }
+        HELD.set(None);
     }
 }
 
 type Pending = (Waiting, Box<dyn Send>);
 
-/// Drops it on a thread that waits.
-fn drop_after(waiting: Waiting, what: Box<dyn Send>) {
+/// Drops it on a thread, which looks at all that is pending from time to time.
+fn drop_later(waiting: Waiting, what: Box<dyn Send>) {
     static THREAD: Mutex<Option<Sender<Pending>>> = Mutex::new(None);
     let mut sender = THREAD.lock().unwrap_or_else(PoisonError::into_inner);
     if sender.is_none() {
-        let (new, waiting) = channel::<Pending>();
-        let thread = thread::Builder::new().name("dlbridge release".to_owned()).spawn(move || {
-            for (waiting, what) in waiting {
-                waiting.wait();
-                drop(what);
-            }
-        });
-        *sender = thread.is_ok().then_some(new);
+        let (new, incoming) = channel();
+        let thread = thread::Builder::new().name("dlbridge release".to_owned());
+        *sender = thread.spawn(move || give_back(&incoming)).is_ok().then_some(new);
     }
     let unsent = match &*sender {
         Some(thread) => thread.send((waiting, what)).err().map(|unsent| unsent.0),
@@ -121,9 +141,34 @@ fn drop_after(waiting: Waiting, what: Box<dyn Send>) {
         None => Some((waiting, what)),
     };
     drop(sender);
-    if let Some((waiting, what)) = unsent {
-        waiting.wait();
-        drop(what);
+    if let Some((_, what)) = unsent {
+        mem::forget(what);
+    }
+}
+
+fn give_back(incoming: &Receiver<Pending>) {
+    const PAUSE: Duration = Duration::from_micros(500);
+    let mut pending: Vec<Pending> = Vec::new();
+    loop {
+        if pending.is_empty() {
+            match incoming.recv() {
+                Ok(next) => pending.push(next),
+                Err(_) => return,
+            }
+        }
+        match incoming.recv_timeout(PAUSE) {
+            Ok(next) => pending.push(next),
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+        }
+        pending.extend(incoming.try_iter());
+        // None waits for another.
+        for (mut waiting, what) in mem::take(&mut pending) {
+            match waiting.has_passed() {
+                Ok(true) => drop_one_by_one(what),
+                Ok(false) => pending.push((waiting, what)),
+                Err(failure) => give_up(&failure, what),
+            }
+        }
     }
 }
 
@@ -131,7 +176,7 @@ fn drop_after(waiting: Waiting, what: Box<dyn Send>) {
 /// tensor is dropped.
 ///
 /// # Safety
-/// A stream of the tensor's device, which lives as long as the tensor, or the handle of a default one.
+/// A live stream, or the handle of a default one of the tensor's device. It lives until the memory was given back.
 pub(crate) unsafe fn after_stream(tensor: Tensor, stream: StreamHandle) -> Result<Tensor> {
     let driver = Driver::of(tensor.device().device_type())?;
     let parts = RawParts {
@@ -144,9 +189,8 @@ pub(crate) unsafe fn after_stream(tensor: Tensor, stream: StreamHandle) -> Resul
     let (shape, strides) = (tensor.shape().to_vec(), tensor.strides().to_vec());
     let device = tensor.device().id();
     // SAFETY: by contract.
-    let owner = unsafe { AfterStream::new(Box::new(tensor), driver, device, stream) };
-    let shape: Vec<usize> = shape.into_iter().map(|extent| extent as usize).collect();
+    let owner = unsafe { AfterStream::new(Box::new(tensor), driver, device, stream) }?;
     // SAFETY: the parts of a tensor that the owner holds.
     unsafe { Tensor::from_raw_parts(owner, parts, &shape, Some(&strides)) }
-        .map_err(|error| super::Failure::new(error.to_string()))
+        .map_err(|error| Failure::new(error.to_string()))
 }

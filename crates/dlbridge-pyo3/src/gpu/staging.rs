@@ -12,9 +12,9 @@ use super::event::Event;
 
 const CHUNK: usize = 4 << 20;
 
-/// The buffers of the process, kept for the next copy. Who copies has them alone; who fails does not put
-/// them back, since nobody knows what the device still does with them.
-static BUFFERS: Mutex<Option<[Buffer; 2]>> = Mutex::new(None);
+/// The buffers of the process that nobody uses, kept for the next copy. Who fails does not put his back, since nobody knows
+/// what the device still does with them.
+static BUFFERS: Mutex<Vec<[Buffer; 2]>> = Mutex::new(Vec::new());
 
 struct Buffer {
     memory: *mut u8,
@@ -117,8 +117,9 @@ impl Transfer {
     }
 
     fn with_buffers(&self, work: impl FnOnce(&mut [Buffer; 2]) -> Result<()>) -> Result<()> {
-        let mut place = BUFFERS.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut buffers = match place.take() {
+        let free = || BUFFERS.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = free().pop();
+        let mut buffers = match found {
             Some(buffers) => buffers,
             None => {
                 let _entered = self.driver.enter(self.device)?;
@@ -126,8 +127,9 @@ impl Transfer {
                 [make()?, make()?]
             }
         };
+        // Others copy meanwhile, with buffers of their own.
         work(&mut buffers)?;
-        *place = Some(buffers);
+        free().push(buffers);
         Ok(())
     }
 }

@@ -69,7 +69,7 @@ pub(super) fn import<'py>(
             let on = Device::new(DeviceType::CUDA, number);
             stream::wait(object.py(), on, &stream)?;
         }
-        _ => stream::order(object.py(), device, &stream, &streams.on(device)?)?,
+        _ => stream::order(object.py(), device, &stream, &streams.on_source(device, wanted)?)?,
     }
     let memory = Memory {
         door: "CUDA array interface",

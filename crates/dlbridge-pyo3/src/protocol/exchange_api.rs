@@ -88,7 +88,7 @@ impl Table {
         let (tensor, version) = self.unsynchronized(object)?;
         let device = tensor.device();
         if !device.device_type().is_host_accessible()
-            && !self.put_in_order(device, streams, object)?
+            && !self.put_in_order(device, &streams.on_source(device, wanted)?, object)?
         {
             return on_device(object, &tensor, wanted.protocol).map(|()| None);
         }
@@ -100,7 +100,7 @@ impl Table {
     fn put_in_order<'py>(
         self,
         device: Device,
-        streams: &Streams<'_, 'py>,
+        ours: &DataStream,
         object: &Bound<'py, PyAny>,
     ) -> PyResult<bool> {
         let py = object.py();
@@ -109,12 +109,11 @@ impl Table {
             return Ok(false);
         };
         let theirs = DataStream::of_handle(device, work_stream(py, function, device)?);
-        let ours = streams.on(device)?;
         let is_same = ours.handle() == theirs.handle();
         if !is_same && Driver::of(device.device_type()).is_err() {
             return Ok(false);
         }
-        stream::order(py, device, &theirs, &ours)?;
+        stream::order(py, device, &theirs, ours)?;
         Ok(true)
     }
 

@@ -82,7 +82,9 @@ pub(crate) fn by_ladder_on<'py>(
     streams: &Streams<'_, 'py>,
 ) -> PyResult<Imported> {
     let _depth = Depth::enter()?;
-    as_wanted(object, wanted, streams, |wanted| by_capsule_or_door(object, wanted, streams))
+    as_wanted(object, wanted, streams, |wanted, streams| {
+        by_capsule_or_door(object, wanted, streams)
+    })
 }
 
 /// What an import gives, made as wanted.
@@ -90,16 +92,18 @@ fn as_wanted<'py>(
     object: &Bound<'py, PyAny>,
     wanted: &Wanted,
     streams: &Streams<'_, 'py>,
-    import: impl Fn(&Wanted) -> PyResult<Imported>,
+    import: impl Fn(&Wanted, &Streams<'_, 'py>) -> PyResult<Imported>,
 ) -> PyResult<Imported> {
-    let imported = match import(wanted) {
+    let imported = match import(wanted, streams) {
         Ok(imported) => told_copied(imported, wanted)?,
         Err(refusal) => match moved::wherever_it_is(object, wanted, &refusal) {
             // Its data is where it is, if it has any: what it said first is the answer if it has none.
-            Some(anywhere) => match import(&anywhere) {
-                Ok(imported) if moved::is_within_reach(&imported.tensor, wanted) => imported,
-                _ => return Err(refusal),
-            },
+            Some(anywhere) => {
+                match moved::from_source(wanted, streams, |streams| import(&anywhere, streams)) {
+                    Ok(imported) if moved::is_within_reach(&imported.tensor, wanted) => imported,
+                    _ => return Err(refusal),
+                }
+            }
             None => return Err(refusal),
         },
     };
@@ -185,8 +189,10 @@ pub(crate) fn by_dlpack<'py>(
     wanted: &Wanted,
     streams: &Streams<'_, 'py>,
 ) -> PyResult<Imported> {
-    let by_door = |wanted: &Wanted| by_door(Protocol::Dlpack, object, wanted, streams);
-    match as_wanted(object, wanted, streams, by_door) {
+    let imported = as_wanted(object, wanted, streams, |wanted, streams| {
+        by_door(Protocol::Dlpack, object, wanted, streams)
+    });
+    match imported {
         Ok(imported) => Ok(imported),
         Err(_) if attribute(object, intern!(object.py(), "__dlpack__"))?.is_none() => {
             Err(PyAttributeError::new_err(format!(

@@ -221,9 +221,17 @@ pub fn import(object: &Bound<'_, PyAny>) -> PyResult<Tensor> {
 /// Imports an object, also one of our own class.
 pub(crate) fn imported(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Imported> {
     match object.cast::<PyTensor>() {
-        Ok(tensor) => Ok(Imported::new(tensor.get().alias()?, Protocol::ExchangeApi)),
+        Ok(tensor) => {
+            tensor.get().in_default_order(object.py())?;
+            Ok(Imported::new(tensor.get().alias()?, Protocol::ExchangeApi))
+        }
         Err(_) => by_ladder(object, wanted),
     }
+}
+
+/// Whether an object says that its data is where the CPU cannot read it.
+pub(crate) fn is_on_device(object: &Bound<'_, PyAny>) -> bool {
+    matches!(dlpack::is_on_host(object), Ok(false))
 }
 
 /// What is known of the type of an object.

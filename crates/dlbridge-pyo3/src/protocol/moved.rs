@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use super::stream::{DataStream, Streams, has_streams};
-use super::{Imported, dlpack};
+use super::{Imported, is_on_device, normalized};
 use crate::borrow::Guard;
 use crate::gpu::{self, Driver, Place};
 use crate::receipt::CopyReason;
@@ -23,7 +23,7 @@ pub(super) fn wherever_it_is(
     refusal: &PyErr,
 ) -> Option<Wanted> {
     // The CPU's memory is copied to and on it by others.
-    let is_on_device = || matches!(dlpack::is_on_host(object), Ok(false));
+    let is_on_device = || is_on_device(object);
     let by_driver = match wanted.device {
         Some(Device::CPU) => is_on_device(),
         Some(device) => has_streams(device),
@@ -38,6 +38,18 @@ pub(super) fn wherever_it_is(
         copy: None,
         ..*wanted
     })
+}
+
+/// Imports data from where it is: the caller's stream is of the device that it goes to, if that has streams.
+pub(super) fn from_source<'py>(
+    wanted: &Wanted,
+    streams: &Streams<'_, 'py>,
+    import: impl FnOnce(&Streams<'_, 'py>) -> PyResult<Imported>,
+) -> PyResult<Imported> {
+    match wanted.device.is_some_and(has_streams) {
+        true => import(&Streams::default()),
+        false => import(streams),
+    }
 }
 
 /// Whether the driver of CUDA can make what is wanted of a tensor.
@@ -67,9 +79,13 @@ pub(super) fn moved<'py>(
     }
     // The producer has put its data in order with this one already.
     let on = if to == Device::CPU { found } else { to };
-    let passed = if has_streams(found) { streams.on(found)? } else { DataStream::Unsynchronized };
+    let passed = match has_streams(found) {
+        true => streams.on_source(found, wanted)?,
+        false => DataStream::Unsynchronized,
+    };
     let source = Arc::new(imported.tensor);
     let tensor = copied(object.py(), &source, &passed, to, &streams.on(on)?)?;
+    let (tensor, _) = normalized(tensor, None)?;
     Ok(Imported { tensor, reason: Some(reason), ..imported })
 }
 

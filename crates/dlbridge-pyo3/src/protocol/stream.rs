@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt, PyList};
 
 use crate::gpu;
-use crate::wanted::wrong_type;
+use crate::wanted::{Wanted, wrong_type};
 
 /// The handle of the stream that a caller works on, for data on a device.
 pub(crate) type StreamOf = fn(Device) -> PyResult<*mut c_void>;
@@ -283,6 +283,15 @@ impl<'a, 'py> Streams<'a, 'py> {
                 self.check_handle(device, handle.addr())?;
                 Ok(DataStream::of_handle(device, handle))
             }
+        }
+    }
+
+    /// The stream for data on the device that it comes from: that of the caller is of the device that it goes to, if that is
+    /// another one with streams.
+    pub(crate) fn on_source(&self, device: Device, wanted: &Wanted) -> PyResult<DataStream> {
+        match wanted.device.is_some_and(|to| to != device && has_streams(to)) {
+            true => Ok(DataStream::Default),
+            false => self.on(device),
         }
     }
 

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use dlbridge::Device;
+use dlbridge::{Device, DeviceType};
+use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
 
 use super::PyTensor;
 use crate::gpu;
@@ -42,6 +44,11 @@ impl PyTensor {
         let ours = Self::import(object, wanted)?;
         let (device, stream) = (ours.get().tensor.device(), ours.get().stream());
         let chosen = streams.on(device)?;
+        if matches!((&chosen, stream), (DataStream::Handle(new), DataStream::Handle(old)) if new == old)
+        {
+            // It is in that order, and kept until that has passed.
+            return Ok(ours);
+        }
         protocol::stream::order(py, device, stream, &chosen)?;
         let tensor = ours.get().alias()?;
         let tensor = protocol::kept_until_passed(tensor, &chosen)?;
@@ -56,13 +63,27 @@ impl PyTensor {
         streams: &Streams<'_, 'py>,
     ) -> PyResult<Bound<'py, Self>> {
         let device = imported.tensor.device();
-        let came_here = device.device_type().is_host_accessible()
-            && matches!(imported.reason, Some(CopyReason::Device | CopyReason::Producer));
+        let is_here = device.device_type().is_host_accessible();
+        let came_here = is_here
+            && !streams.is_default()
+            && (device.device_type() == DeviceType::CUDA_HOST
+                || imported.reason == Some(CopyReason::Device)
+                || protocol::is_on_device(object));
         let stream = match came_here {
             // The stream was for where it came from.
             true => DataStream::Default,
             false => protocol::stream::of_imported(object, device, streams)?,
         };
+        if object.is_instance_of::<PyCapsule>()
+            && !is_here
+            && !streams.is_default()
+            && !matches!(stream, DataStream::Unsynchronized)
+        {
+            return Err(PyBufferError::new_err(format!(
+                "the data is on {device}, and a capsule cannot be asked to synchronise with a stream; pass the \
+                 object that makes it, or stream=-1 and synchronise yourself"
+            )));
+        }
         if !streams.is_default() {
             imported.tensor = protocol::kept_until_passed(imported.tensor, &stream)?;
         }
