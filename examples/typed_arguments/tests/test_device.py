@@ -157,10 +157,11 @@ def choose() -> Iterator[Any]:
     typed.choose_stream(0)
 
 
-def test_what_a_producer_is_asked_for(native: n.Native, choose: Any) -> None:
+def test_what_a_producer_is_asked_for(driver: Driver, rocm: Driver, native: n.Native, choose: Any) -> None:
+    cudas, rocms = driver.stream(), rocm.stream(1)
     for device, handle, number in [
-        (n.CUDA, 0, 1), (n.CUDA, 1, 1), (n.CUDA, 2, 2), (n.CUDA, 0x7F001230, 0x7F001230), (MANAGED, 0, 1),
-        (ROCM, 0, 0), (ROCM, 3, 3), (OPENCL, 0, None),
+        (n.CUDA, 0, 1), (n.CUDA, 1, 1), (n.CUDA, 2, 2), (n.CUDA, cudas, cudas), (MANAGED, 0, 1),
+        (ROCM, 0, 0), (ROCM, rocms, rocms), (OPENCL, 0, None),
     ]:  # fmt: skip
         choose(handle)
         producer = Producer(native.craft((6,), device=device))
