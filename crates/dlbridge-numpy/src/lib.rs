@@ -3,7 +3,7 @@
 //! | | from | to | |
 //! | --- | --- | --- | --- |
 //! | [`PyArrayExt::to_tensor`] | `Bound<PyArray<T, D>>`, `PyReadonlyArray<T, D>` | `Tensor` | zero-copy, any strides |
-//! | [`TensorExt::into_pyarray`] | `Tensor` | `Bound<PyArray<T, D>>` | zero-copy, any strides |
+//! | [`TensorExt::into_pyarray`] | `Tensor` | `Bound<PyArray<T, D>>` | zero-copy, any strides; read-only unless the tensor is exclusive |
 //!
 //! Borrows of both sides meet: a tensor of an array is a borrow to read that rust-numpy sees, and what it has borrowed to
 //! be written is refused, as the guide of [`dlbridge_pyo3`] describes it. To write an array's elements there is
@@ -21,10 +21,11 @@
 //!
 //! # What rust-numpy cannot do
 //!
-//! It goes by the base object of an array, and knows nothing of memory that two objects share otherwise. A `PyArray` says
-//! nothing of whether it may be written; a read-only tensor becomes an array whose flag says so, which its `readwrite` heeds.
+//! It goes by the base object of an array, and knows nothing of memory that two objects share otherwise. So the array of a
+//! tensor that is a borrow of another array is read-only, which rust-numpy's `readwrite` heeds; and as long as it lives the
+//! other one is lent to be read only.
 
-use dlbridge::Tensor;
+use dlbridge::{Access, Tensor};
 use dlbridge_pyo3::PyTensor;
 use numpy::ndarray::Dimension;
 use numpy::{Element, PyArray, PyReadonlyArray};
@@ -66,7 +67,9 @@ impl<T: Element, D: Dimension> PyArrayExt for PyReadonlyArray<'_, T, D> {
 
 /// Tensors as arrays.
 pub trait TensorExt: sealed::Sealed {
-    /// An array over the tensor's memory, which keeps it.
+    /// An array over the tensor's memory, which keeps it. It may be written if the tensor is
+    /// [exclusive](dlbridge::Access::Exclusive): memory that others use too, as that of another array, is borrowed to be
+    /// read, and rust-numpy, which could not know it again, would lend the new array to be written.
     ///
     /// # Errors
     /// `TypeError` for a tensor of another dtype or number of dimensions than the array's; `BufferError` for one that
@@ -94,7 +97,11 @@ impl TensorExt for Tensor {
         self,
         py: Python<'_>,
     ) -> PyResult<Bound<'_, PyArray<T, D>>> {
-        let array = PyTensor::from(self).into_library(py, "numpy")?;
+        let tensor = match self.access() {
+            Access::Exclusive => self,
+            _ => self.into_read_only(),
+        };
+        let array = PyTensor::from(tensor).into_library(py, "numpy")?;
         Ok(array.cast_into::<PyArray<T, D>>()?)
     }
 }

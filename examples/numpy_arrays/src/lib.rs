@@ -97,6 +97,16 @@ fn while_there_is_a_tensor(x: &Bound<'_, PyArray2<f64>>) -> PyResult<(bool, bool
     Ok((written, read, x.try_readwrite().is_ok()))
 }
 
+/// Whether rust-numpy lends an array to be written, and the array of its tensor, while that one lives; and the
+/// first one afterwards.
+#[pyfunction]
+fn while_there_is_its_tensors_array(x: &Bound<'_, PyArray2<f64>>) -> PyResult<(bool, bool, bool)> {
+    let again = x.to_tensor()?.into_pyarray::<f64, Ix2>(x.py())?;
+    let (first, second) = (x.try_readwrite().is_ok(), again.try_readwrite().is_ok());
+    drop(again);
+    Ok((first, second, x.try_readwrite().is_ok()))
+}
+
 /// A tensor of an array that rust-numpy has lent to be written.
 #[pyfunction]
 fn while_it_is_written(x: &Bound<'_, PyArray2<f64>>) -> PyResult<usize> {
@@ -117,5 +127,6 @@ mod numpy_arrays {
     use super::{
         describe, describe_borrowed, made, made_read_only, mistaken, number, there_and_back,
         transposed, while_it_is_read, while_it_is_written, while_there_is_a_tensor,
+        while_there_is_its_tensors_array,
     };
 }

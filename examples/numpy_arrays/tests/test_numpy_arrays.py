@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 import weakref
 from typing import Any
 
@@ -44,6 +46,7 @@ def test_every_element(dtype: Any) -> None:
     assert words[3] == np.dtype(dtype).name
     assert back.dtype == x.dtype
     assert np.array_equal(back, x)
+    assert not back.flags.writeable, "it is a borrow of another array"
 
 
 def test_elements_that_a_tensor_lacks() -> None:
@@ -96,3 +99,22 @@ def test_the_borrows_of_both_meet() -> None:
         arrays.while_it_is_written(x)
     assert arrays.while_it_is_read(x) == 2
     assert arrays.while_there_is_a_tensor(x) == (False, True, True), "nothing is borrowed any longer"
+
+
+ORDERS = {
+    "rust-numpy's registry": "arrays.while_it_is_read(np.ones((2, 2)))",
+    "dlbridge's registry": "arrays.made(); arrays.describe(np.ones((2, 2)))",
+}
+
+
+@pytest.mark.parametrize("first", ORDERS.values(), ids=list(ORDERS))
+def test_the_array_of_a_borrow_is_no_way_round_it(first: str) -> None:
+    code = f"""
+import numpy as np
+import numpy_arrays as arrays
+{first}
+assert arrays.while_there_is_its_tensors_array(np.ones((2, 2))) == (False, False, True)
+assert arrays.while_there_is_a_tensor(np.ones((2, 2))) == (False, True, True)
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
+    assert (result.returncode, result.stderr) == (0, "")
