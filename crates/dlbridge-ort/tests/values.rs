@@ -282,6 +282,8 @@ fn a_value_comes_back_as_the_same_object() {
     assert_eq!(part.try_extract_tensor::<f32>().unwrap().1.as_ptr().cast(), address.cast_const());
     assert_eq!(refusal(whole().slice(0, 0..1).unwrap().into_value().unwrap_err()), Refusal::Shared);
     assert_eq!(refusal(whole().transpose().into_value().unwrap_err()), Refusal::NotContiguous);
+    let backwards = whole().flip(0).unwrap().into_value().unwrap_err();
+    assert_eq!(refusal(backwards), Refusal::NotContiguous);
     // Nor is another tensor that is lent it.
     let lent = Arc::new(whole());
     assert_eq!(refusal(lent.share().into_value().unwrap_err()), Refusal::ReadOnly);
