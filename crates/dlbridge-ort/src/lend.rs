@@ -20,10 +20,11 @@ pub trait TensorExt: Sealed {
     /// The tensor as a value, without a copy. The tensor is dropped with the last value on its memory.
     ///
     /// # Errors
-    /// In the C ABI's words: [`NotContiguous`](dlbridge::Error::NotContiguous), [`Misaligned`](dlbridge::Error::Misaligned),
-    /// [`NotHostAccessible`](dlbridge::Error::NotHostAccessible), and for a tensor that is not exclusive
-    /// [`ReadOnly`](dlbridge::Error::ReadOnly) or [`Shared`](dlbridge::Error::Shared). An error for a dtype that ONNX Runtime
-    /// does not have, and for a `bool` that is none. The tensor is dropped then;
+    /// Of the tensor: [`NotContiguous`](dlbridge::Error::NotContiguous), [`Misaligned`](dlbridge::Error::Misaligned),
+    /// [`NotHostAccessible`](dlbridge::Error::NotHostAccessible), [`InvalidElement`](dlbridge::Error::InvalidElement) for a
+    /// `bool` that is none, and unless it is exclusive [`ReadOnly`](dlbridge::Error::ReadOnly) or
+    /// [`Shared`](dlbridge::Error::Shared). [`Error::DataType`], [`Error::SubbytePadded`] and [`Error::Library`], and what ONNX
+    /// Runtime says. The tensor is dropped then;
     /// [`to_value`](Self::to_value) copies it.
     ///
     /// ```no_run

@@ -4,6 +4,7 @@
 
 mod support;
 
+use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -12,7 +13,8 @@ use dlbridge::{
     Access, DataType, Device, DeviceType, Error as Refusal, RawParts, Tensor, TensorRef,
 };
 use dlbridge_ort::{Error, TensorExt, ValueExt};
-use ort::memory::Allocator;
+use ort::AsPointer;
+use ort::memory::{AllocationDevice, Allocator, AllocatorType, MemoryInfo, MemoryType};
 use ort::value::{DynTensor, Sequence, TensorElementType};
 use support::{Counted, environment};
 
@@ -127,6 +129,27 @@ fn values_that_are_no_tensors_are_refused_by_name() {
     let error = sequence.into_tensor().unwrap_err();
     assert!(matches!(error, Error::NotATensor { .. }), "{error}");
     assert!(error.to_string().contains("Sequence"), "{error}");
+}
+
+#[test]
+fn a_value_on_another_device_is_refused_by_its_name() {
+    if environment().is_none() {
+        return;
+    }
+    let (device, kind) = (AllocationDevice::CUDA, AllocatorType::Device);
+    let cuda = MemoryInfo::new(device, 0, kind, MemoryType::Default).unwrap();
+    let (mut bytes, shape, mut value) = ([0_u8; 4], [1_i64], ptr::null_mut());
+    let element = TensorElementType::Float32.into();
+    // SAFETY: four bytes for one float; nobody reads what is said to be on a device.
+    let value: DynTensor = unsafe {
+        let data = bytes.as_mut_ptr().cast();
+        let make = ort::api().CreateTensorWithDataAsOrtValue;
+        let made = make(cuda.ptr(), data, 4, shape.as_ptr(), 1, element, &mut value);
+        ort::Error::result_from_status(made).unwrap();
+        DynTensor::from_ptr(NonNull::new(value).unwrap(), Some(&Allocator::default()))
+    };
+    let error = value.into_tensor().unwrap_err();
+    assert!(matches!(&error, Error::Device { name } if name == "Cuda"), "{error}");
 }
 
 #[test]
@@ -256,7 +279,6 @@ fn a_value_comes_back_as_the_same_object() {
     if environment().is_none() {
         return;
     }
-    use ort::AsPointer;
     let value =
         DynTensor::new(&Allocator::default(), TensorElementType::Float32, [2_usize, 3]).unwrap();
     let object = value.ptr();
