@@ -24,8 +24,7 @@ pub trait TensorExt: Sealed {
     /// [`NotHostAccessible`](dlbridge::Error::NotHostAccessible), [`InvalidElement`](dlbridge::Error::InvalidElement) for a
     /// `bool` that is none, and unless it is exclusive [`ReadOnly`](dlbridge::Error::ReadOnly) or
     /// [`Shared`](dlbridge::Error::Shared). [`Error::DataType`], [`Error::SubbytePadded`] and [`Error::Library`], and what ONNX
-    /// Runtime says. The tensor is dropped then;
-    /// [`to_value`](Self::to_value) copies it.
+    /// Runtime says. The tensor is dropped then; [`to_value`](Self::to_value) copies it.
     ///
     /// ```no_run
     /// use dlbridge::Tensor;
@@ -221,13 +220,19 @@ fn lend(tensor: Tensor, element: TensorElementType) -> Result<DynTensor> {
 }
 
 /// Drops the tensor. Its deleter does not unwind.
+///
+/// # Safety
+/// Called once, by ONNX Runtime, with what [`lend`] gave it.
 unsafe extern "system" fn free(this: *mut OrtAllocator, _: *mut std::ffi::c_void) {
-    // SAFETY: ONNX Runtime has `this` from `lend`, where it is a reference on a `Lent`; it frees once.
+    // SAFETY: by contract `this` is the reference on a `Lent` that was ONNX Runtime's.
     drop(unsafe { Arc::from_raw(this.cast::<Lent>()) });
 }
 
 /// Where the memory is, for ONNX Runtime.
+///
+/// # Safety
+/// Called by ONNX Runtime with what [`lend`] gave it, before [`free`].
 unsafe extern "system" fn memory_of(this: *const OrtAllocator) -> *const OrtMemoryInfo {
-    // SAFETY: as above, before it frees.
+    // SAFETY: by contract a `Lent` that lives.
     unsafe { (*this.cast::<Lent>()).memory }
 }
