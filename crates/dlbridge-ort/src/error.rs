@@ -1,0 +1,124 @@
+//! What can go wrong.
+
+use std::fmt;
+
+use dlbridge::DataType;
+use ort::value::TensorElementType;
+
+/// The result of this crate's functions.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why a value is no tensor, or a tensor no value.
+///
+/// ```
+/// use dlbridge::{DataType, Tensor};
+/// use dlbridge_ort::{Error, TensorExt};
+///
+/// let wide = Tensor::zeros(DataType::INT128, [2])?;
+/// let error = wide.into_value().unwrap_err();
+/// assert!(matches!(error, Error::DataType { dtype: DataType::INT128 }));
+/// assert_eq!(error.to_string(), "ONNX Runtime has no elements of int128; convert them to a type that it has");
+/// # Ok::<(), dlbridge::Error>(())
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// What the tensor itself refuses.
+    Tensor(dlbridge::Error),
+    /// What ONNX Runtime refused.
+    Ort(ort::Error),
+    /// The library of ONNX Runtime cannot be opened, or is too old.
+    Library {
+        /// What the loader says.
+        reason: String,
+    },
+    /// ONNX Runtime has no such elements.
+    DataType {
+        /// The dtype of the tensor.
+        dtype: DataType,
+    },
+    /// DLPack has no such elements.
+    ElementType {
+        /// The type of the value's elements.
+        element: TensorElementType,
+    },
+    /// The value is a sequence, a map or optional.
+    NotATensor {
+        /// The type of the value.
+        kind: String,
+    },
+    /// The CPU cannot read the value.
+    Device {
+        /// The name that ONNX Runtime gives to where it is.
+        name: String,
+    },
+    /// Each element narrower than a byte takes a whole one; ONNX Runtime has them packed.
+    SubbytePadded {
+        /// The dtype of the tensor.
+        dtype: DataType,
+    },
+    /// Others may write bytes there that are no `bool`.
+    SharedBool,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tensor(error) => error.fmt(f),
+            Self::Ort(error) => write!(f, "ONNX Runtime: {error}"),
+            Self::Library { reason } => write!(
+                f,
+                "there is no library of ONNX Runtime to use: {reason}; name one of version 1.{} or later \
+                 in ORT_DYLIB_PATH",
+                ort::MINOR_VERSION
+            ),
+            Self::DataType { dtype } => write!(
+                f,
+                "ONNX Runtime has no elements of {dtype}; convert them to a type that it has"
+            ),
+            Self::ElementType { element } => write!(
+                f,
+                "DLPack has no elements of ONNX Runtime's type {element}; extract them with ort"
+            ),
+            Self::NotATensor { kind } => {
+                write!(f, "the value is {kind}, and no tensor; take tensors out of it with ort")
+            }
+            Self::Device { name } => write!(
+                f,
+                "the value is on the device {name}, where the CPU cannot read it; bind the output to \
+                 the CPU"
+            ),
+            Self::SubbytePadded { dtype } => write!(
+                f,
+                "each element of {dtype} takes a whole byte, and ONNX Runtime has them packed; copy \
+                 the tensor with to_value"
+            ),
+            Self::SharedBool => f.write_str(
+                "others may write the bool elements, and leave bytes that are none; copy the tensor \
+                 with to_value",
+            ),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Tensor(error) => Some(error),
+            Self::Ort(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<dlbridge::Error> for Error {
+    fn from(error: dlbridge::Error) -> Self {
+        Self::Tensor(error)
+    }
+}
+
+impl From<ort::Error> for Error {
+    fn from(error: ort::Error) -> Self {
+        Self::Ort(error)
+    }
+}

@@ -1,0 +1,76 @@
+//! Values that are read, and not written.
+
+use std::fmt;
+
+use ort::session::SessionInputValue;
+use ort::value::{DynTensor, Shape, TensorElementType};
+
+/// A tensor as a value that sessions read: what goes in, and is not written.
+///
+/// It is made by [`TensorExt::into_input`](crate::TensorExt::into_input), and goes into [`ort::inputs!`] by
+/// reference. [`IoBinding::bind_input`](ort::session::IoBinding::bind_input) takes the value that
+/// [`as_value`](Self::as_value) derefs to.
+///
+/// ```no_run
+/// use dlbridge_ort::{Input, Result};
+/// use ort::session::{Session, SessionOutputs};
+///
+/// fn run<'a>(session: &'a mut Session, input: &Input) -> ort::Result<SessionOutputs<'a>> {
+///     session.run(ort::inputs!["x" => input])
+/// }
+/// ```
+pub struct Input(DynTensor);
+
+impl Input {
+    pub(crate) fn new(value: DynTensor) -> Self {
+        Self(value)
+    }
+
+    /// The value, for reading.
+    ///
+    /// ```no_run
+    /// fn bind(binding: &mut ort::session::IoBinding, input: &dlbridge_ort::Input) -> ort::Result<()> {
+    ///     binding.bind_input("x", &*input.as_value())
+    /// }
+    /// ```
+    pub fn as_value(&self) -> SessionInputValue<'_> {
+        (&self.0).into()
+    }
+
+    /// The extents, in elements.
+    ///
+    /// ```no_run
+    /// let input: dlbridge_ort::Input = todo!();
+    /// assert_eq!(**input.shape(), [2, 3]);
+    /// ```
+    pub fn shape(&self) -> &Shape {
+        self.0.shape()
+    }
+
+    /// The type of the elements.
+    ///
+    /// ```no_run
+    /// use ort::value::TensorElementType;
+    ///
+    /// let input: dlbridge_ort::Input = todo!();
+    /// assert_eq!(input.element_type(), TensorElementType::Float32);
+    /// ```
+    pub fn element_type(&self) -> TensorElementType {
+        *self.0.data_type()
+    }
+}
+
+impl<'a> From<&'a Input> for SessionInputValue<'a> {
+    fn from(input: &'a Input) -> Self {
+        input.as_value()
+    }
+}
+
+impl fmt::Debug for Input {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Input")
+            .field("element_type", &self.element_type())
+            .field("shape", self.shape())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,95 @@
+//! Values of ONNX Runtime as tensors, and tensors as values, without a copy, for [ort] 2.0.0-rc.15.
+//!
+//! ```no_run
+//! use dlbridge::Tensor;
+//! use dlbridge_ort::{TensorExt, ValueExt};
+//! use ort::session::Session;
+//!
+//! let environment = ort::init().build()?;
+//! let mut session = Session::builder(&environment)?.commit_from_file("model.onnx")?;
+//!
+//! let pixels = Tensor::from([[0.5_f32, 0.25], [0.0, 1.0]]);
+//! let input = pixels.into_input()?;                    // the same memory, which the value keeps alive
+//! let mut outputs = session.run(ort::inputs!["x" => &input])?;
+//! let output = outputs.remove("y").expect("the model has such an output");
+//! let tensor = output.into_tensor()?;                  // the same memory, for any consumer of DLPack
+//! assert_eq!(tensor.shape(), [2, 2]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! | | | |
+//! | --- | --- | --- |
+//! | [`ValueExt::into_tensor`] | a value into a tensor | zero-copy |
+//! | [`TensorExt::into_input`] | a tensor into what sessions read: any access | zero-copy |
+//! | [`TensorExt::into_value`], [`into_value_of`](TensorExt::into_value_of) | an exclusive tensor into a value | zero-copy |
+//! | [`TensorExt::to_value`] | a tensor into a value: any strides, alignment and access | copy |
+//!
+//! All elements of one row are in C order and on the host. A tensor that is all of a value, as
+//! [`into_tensor`](ValueExt::into_tensor) made it, becomes that very value again.
+//!
+//! | elements of ort | dtype | |
+//! | --- | --- | --- |
+//! | `Float32`, `Float64`, `Float16`, `Bfloat16` | `float32`, `float64`, `float16`, `bfloat16` | both ways |
+//! | `Int8` to `Int64`, `Uint8` to `Uint64` | `int8` to `int64`, `uint8` to `uint64` | both ways |
+//! | `Bool` | `bool` | both ways; checked on the way in, read-only on the way out |
+//! | `Float8E4M3FN`, `Float8E4M3FNUZ`, `Float8E5M2`, `Float8E5M2FNUZ`, `Float8E8M0` | `float8_e4m3fn`, `float8_e4m3fnuz`, `float8_e5m2`, `float8_e5m2fnuz`, `float8_e8m0fnu` | both ways |
+//! | `Int4`, `Uint4`, `Int2`, `Uint2`, `Float4E2M1` | `int4`, `uint4`, `int2`, `uint2`, `float4_e2m1fn` | both ways, packed |
+//! | `Complex64`, `Complex128` | `complex64`, `complex128` | mapped, but ONNX Runtime itself makes no such values |
+//! | `String`, `Undefined` | | refused by name |
+//!
+//! # Who may write
+//!
+//! - Who holds a **value** may write it in safe code, so only an [exclusive](dlbridge::Access::Exclusive) tensor becomes
+//!   one. A session only reads what goes in, so any tensor becomes an [`Input`], which cannot be
+//!   written: read-only memory, and what a Python framework lends.
+//! - A tensor made of a value is [shared](dlbridge::Access::Shared): consumers of DLPack may write it, and Rust code
+//!   that knows of nobody else says so with [`assume_exclusive`](dlbridge::Tensor::assume_exclusive). That no other value
+//!   has the memory is true of nearly all outputs, and cannot be seen: ONNX Runtime hands on the memory of
+//!   the input where a model's output *is* its input, and that of a value that was bound as an output.
+//! - Where that memory belongs to a read-only tensor, the output's tensor is read-only too.
+//! - `bool` elements that others may write are refused, because ort hands them out as `&[bool]`; those that
+//!   ort has are a read-only tensor.
+//!
+//! # What the library cannot do
+//!
+//! - **Strides.** A value is in C order; anything else is copied by [`to_value`](TensorExt::to_value).
+//! - **Read-only values.** ort has none, hence [`Input`]. Of a model whose output is its input, ort gives safe code
+//!   a writable second value over the input's memory, as it does for its own borrowed inputs; whoever
+//!   runs models of others leaves outputs unwritten, or compares addresses.
+//! - **Borrowed inputs.** ort makes values of slices, for the length of a borrow, and gives out an output over
+//!   the same memory that may outlive it, where a model's output is its input. So nothing here borrows: the
+//!   tensor lives until the last value on its memory is gone.
+//! - **Other devices.** Values in the memory of a GPU are refused by the name of the device; bind the output to
+//!   the CPU.
+//! - **Not tensors.** Sequences, maps and optional values are refused by name.
+//!
+//! # The library of ONNX Runtime
+//!
+//! It must be of version 1.22 or later. By the feature `load-dynamic`, which is on unless turned off, it is opened when it is
+//! first used: what the environment variable `ORT_DYLIB_PATH` names, or else `libonnxruntime.so`, or what the
+//! platform calls it. Where there is none the functions of this crate return [`Error::Library`]; those of ort itself panic.
+//! A program that calls [`ort::init_from`] first has opened it already. In a Python process it is the file in the
+//! wheel of onnxruntime: `onnxruntime/capi/libonnxruntime.so.*`. A program that links the library turns the feature
+//! off, and the features of ort on that it needs.
+
+mod element;
+mod error;
+mod input;
+mod lend;
+mod library;
+mod protect;
+mod value;
+
+pub use error::{Error, Result};
+pub use input::Input;
+pub use lend::TensorExt;
+pub use value::ValueExt;
+
+/// Keeps the extension traits closed, so that they can grow.
+mod sealed {
+    pub trait Sealed {}
+}
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,0 +1,34 @@
+//! The library of ONNX Runtime, opened before ort needs it: ort itself panics where there is none.
+
+use crate::Result;
+
+/// Sees to it that ort's functions can be called.
+#[cfg(feature = "load-dynamic")]
+pub(crate) fn open() -> Result<()> {
+    use std::env;
+    use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
+    use std::ffi::OsString;
+    use std::sync::OnceLock;
+
+    static OPEN: OnceLock<()> = OnceLock::new();
+    if OPEN.get().is_some() {
+        return Ok(());
+    }
+    // What ort would open, unless the program has opened another one.
+    let path = env::var_os("ORT_DYLIB_PATH")
+        .filter(|path| !path.is_empty())
+        .unwrap_or_else(|| OsString::from(format!("{DLL_PREFIX}onnxruntime{DLL_SUFFIX}")));
+    match ort::init_from(path) {
+        Ok(_) => {
+            OPEN.get_or_init(|| ());
+            Ok(())
+        }
+        Err(error) => Err(crate::Error::Library { reason: error.to_string() }),
+    }
+}
+
+/// The library is linked, or the program has given ort another one.
+#[cfg(not(feature = "load-dynamic"))]
+pub(crate) fn open() -> Result<()> {
+    Ok(())
+}

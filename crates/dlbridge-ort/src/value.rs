@@ -1,0 +1,75 @@
+//! Values as tensors.
+
+use dlbridge::{Access, DataType, RawParts, Tensor};
+use ort::value::{DynTensor, DynTensorValueType, Value, ValueType, ValueTypeMarker};
+
+use crate::sealed::Sealed;
+use crate::{Error, Result, element, protect};
+
+/// Values of [ort](ort::value::Value) as tensors.
+pub trait ValueExt: Sealed {
+    /// The value as a tensor in C order, which owns it, without a copy. [`Access::Shared`]; read-only for `bool`, and
+    /// where a model has handed on the memory of a read-only input.
+    ///
+    /// # Errors
+    /// [`Error::NotATensor`], [`Error::ElementType`] and [`Error::Device`] by name. The value is dropped then.
+    ///
+    /// ```no_run
+    /// use dlbridge_ort::{Result, ValueExt};
+    /// use ort::session::SessionOutputs;
+    ///
+    /// fn scores(mut outputs: SessionOutputs<'_>) -> Option<Result<dlbridge::Tensor>> {
+    ///     outputs.remove("scores").map(|value| value.into_tensor())
+    /// }
+    /// ```
+    fn into_tensor(self) -> Result<Tensor>;
+}
+
+impl<Type: ValueTypeMarker + ?Sized> Sealed for Value<Type> {}
+
+impl<Type: ValueTypeMarker + ?Sized> ValueExt for Value<Type> {
+    fn into_tensor(self) -> Result<Tensor> {
+        let ValueType::Tensor { ty, shape, .. } = self.dtype() else {
+            return Err(Error::NotATensor { kind: self.dtype().to_string() });
+        };
+        let dtype = element::dtype(*ty).ok_or(Error::ElementType { element: *ty })?;
+        let shape = shape.clone();
+        let mut value = self.into_dyn().downcast::<DynTensorValueType>()?;
+        let memory = value.memory_info();
+        if !memory.is_cpu_accessible() {
+            return Err(Error::Device { name: memory.allocation_device().as_str().to_owned() });
+        }
+        let data = value.data_ptr_mut();
+        let access = match dtype == DataType::BOOL || protect::is_protected(data.addr()) {
+            true => Access::ReadOnly,
+            false => Access::Shared,
+        };
+        let parts = RawParts { access, ..RawParts::new(data, dtype) };
+        // SAFETY: the contract of `Tensor::from_raw_parts`: a value has all elements of its shape, in C order, in
+        // memory of the host that stays where it is until the last value on it is gone; any bytes are elements,
+        // but of `bool`, which is read-only. ort takes who owns a value for the one who writes it.
+        let tensor = unsafe { Tensor::from_raw_parts(Held(value), parts, &shape, None::<&[i64]>) }?;
+        Ok(tensor)
+    }
+}
+
+/// The value in a tensor. Nobody but this crate takes it out: a consumer may have written it.
+pub(crate) struct Held(DynTensor);
+
+/// The value that a tensor is all of; the tensor itself if there is none.
+pub(crate) fn take_back(tensor: Tensor) -> std::result::Result<DynTensor, Tensor> {
+    let (dtype, data, shape) = (tensor.dtype(), tensor.data(), tensor.shape().to_vec());
+    let (access, c_order) = (tensor.access(), tensor.is_c_contiguous());
+    let strides = tensor.strides().to_vec();
+    let Held(value) = tensor.try_into_owner::<Held>()?;
+    // As many elements as the value has, in its order, can only be all of them.
+    let whole =
+        c_order && element::dtype(*value.data_type()) == Some(dtype) && **value.shape() == *shape;
+    if whole {
+        return Ok(value);
+    }
+    let parts = RawParts { access, ..RawParts::new(data, dtype) };
+    // SAFETY: the same elements as those of the tensor that the value was just taken out of, in the same value.
+    let part = unsafe { Tensor::from_raw_parts(Held(value), parts, &shape, Some(&strides)) };
+    Err(part.expect("what was a tensor is one"))
+}

@@ -1,0 +1,159 @@
+//! Models that are run on tensors, and whose outputs are tensors.
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use dlbridge::{Access, DataType, RawParts, Tensor};
+use dlbridge_ort::{TensorExt, ValueExt};
+use ort::environment::Environment;
+use ort::session::Session;
+use support::{Counted, Model, environment};
+
+/// A session of a model.
+fn session(environment: &Environment, model: &Model) -> Session {
+    Session::builder(environment).unwrap().commit_from_memory(&model.encode()).unwrap()
+}
+
+/// y = 2 x
+fn twice() -> Model {
+    Model {
+        nodes: vec![("Mul", vec!["x", "two"], "y")],
+        constants: vec![("two", vec![], vec![2.0])],
+        output: "y",
+        ndim: 2,
+    }
+}
+
+/// y = x w + b
+fn affine() -> Model {
+    Model {
+        nodes: vec![("MatMul", vec!["x", "w"], "xw"), ("Add", vec!["xw", "b"], "y")],
+        constants: vec![
+            ("w", vec![2, 3], vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0]),
+            ("b", vec![3], vec![0.5, 0.25, 0.125]),
+        ],
+        output: "y",
+        ndim: 2,
+    }
+}
+
+/// A model whose output is its input.
+fn nothing() -> Model {
+    Model {
+        nodes: vec![("Identity", vec!["two"], "unused")],
+        constants: vec![("two", vec![], vec![2.0])],
+        output: "x",
+        ndim: 2,
+    }
+}
+
+/// A tensor of [[1, 2], [3, 4]] with an access, and the number of times that it was dropped.
+fn square(access: Access) -> (Tensor, Arc<AtomicUsize>) {
+    let drops = Arc::new(AtomicUsize::new(0));
+    let mut owner = Counted(vec![1.0, 2.0, 3.0, 4.0], drops.clone());
+    let parts =
+        RawParts { access, ..RawParts::new(owner.0.as_mut_ptr().cast(), DataType::FLOAT32) };
+    // SAFETY: four floats, which stay where they are when the vector moves, and nobody else has them.
+    let tensor = unsafe { Tensor::from_raw_parts(owner, parts, &[2, 2], None::<&[i64]>) };
+    (tensor.unwrap(), drops)
+}
+
+fn numbers(tensor: &Tensor) -> Vec<f32> {
+    tensor.view::<f32>().unwrap().to_vec()
+}
+
+#[test]
+fn a_model_runs_on_a_tensor_of_any_access() {
+    let Some(environment) = environment() else { return };
+    let mut session = session(environment, &affine());
+    for access in [Access::Exclusive, Access::Shared, Access::ReadOnly] {
+        let (tensor, drops) = square(access);
+        let input = tensor.into_input().unwrap();
+        let mut outputs = session.run(ort::inputs!["x" => &input]).unwrap();
+        let address = outputs["y"].try_extract_tensor::<f32>().unwrap().1.as_ptr();
+        let tensor = outputs.remove("y").unwrap().into_tensor().unwrap();
+        drop(outputs);
+        assert_eq!((tensor.data().cast_const().cast(), tensor.shape()), (address, &[2, 3][..]));
+        assert_eq!((tensor.access(), tensor.dtype()), (Access::Shared, DataType::FLOAT32));
+        assert_eq!(numbers(&tensor), [9.5, 12.25, 15.125, 19.5, 26.25, 33.125]);
+        let seen = input.as_value();
+        assert_eq!(seen.try_extract_tensor::<f32>().unwrap().1, [1.0, 2.0, 3.0, 4.0]);
+        drop(seen);
+        assert_eq!(drops.load(Ordering::Relaxed), 0);
+        drop(input);
+        assert_eq!(drops.load(Ordering::Relaxed), 1);
+    }
+}
+
+#[test]
+fn an_output_outlives_its_session() {
+    let Some(environment) = environment() else { return };
+    let mut session = session(environment, &twice());
+    let (tensor, drops) = square(Access::Shared);
+    let input = tensor.into_input().unwrap();
+    let output = session.run(ort::inputs!["x" => &input]).unwrap().remove("y").unwrap();
+    let managed = output.into_tensor().unwrap().into_raw();
+    drop((session, input));
+    assert_eq!(drops.load(Ordering::Relaxed), 1);
+    // SAFETY: out of `into_raw`.
+    let tensor = unsafe { Tensor::from_raw(managed) }.unwrap();
+    assert_eq!(numbers(&tensor), [2.0, 4.0, 6.0, 8.0]);
+}
+
+#[test]
+fn an_output_is_the_next_input() {
+    let Some(environment) = environment() else { return };
+    let mut session = session(environment, &twice());
+    let mut tensor = square(Access::Exclusive).0;
+    for _ in 0..3 {
+        let input = tensor.into_input().unwrap();
+        let output = session.run(ort::inputs!["x" => &input]).unwrap().remove("y").unwrap();
+        tensor = output.into_tensor().unwrap();
+    }
+    assert_eq!(numbers(&tensor), [8.0, 16.0, 24.0, 32.0]);
+}
+
+#[test]
+fn a_model_sees_the_memory_of_the_tensor_and_keeps_it() {
+    let Some(environment) = environment() else { return };
+    let mut session = session(environment, &nothing());
+    for access in [Access::Shared, Access::ReadOnly] {
+        let (tensor, drops) = square(access);
+        let address = tensor.data();
+        let input = tensor.into_input().unwrap();
+        let output = session.run(ort::inputs!["x" => &input]).unwrap().remove("x").unwrap();
+        let tensor = output.into_tensor().unwrap();
+        assert_eq!(tensor.data(), address, "the output is the input");
+        assert_eq!(tensor.access(), access, "what must not be written stays so");
+        drop(input);
+        assert_eq!((drops.load(Ordering::Relaxed), numbers(&tensor)[3]), (0, 4.0));
+        drop(tensor);
+        assert_eq!(drops.load(Ordering::Relaxed), 1);
+    }
+    // Who is over that memory next is not taken for it.
+    let (tensor, _) = square(Access::Exclusive);
+    assert_eq!(tensor.into_value().unwrap().into_tensor().unwrap().access(), Access::Shared);
+}
+
+#[test]
+fn a_model_writes_into_the_memory_of_a_tensor() {
+    let Some(environment) = environment() else { return };
+    let mut session = session(environment, &twice());
+    let (tensor, input_drops) = square(Access::ReadOnly);
+    let input = tensor.into_input().unwrap();
+    let (tensor, output_drops) = square(Access::Exclusive);
+    let address = tensor.data();
+    let mut output = tensor.into_value_of::<f32>().unwrap();
+    let mut binding = session.create_binding().unwrap();
+    binding.bind_input("x", &input.as_value()).unwrap();
+    binding.bind_output("y", &mut output).unwrap();
+    drop(session.run_binding(&binding).unwrap());
+    drop((binding, input, session));
+    let tensor = output.into_tensor().unwrap();
+    assert_eq!((tensor.data(), numbers(&tensor)), (address, vec![2.0, 4.0, 6.0, 8.0]));
+    drop(tensor);
+    let drops = [input_drops, output_drops].map(|drops| drops.load(Ordering::Relaxed));
+    assert_eq!(drops, [1, 1]);
+}

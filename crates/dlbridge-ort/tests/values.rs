@@ -1,0 +1,349 @@
+//! Tensors as values of a real ONNX Runtime, and values as tensors.
+//!
+//! Without one nothing is tried, which is a failure where `DLBRIDGE_REQUIRE` is set.
+
+mod support;
+
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use dlbridge::{
+    Access, DataType, Device, DeviceType, Error as Refusal, RawParts, Tensor, TensorRef,
+};
+use dlbridge_ort::{Error, TensorExt, ValueExt};
+use ort::AsPointer;
+use ort::memory::{AllocationDevice, Allocator, AllocatorType, MemoryInfo, MemoryType};
+use ort::value::{DynTensor, Sequence, TensorElementType};
+use support::{Counted, environment};
+
+const DTYPES: &str = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 bfloat16 float32 float64 \
+                      float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu int2 uint2 int4 \
+                      uint4 float4_e2m1fn";
+
+/// A tensor of a dtype, with bytes that differ, or are `bool`.
+fn sample(dtype: DataType, elements: usize) -> Tensor {
+    let len = (dtype.element_bits() as usize * elements).div_ceil(8);
+    let byte = |place: usize| if dtype == DataType::BOOL { place % 2 } else { place + 1 } as u8;
+    let bytes: Vec<u8> = (0..len).map(byte).collect();
+    Tensor::from_bytes(bytes, dtype, [elements], 0).unwrap().to_copy().unwrap()
+}
+
+/// A tensor over a counted vector, with the given access.
+fn counted(access: Access, drops: &Arc<AtomicUsize>) -> Tensor {
+    let mut owner = Counted(vec![1.0, 2.0, 3.0, 4.0], drops.clone());
+    let parts =
+        RawParts { access, ..RawParts::new(owner.0.as_mut_ptr().cast(), DataType::FLOAT32) };
+    // SAFETY: four floats, which stay where they are when the vector moves, and nobody else has them.
+    unsafe { Tensor::from_raw_parts(owner, parts, &[2, 2], None::<&[i64]>) }.unwrap()
+}
+
+fn drops() -> Arc<AtomicUsize> {
+    Arc::new(AtomicUsize::new(0))
+}
+
+fn count(drops: &Arc<AtomicUsize>) -> usize {
+    drops.load(Ordering::Relaxed)
+}
+
+fn refusal(error: Error) -> Refusal {
+    match error {
+        Error::Tensor(error) => error,
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn every_dtype_goes_and_comes_without_a_copy() {
+    if environment().is_none() {
+        return;
+    }
+    for name in DTYPES.split_whitespace() {
+        let dtype: DataType = name.parse().unwrap();
+        let tensor = sample(dtype, 5);
+        let (address, bytes) =
+            (tensor.data(), TensorRef::from(&tensor).as_bytes().unwrap().to_vec());
+        let value = tensor.into_value().unwrap();
+        assert_eq!(value.data_ptr(), address.cast_const(), "{name}");
+        assert_eq!((&**value.shape(), value.size()), (&[5][..], Some(bytes.len())), "{name}");
+        let tensor = value.into_tensor().unwrap();
+        assert_eq!((tensor.data(), tensor.dtype()), (address, dtype), "{name}");
+        assert_eq!((tensor.shape(), tensor.device()), (&[5][..], Device::CPU), "{name}");
+        assert_eq!(tensor.is_read_only(), dtype == DataType::BOOL, "{name}");
+        assert_eq!(TensorRef::from(&tensor).as_bytes().unwrap(), bytes, "{name}");
+    }
+}
+
+#[test]
+fn the_values_of_ort_itself_are_tensors() {
+    if environment().is_none() {
+        return;
+    }
+    for name in DTYPES.split_whitespace() {
+        let dtype: DataType = name.parse().unwrap();
+        let element = *sample(dtype, 1).into_value().unwrap().data_type();
+        let value = DynTensor::new(&Allocator::default(), element, [2_usize, 3]).unwrap();
+        let address = value.data_ptr();
+        let tensor = value.into_tensor().unwrap();
+        assert_eq!((tensor.data().cast_const(), tensor.dtype()), (address, dtype), "{name}");
+        assert_eq!((tensor.shape(), tensor.strides()), (&[2, 3][..], &[3, 1][..]), "{name}");
+        assert!(
+            TensorRef::from(&tensor).as_bytes().unwrap().iter().all(|&byte| byte == 0),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn what_onnx_runtime_does_not_have_is_refused_by_name() {
+    if environment().is_none() {
+        return;
+    }
+    for name in ["int128", "float8_e4m3", "float6_e2m3fn", "complex32", "float32x4", "uint1"] {
+        let dtype: DataType = name.parse().unwrap();
+        let error = sample(dtype, 2).into_value().unwrap_err();
+        assert!(matches!(error, Error::DataType { dtype: found } if found == dtype), "{error}");
+        assert!(error.to_string().contains(name), "{error}");
+        assert!(matches!(sample(dtype, 2).into_input(), Err(Error::DataType { .. })), "{name}");
+    }
+    // These have a name in ONNX, and no values.
+    for name in ["complex64", "complex128"] {
+        let error = sample(name.parse().unwrap(), 2).into_value().unwrap_err();
+        assert!(matches!(error, Error::Ort(_)), "{error}");
+        assert!(error.to_string().contains("not supported"), "{error}");
+    }
+}
+
+#[test]
+fn values_that_are_no_tensors_are_refused_by_name() {
+    if environment().is_none() {
+        return;
+    }
+    let strings = ort::value::Tensor::from_string_array(([2_usize], &["a", "b"][..])).unwrap();
+    let error = strings.into_tensor().unwrap_err();
+    assert!(matches!(error, Error::ElementType { element: TensorElementType::String }), "{error}");
+    assert!(error.to_string().contains("String"), "{error}");
+    let one = ort::value::Tensor::from_array(([1_usize], vec![1.0_f32])).unwrap();
+    let sequence = Sequence::new([one]).unwrap();
+    let error = sequence.into_tensor().unwrap_err();
+    assert!(matches!(error, Error::NotATensor { .. }), "{error}");
+    assert!(error.to_string().contains("Sequence"), "{error}");
+}
+
+#[test]
+fn a_value_on_another_device_is_refused_by_its_name() {
+    if environment().is_none() {
+        return;
+    }
+    let (device, kind) = (AllocationDevice::CUDA, AllocatorType::Device);
+    let cuda = MemoryInfo::new(device, 0, kind, MemoryType::Default).unwrap();
+    let (mut bytes, shape, mut value) = ([0_u8; 4], [1_i64], ptr::null_mut());
+    let element = TensorElementType::Float32.into();
+    // SAFETY: four bytes for one float; nobody reads what is said to be on a device.
+    let value: DynTensor = unsafe {
+        let data = bytes.as_mut_ptr().cast();
+        let make = ort::api().CreateTensorWithDataAsOrtValue;
+        let made = make(cuda.ptr(), data, 4, shape.as_ptr(), 1, element, &mut value);
+        ort::Error::result_from_status(made).unwrap();
+        DynTensor::from_ptr(NonNull::new(value).unwrap(), Some(&Allocator::default()))
+    };
+    let error = value.into_tensor().unwrap_err();
+    assert!(matches!(&error, Error::Device { name } if name == "Cuda"), "{error}");
+}
+
+#[test]
+fn a_tensor_is_dropped_with_the_last_value() {
+    if environment().is_none() {
+        return;
+    }
+    let drops = drops();
+    let value = counted(Access::Exclusive, &drops).into_value().unwrap();
+    assert_eq!(count(&drops), 0);
+    let tensor = value.into_tensor().unwrap();
+    let managed = tensor.into_raw();
+    // SAFETY: a valid managed tensor, which is ours.
+    let tensor = unsafe { Tensor::from_raw(managed) }.unwrap();
+    assert_eq!(tensor.view::<f32>().unwrap().to_vec(), [1.0, 2.0, 3.0, 4.0]);
+    assert_eq!(count(&drops), 0);
+    thread::spawn(move || drop(tensor)).join().unwrap();
+    assert_eq!(count(&drops), 1);
+    let input = counted(Access::ReadOnly, &drops).into_input().unwrap();
+    thread::spawn(move || drop(input)).join().unwrap();
+    assert_eq!(count(&drops), 2);
+}
+
+#[test]
+fn what_is_refused_is_dropped_once() {
+    if environment().is_none() {
+        return;
+    }
+    let drops = drops();
+    let strided = counted(Access::Exclusive, &drops).transpose().into_value().unwrap_err();
+    assert_eq!((refusal(strided), count(&drops)), (Refusal::NotContiguous, 1));
+    let shared = counted(Access::Shared, &drops).into_value().unwrap_err();
+    assert_eq!((refusal(shared), count(&drops)), (Refusal::Shared, 2));
+    let read_only = counted(Access::ReadOnly, &drops).into_value().unwrap_err();
+    assert_eq!((refusal(read_only), count(&drops)), (Refusal::ReadOnly, 3));
+    let other = counted(Access::Exclusive, &drops).into_value_of::<i32>().unwrap_err();
+    let expected = Refusal::DataType { expected: DataType::INT32, found: DataType::FLOAT32 };
+    assert_eq!((refusal(other), count(&drops)), (expected, 4));
+    // ONNX Runtime itself refuses this one.
+    let mut owner = Counted(vec![0.0; 4], drops.clone());
+    let data = owner.0.as_mut_ptr().cast();
+    let parts = RawParts { access: Access::Exclusive, ..RawParts::new(data, DataType::COMPLEX64) };
+    // SAFETY: four floats are two complex numbers, which nobody else has.
+    let complex = unsafe { Tensor::from_raw_parts(owner, parts, &[2], None::<&[i64]>) }.unwrap();
+    assert!(matches!(complex.into_value(), Err(Error::Ort(_))));
+    assert_eq!(count(&drops), 5);
+}
+
+#[test]
+fn elements_must_be_on_the_host_and_aligned() {
+    if environment().is_none() {
+        return;
+    }
+    let odd = || {
+        let mut bytes = vec![0_u8; 12];
+        let first = (bytes.as_ptr().addr() + 1) % 2;
+        bytes[first + 1..first + 5].copy_from_slice(&1.5_f32.to_ne_bytes());
+        Tensor::from_bytes(bytes, DataType::FLOAT32, [1], first + 1).unwrap()
+    };
+    let error = refusal(odd().into_input().unwrap_err());
+    assert!(matches!(error, Refusal::Misaligned { required: 4, .. }), "{error}");
+    let copy = odd().to_value().unwrap();
+    assert_eq!(copy.try_extract_tensor::<f32>().unwrap().1, [1.5]);
+    let mut bytes = [0_u8; 4];
+    let device = Device::new(DeviceType::CUDA, 0);
+    let data = bytes.as_mut_ptr().cast();
+    let parts = RawParts { device, ..RawParts::new(data, DataType::FLOAT32) };
+    // SAFETY: nobody reads what is said to be on a device.
+    let far = unsafe { Tensor::from_raw_parts((), parts, &[1], None::<&[i64]>) }.unwrap();
+    let error = refusal(far.to_value().unwrap_err());
+    assert_eq!(error, Refusal::NotHostAccessible { device });
+    assert_eq!(refusal(far.into_input().unwrap_err()), Refusal::NotHostAccessible { device });
+}
+
+#[test]
+fn nothing_and_one_are_values() {
+    if environment().is_none() {
+        return;
+    }
+    let drops = drops();
+    let one = Tensor::from_parts(Counted(vec![7.0], drops.clone()), []).unwrap();
+    let value = one.into_value_of::<f32>().unwrap();
+    assert_eq!((value.shape().len(), value.extract_tensor().1), (0, &[7.0][..]));
+    assert_eq!(value.into_tensor().unwrap().shape(), [0_i64; 0]);
+    assert_eq!(count(&drops), 1);
+    let nothing = Tensor::from_parts(Counted(Vec::new(), drops.clone()), [0, 3]).unwrap();
+    let value = nothing.into_value_of::<f32>().unwrap();
+    assert_eq!((&**value.shape(), value.extract_tensor().1), (&[0, 3][..], &[][..]));
+    let tensor = value.into_tensor().unwrap();
+    assert_eq!((tensor.shape(), tensor.data().is_null()), (&[0, 3][..], true));
+    assert_eq!(&**tensor.into_value().unwrap().shape(), [0, 3]);
+    assert_eq!(count(&drops), 2);
+}
+
+#[test]
+fn strided_tensors_are_copied_when_asked() {
+    if environment().is_none() {
+        return;
+    }
+    let base = || Tensor::from([[1_i64, 2, 3], [4, 5, 6]]);
+    let parts: [(&str, Tensor, &[i64]); 4] = [
+        ("transposed", base().transpose(), &[1, 4, 2, 5, 3, 6]),
+        ("steps", base().step_by(1, 2).unwrap(), &[1, 3, 4, 6]),
+        ("backwards", base().flip(1).unwrap(), &[3, 2, 1, 6, 5, 4]),
+        (
+            "repeated",
+            Tensor::from_parts_strided(vec![1_i64, 2, 3], [2, 3], [0, 1], 0).unwrap(),
+            &[1, 2, 3, 1, 2, 3],
+        ),
+    ];
+    for (name, tensor, expected) in parts {
+        let value = tensor.to_value().unwrap();
+        assert_ne!(value.data_ptr(), tensor.data().cast_const(), "{name}");
+        assert_eq!(**value.shape(), *tensor.shape(), "{name}");
+        assert_eq!(value.try_extract_tensor::<i64>().unwrap().1, expected, "{name}");
+        assert_eq!(refusal(tensor.into_input().unwrap_err()), Refusal::NotContiguous, "{name}");
+    }
+    let rows = base().slice(0, 1..2).unwrap();
+    let address = rows.data();
+    let value = rows.into_value().unwrap();
+    assert_eq!(value.data_ptr(), address.cast_const(), "rows are adjacent");
+    assert_eq!(value.try_extract_tensor::<i64>().unwrap().1, [4, 5, 6]);
+}
+
+#[test]
+fn a_value_comes_back_as_the_same_object() {
+    if environment().is_none() {
+        return;
+    }
+    let value =
+        DynTensor::new(&Allocator::default(), TensorElementType::Float32, [2_usize, 3]).unwrap();
+    let object = value.ptr();
+    let tensor = value.into_tensor().unwrap();
+    assert_eq!(tensor.access(), Access::Shared);
+    let value = tensor.into_value().unwrap();
+    assert_eq!(value.ptr(), object);
+    // SAFETY: out of `into_raw`.
+    let tensor = unsafe { Tensor::from_raw(value.into_tensor().unwrap().into_raw()) }.unwrap();
+    assert_eq!(tensor.into_input().unwrap().as_value().ptr(), object);
+    // A part of it is not.
+    let whole = || {
+        DynTensor::new(&Allocator::default(), TensorElementType::Float32, [2_usize, 3])
+            .unwrap()
+            .into_tensor()
+            .unwrap()
+    };
+    let part = whole().slice(0, 1..2).unwrap();
+    let address = part.data();
+    let input = part.into_input().unwrap();
+    assert_eq!(&**input.shape(), [1, 3]);
+    let part = input.as_value();
+    assert_eq!(part.try_extract_tensor::<f32>().unwrap().1.as_ptr().cast(), address.cast_const());
+    assert_eq!(refusal(whole().slice(0, 0..1).unwrap().into_value().unwrap_err()), Refusal::Shared);
+    assert_eq!(refusal(whole().transpose().into_value().unwrap_err()), Refusal::NotContiguous);
+    let backwards = whole().flip(0).unwrap().into_value().unwrap_err();
+    assert_eq!(refusal(backwards), Refusal::NotContiguous);
+    // Nor is another tensor that is lent it.
+    let lent = Arc::new(whole());
+    assert_eq!(refusal(lent.share().into_value().unwrap_err()), Refusal::ReadOnly);
+}
+
+#[test]
+fn bytes_that_are_no_bool_stay_out() {
+    if environment().is_none() {
+        return;
+    }
+    let bytes = |bytes: Vec<u8>| Tensor::from_bytes(bytes, DataType::BOOL, [2], 0).unwrap();
+    let error = refusal(bytes(vec![0, 2]).into_value().unwrap_err());
+    assert_eq!(error, Refusal::InvalidElement { dtype: DataType::BOOL });
+    assert!(bytes(vec![0, 2]).into_read_only().into_input().is_err());
+    assert!(bytes(vec![0, 1]).into_read_only().into_input().is_ok());
+    let value = bytes(vec![0, 1]).into_value_of::<bool>().unwrap();
+    assert_eq!(value.extract_tensor().1, [false, true]);
+    let mut owner = vec![true, false];
+    let parts = RawParts::new(owner.as_mut_ptr().cast(), DataType::BOOL);
+    // SAFETY: two bytes, which nobody writes.
+    let shared = || unsafe { Tensor::from_raw_parts((), parts, &[2], None::<&[i64]>) }.unwrap();
+    assert!(matches!(shared().into_input(), Err(Error::SharedBool)));
+    let copy = shared().to_value().unwrap();
+    assert_eq!(copy.try_extract_tensor::<bool>().unwrap().1, [true, false]);
+}
+
+#[test]
+fn padded_elements_are_packed_by_a_copy() {
+    if environment().is_none() {
+        return;
+    }
+    let padded = || sample(DataType::INT4, 3).to_unpacked().unwrap();
+    let error = padded().into_value().unwrap_err();
+    assert!(matches!(error, Error::SubbytePadded { dtype: DataType::INT4 }), "{error}");
+    assert!(error.to_string().contains("to_value"), "{error}");
+    let tensor = padded().to_value().unwrap().into_tensor().unwrap();
+    assert!(
+        tensor.view_subbyte().unwrap().iter().eq([1, 0, 2]),
+        "the low half of a byte is the first"
+    );
+}

@@ -1,0 +1,63 @@
+//! Models run by ONNX Runtime on tensors of any framework: nothing that goes in or comes out is copied.
+
+use std::path::PathBuf;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use dlbridge_ort::{TensorExt, ValueExt};
+use dlbridge_pyo3::{PyTensor, import};
+use ort::environment::Environment;
+use ort::session::Session;
+use pyo3::exceptions::{PyImportError, PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+
+/// The environment that all sessions are in. It stays until the process ends.
+static ENVIRONMENT: OnceLock<Environment> = OnceLock::new();
+
+/// Opens the library of ONNX Runtime at a path.
+#[pyfunction]
+fn open_library(path: PathBuf) -> PyResult<()> {
+    if ENVIRONMENT.get().is_some() {
+        return Ok(());
+    }
+    let builder = ort::init_from(path).map_err(|e| PyImportError::new_err(e.to_string()))?;
+    let environment = builder.with_telemetry(false).build();
+    let environment = environment.map_err(|e| PyImportError::new_err(e.to_string()))?;
+    ENVIRONMENT.get_or_init(|| environment);
+    Ok(())
+}
+
+/// A model of one input and one output, from the bytes of an ONNX file.
+#[pyclass(frozen)]
+struct Model(Mutex<Session>);
+
+#[pymethods]
+impl Model {
+    #[new]
+    fn new(model: &[u8]) -> PyResult<Self> {
+        let environment =
+            ENVIRONMENT.get().ok_or_else(|| PyRuntimeError::new_err("open_library comes first"))?;
+        let refused = |e: ort::Error| PyValueError::new_err(e.to_string());
+        let mut builder = Session::builder(environment).map_err(refused)?;
+        let session = builder.commit_from_memory(model).map_err(refused)?;
+        Ok(Self(Mutex::new(session)))
+    }
+
+    /// What the model makes of a tensor in C order, which it reads where it is. Other threads run Python meanwhile.
+    fn __call__(&self, x: &Bound<'_, PyAny>) -> PyResult<PyTensor> {
+        let input = import(x)?.into_input().map_err(|e| PyValueError::new_err(e.to_string()))?;
+        let output = x.py().detach(|| {
+            let mut session = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let outputs = session.run(ort::inputs![&input])?;
+            let (_, output) = outputs.into_iter().next().expect("a model has an output");
+            output.into_tensor()
+        });
+        output.map(PyTensor::from).map_err(|e| PyValueError::new_err(e.to_string()))
+    }
+}
+
+/// The extension module of the package `onnx_session`.
+#[pymodule(gil_used = true)]
+mod _native {
+    #[pymodule_export]
+    use super::{Model, open_library};
+}

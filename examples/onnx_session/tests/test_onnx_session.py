@@ -1,0 +1,102 @@
+"""Models of a few operators, written out by hand, on arrays of NumPy; the outputs go to torch."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import numpy as np
+import onnx_session
+import pytest
+
+torch = pytest.importorskip("torch")
+
+X = np.arange(6, dtype="f4").reshape(2, 3)
+WEIGHTS = np.array([[1, 2], [3, 4], [5, 6]], "f4")
+
+
+def varint(value: int) -> bytes:
+    return bytes([value]) if value < 128 else bytes([value & 127 | 128]) + varint(value >> 7)
+
+
+def field(tag: int, value: int | str | bytes) -> bytes:
+    """A field of a protobuf message: a number, a string or a message."""
+    if isinstance(value, int):
+        return varint(tag << 3) + varint(value)
+    data = value.encode() if isinstance(value, str) else value
+    return varint(tag << 3 | 2) + varint(len(data)) + data
+
+
+def described(name: str) -> bytes:
+    """A float32 matrix of any extents."""
+    extents = b"".join(field(1, field(2, f"{name}{axis}")) for axis in "ab")
+    return field(1, name) + field(2, field(1, field(1, 1) + field(2, extents)))
+
+
+def model(operator: str, inputs: list[str], output: str) -> bytes:
+    """A model of one operator, which has the constant matrix `w` beside the input `x`."""
+    result = "unused" if output == "x" else output
+    node = b"".join(field(1, name) for name in inputs) + field(2, result) + field(4, operator)
+    extents = b"".join(field(1, extent) for extent in WEIGHTS.shape)
+    constant = extents + field(2, 1) + field(8, "w") + field(9, WEIGHTS.tobytes())
+    graph = field(1, node) + field(2, "graph") + field(5, constant)
+    graph += field(11, described("x")) + field(12, described(output))
+    return field(1, 8) + field(7, graph) + field(8, field(2, 13))
+
+
+PRODUCT = model("MatMul", ["x", "w"], "y")
+NOTHING = model("Identity", ["w"], "x")
+
+
+def address(array: np.ndarray) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+def test_numpy_in_and_torch_out() -> None:
+    output = onnx_session.Model(PRODUCT)(X)
+    result = torch.from_dlpack(output)
+    assert result.data_ptr() == address(np.from_dlpack(output))
+    assert np.array_equal(result.numpy(), X @ WEIGHTS)
+    result *= 2
+    assert np.array_equal(np.from_dlpack(output), 2 * (X @ WEIGHTS)), "the same memory"
+
+
+def test_the_model_reads_the_memory_of_numpy() -> None:
+    # The output of this model is its input, so torch's memory is NumPy's.
+    array = X.copy()
+    result = torch.from_dlpack(onnx_session.Model(NOTHING)(array))
+    assert result.data_ptr() == address(array)
+
+
+def test_the_array_lives_as_long_as_what_is_over_its_memory() -> None:
+    array = X.copy()
+    alive = weakref.ref(array)
+    result = torch.from_dlpack(onnx_session.Model(NOTHING)(array))
+    del array
+    gc.collect()
+    assert alive() is not None
+    assert np.array_equal(result.numpy(), X)
+    del result
+    gc.collect()
+    assert alive() is None
+
+
+def test_torch_in() -> None:
+    output = onnx_session.Model(PRODUCT)(torch.from_numpy(X))
+    assert np.array_equal(np.from_dlpack(output), X @ WEIGHTS)
+
+
+def test_the_package_onnxruntime_is_in_the_same_process() -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    session = onnxruntime.InferenceSession(PRODUCT)
+    (expected,) = session.run(None, {"x": X})
+    assert np.array_equal(np.from_dlpack(onnx_session.Model(PRODUCT)(X)), expected)
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    with pytest.raises(ValueError, match="Unexpected input data type"):
+        onnx_session.Model(PRODUCT)(X.astype("f8"))
+    with pytest.raises(ValueError, match="not adjacent in C order; copy the tensor first"):
+        onnx_session.Model(PRODUCT)(np.asfortranarray(X))
+    with pytest.raises(ValueError, match="(?i)protobuf"):
+        onnx_session.Model(b"no model")
