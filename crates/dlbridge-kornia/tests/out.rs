@@ -2,12 +2,14 @@
 
 mod common;
 
+use std::sync::Arc;
+
 use common::foreign;
-use dlbridge::{Access, Element, Error, Tensor};
+use dlbridge::{Access, Device, DeviceType, Element, Error, Tensor};
 use dlbridge_kornia::{KorniaExt, TensorExt};
 use half::{bf16, f16};
 use kornia_image::{Image, ImageSize};
-use kornia_tensor::Tensor as Kornia;
+use kornia_tensor::{MemoryDomain, Tensor as Kornia};
 use num_complex::Complex;
 
 #[test]
@@ -95,6 +97,26 @@ fn shapes_that_lead_out_of_the_memory_are_refused() {
     let error = Error::OutOfBounds { lowest: 0, highest: 2, owner: 2 };
     assert_eq!(kornia.into_read_only_tensor().unwrap_err(), error);
     assert_eq!(drops.count(), 1);
+}
+
+#[test]
+fn memory_of_a_device_is_refused() {
+    let elements = Arc::new([1_u8, 2]);
+    let over = |domain| {
+        let (first, owner) = (elements.as_ptr(), Arc::clone(&elements));
+        // SAFETY: the array has two elements, which the handle keeps; a tensor on a device is never read.
+        unsafe { Kornia::<u8, 1>::from_borrowed_readonly([2], first, 2, domain, owner) }.unwrap()
+    };
+    let device = Device::new(DeviceType::CUDA, 3);
+    let error = Error::NotHostAccessible { device };
+    let kornia = over(MemoryDomain::Device { id: 3 });
+    assert_eq!(kornia.as_tensor_ref().unwrap_err(), error);
+    assert_eq!(kornia.into_read_only_tensor().unwrap_err(), error);
+    assert_eq!(over(MemoryDomain::Device { id: 3 }).into_tensor().unwrap_err(), error);
+    assert_eq!(Arc::strong_count(&elements), 1);
+    // The CPU reaches unified memory.
+    let tensor = over(MemoryDomain::Unified { id: 3 }).into_read_only_tensor().unwrap();
+    assert_eq!((tensor.device(), tensor.view::<u8>().unwrap().to_vec()), (Device::CPU, vec![1, 2]));
 }
 
 #[test]

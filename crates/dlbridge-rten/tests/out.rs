@@ -139,6 +139,14 @@ fn through_a_managed_tensor_and_back() {
     assert_eq!(drops.count(), 1);
 }
 
+#[test]
+fn more_dimensions_than_a_tensor_has_are_refused() {
+    let rten = Rten::<u8>::zeros(&[1; 1025]);
+    let error = Error::InvalidNdim { ndim: 1025 };
+    assert_eq!(rten.as_tensor_ref().unwrap_err(), error);
+    assert_eq!(rten.into_tensor().unwrap_err(), error);
+}
+
 /// A layout of safe code that says one thing to rten and another to everybody else.
 #[derive(Clone)]
 struct Liar;
