@@ -1,0 +1,195 @@
+//! Tensors, into tensors and images of kornia.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use dlbridge::{Access, Element, Error, Result, Tensor, Unaligned};
+use kornia_image::Image;
+
+use crate::sealed::Sealed;
+
+/// Tensors as tensors and images of kornia.
+pub trait TensorExt: Sealed {
+    /// The tensor as one of kornia, which keeps it alive. No element is copied; a tensor that was made of one of
+    /// kornia goes back as that one, unless it is a part of it.
+    ///
+    /// Other memory that is [`Access::ReadOnly`] is so in kornia, too, which panics when it is to be written.
+    ///
+    /// Elements that [`Element::CHECK`] has to look at, such as `bool`, do not compile: they would have to be looked
+    /// at before each access. [`to_kornia`](Self::to_kornia) copies them.
+    ///
+    /// ```compile_fail,E0080
+    /// use dlbridge_kornia::TensorExt;
+    ///
+    /// let kornia = dlbridge::Tensor::from(vec![true]).into_kornia::<bool, 1>();
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Tensor::view`]; [`Error::Ndim`]; [`Error::NotContiguous`] unless the elements are adjacent in C order;
+    /// [`Error::Shared`] if somebody else may write them: [`Tensor::into_read_only`] says that nobody does,
+    /// [`Tensor::into_exclusive`] copies. The tensor is dropped.
+    ///
+    /// ```
+    /// use dlbridge::Tensor;
+    /// use dlbridge_kornia::TensorExt;
+    ///
+    /// let kornia = Tensor::from([[1, 2], [3, 4]]).into_kornia::<i32, 2>()?;
+    /// assert_eq!(kornia.as_slice(), [1, 2, 3, 4]);
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    fn into_kornia<T: Element, const N: usize>(self) -> Result<kornia_tensor::Tensor<T, N>>;
+
+    /// The elements copied into a tensor of kornia's own, from any strides and any address.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::view`], but for alignment; [`Error::Ndim`].
+    ///
+    /// ```
+    /// use dlbridge::Tensor;
+    /// use dlbridge_kornia::TensorExt;
+    ///
+    /// let columns = Tensor::from([[1, 2], [3, 4]]).transpose();
+    /// assert_eq!(columns.to_kornia::<i32, 2>()?.into_vec(), [1, 3, 2, 4]);
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    fn to_kornia<T: Element, const N: usize>(&self) -> Result<kornia_tensor::Tensor<T, N>>;
+
+    /// Height × width × channels, or height × width for one channel, as an image, which keeps the tensor alive. No
+    /// element is copied.
+    ///
+    /// # Errors
+    /// Those of [`into_kornia`](Self::into_kornia), and [`Error::Extent`] for another number of channels. The tensor is
+    /// dropped.
+    ///
+    /// ```
+    /// use dlbridge::Tensor;
+    /// use dlbridge_kornia::TensorExt;
+    ///
+    /// let image = Tensor::from([[[0_u8; 3]; 640]; 480]).into_image::<u8, 3>()?;
+    /// assert_eq!((image.width(), image.height()), (640, 480));
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    fn into_image<T: Element, const C: usize>(self) -> Result<Image<T, C>>;
+
+    /// Height × width × channels, or height × width for one channel, copied into an image, from any strides and any
+    /// address.
+    ///
+    /// # Errors
+    /// Those of [`to_kornia`](Self::to_kornia), and [`Error::Extent`] for another number of channels.
+    ///
+    /// ```
+    /// use dlbridge::Tensor;
+    /// use dlbridge_kornia::TensorExt;
+    ///
+    /// let planes = Tensor::from_parts((0..12).collect::<Vec<u8>>(), [3, 2, 2])?;
+    /// let image = planes.permute([1, 2, 0])?.to_image::<u8, 3>()?;
+    /// assert_eq!(image.get([0, 1, 2]), Some(&9));
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    fn to_image<T: Element, const C: usize>(&self) -> Result<Image<T, C>>;
+}
+
+impl Sealed for Tensor {}
+
+impl TensorExt for Tensor {
+    fn into_kornia<T: Element, const N: usize>(self) -> Result<kornia_tensor::Tensor<T, N>> {
+        const { assert!(T::CHECK.is_none(), "such elements must be checked before each access") }
+        let view = self.view::<T>()?;
+        let shape = extents::<N>(view.shape())?;
+        if view.as_slice().is_none() {
+            return Err(Error::NotContiguous);
+        }
+        // The view's own pointer: one out of a reference would not survive a write through kornia.
+        let (first, access) = (view.as_ptr(), self.access());
+        if view.is_empty() {
+            return Ok(own(shape, Vec::new()));
+        }
+        match self.try_into_owner::<kornia_tensor::Tensor<T, N>>() {
+            Ok(kornia) if is_whole(&kornia, first, shape) => Ok(kornia),
+            Ok(kornia) => adopt(kornia, first, shape, access),
+            Err(tensor) => adopt(tensor, first, shape, access),
+        }
+    }
+
+    fn to_kornia<T: Element, const N: usize>(&self) -> Result<kornia_tensor::Tensor<T, N>> {
+        let shape = extents::<N>(self.shape())?;
+        Ok(own(shape, elements(self)?))
+    }
+
+    fn into_image<T: Element, const C: usize>(self) -> Result<Image<T, C>> {
+        image_shape::<C>(self.shape())?;
+        let tensor = if self.ndim() == 2 { self.insert_axis(2)? } else { self };
+        tensor.into_kornia().map(Image)
+    }
+
+    fn to_image<T: Element, const C: usize>(&self) -> Result<Image<T, C>> {
+        let shape = image_shape::<C>(self.shape())?;
+        Ok(Image(own(shape, elements(self)?)))
+    }
+}
+
+/// Whether what a tensor was made of has the elements of the tensor, and no others.
+fn is_whole<T, const N: usize>(
+    kornia: &kornia_tensor::Tensor<T, N>,
+    first: *const T,
+    shape: [usize; N],
+) -> bool {
+    kornia.as_ptr() == first && kornia.shape == shape && kornia.is_standard_layout()
+}
+
+/// A tensor of kornia over elements that an owner keeps alive, which are adjacent in C order.
+///
+/// The owner is the tensor that was just viewed, or what that was made of.
+fn adopt<T: Element, const N: usize>(
+    owner: impl Any + Send + Sync,
+    first: *const T,
+    shape: [usize; N],
+    access: Access,
+) -> Result<kornia_tensor::Tensor<T, N>> {
+    let len = shape.iter().product();
+    let adopt = match access {
+        Access::Exclusive => kornia_tensor::Tensor::from_borrowed_host,
+        Access::ReadOnly => kornia_tensor::Tensor::from_borrowed_host_readonly,
+        Access::Shared => return Err(Error::Shared),
+    };
+    // SAFETY: the elements were viewed: aligned, initialised, adjacent, as many as the shape has. They stay where they
+    // are until the owner is dropped, also when it moves. An exclusive tensor is the only one that reads or writes
+    // them, and nobody else has it any more; where it is read-only, nobody writes them, nor does kornia.
+    let kornia = unsafe { adopt(shape, first, len, Arc::new(owner)) };
+    Ok(kornia.expect("the elements are as many as the shape has"))
+}
+
+/// A tensor of kornia's own.
+fn own<T, const N: usize>(shape: [usize; N], elements: Vec<T>) -> kornia_tensor::Tensor<T, N> {
+    kornia_tensor::Tensor::from_shape_vec(shape, elements).expect("as many as the shape has")
+}
+
+/// The elements, copied.
+fn elements<T: Element>(tensor: &Tensor) -> Result<Vec<T>> {
+    match tensor.view::<T>() {
+        Ok(view) => Ok(view.to_vec()),
+        Err(Error::Misaligned { .. }) => {
+            Ok(tensor.view::<Unaligned<T>>()?.iter().map(|element| element.get()).collect())
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The extents, if they are as many as asked for.
+fn extents<const N: usize>(shape: &[i64]) -> Result<[usize; N]> {
+    let found: &[i64; N] =
+        shape.try_into().map_err(|_| Error::Ndim { expected: N, found: shape.len() })?;
+    Ok(found.map(|extent| extent as usize))
+}
+
+/// Height, width and channels of height × width × channels, or of height × width for one channel.
+fn image_shape<const C: usize>(shape: &[i64]) -> Result<[usize; 3]> {
+    let [height, width, channels] = match *shape {
+        [height, width] if C == 1 => [height as usize, width as usize, 1],
+        _ => extents(shape)?,
+    };
+    if channels != C {
+        return Err(Error::Extent { axis: 2, expected: C, found: channels });
+    }
+    Ok([height, width, channels])
+}

@@ -1,0 +1,48 @@
+//! [kornia_tensor] and [kornia_image] 0.2: tensors and images as tensors of dlbridge, and back, without a copy.
+//!
+//! ```
+//! use dlbridge::Tensor;
+//! use dlbridge_kornia::{KorniaExt, TensorExt};
+//!
+//! let tensor = Tensor::from([[1.0_f32, 2.0], [3.0, 4.0]]);
+//! let address = tensor.data().addr();
+//! let kornia = tensor.into_kornia::<f32, 2>()?;        // keeps the tensor alive, and reads it where it is
+//! assert_eq!(kornia.as_ptr().addr(), address);
+//! let tensor = kornia.into_tensor()?;                  // for any DLPack consumer
+//! assert_eq!(tensor.data().addr(), address);
+//! # Ok::<(), dlbridge::Error>(())
+//! ```
+//!
+//! | | elements | out: [`KorniaExt`] | in: `into_…` of [`TensorExt`] | in: `to_…` |
+//! | --- | --- | --- | --- | --- |
+//! | [`kornia_tensor::Tensor<T, N>`] | every [`Element`](dlbridge::Element) but those below | zero-copy | zero-copy | copy |
+//! | the same, of `bool` and other elements with a [check](dlbridge::Element::CHECK) | | zero-copy, read-only alone | does not compile | copy |
+//! | [`kornia_image::Image<T, C>`], height × width × channels | as above | as above | as above | as above |
+//!
+//! Out, any strides are kept; in, the elements have to be adjacent in C order, or are copied. A tensor
+//! that was made of one of kornia's goes back as the same one.
+//!
+//! # What the library cannot do
+//!
+//! - It has no way to ask whether memory is read-only: writing such memory panics. So
+//!   [`into_tensor`](KorniaExt::into_tensor) panics for it, too, and
+//!   [`into_read_only_tensor`](KorniaExt::into_read_only_tensor) takes any.
+//! - Most of its functions go through all elements of the memory, whatever the strides say. So it
+//!   gets no memory with gaps between the elements, although its type could say so.
+//! - It has no view of memory that it does not keep alive: what is borrowed has to be copied.
+//! - Its `into_vec` panics for memory that is not of its own; `as_slice().to_vec()` copies it.
+
+mod export;
+mod import;
+
+pub use export::KorniaExt;
+pub use import::TensorExt;
+
+/// Keeps the extension traits closed, so that they can grow.
+mod sealed {
+    pub trait Sealed {}
+}
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,0 +1,163 @@
+//! Tensors become tensors and images of kornia, which keep them alive.
+
+mod common;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use common::foreign;
+use dlbridge::{Access, DataType, Device, DeviceType, Error, RawParts, Tensor};
+use dlbridge_kornia::{KorniaExt, TensorExt};
+use kornia_tensor::Tensor as Kornia;
+
+/// A float32 tensor of one dimension at an address that is not aligned for it.
+fn misaligned(elements: &[f32]) -> Tensor {
+    let mut bytes = vec![0; 4 * elements.len() + 8];
+    let offset = bytes.as_ptr().align_offset(4) + 1;
+    for (place, element) in bytes[offset..].chunks_exact_mut(4).zip(elements) {
+        place.copy_from_slice(&element.to_ne_bytes());
+    }
+    Tensor::from_bytes(bytes, DataType::FLOAT32, [elements.len()], offset).unwrap()
+}
+
+#[test]
+fn what_is_exclusive_is_written_in_place() {
+    let mut kornia = Tensor::from([[1, 2], [3, 4]]).into_kornia::<i32, 2>().unwrap();
+    kornia.as_slice_mut()[1] = 20;
+    let tensor = kornia.into_tensor().unwrap();
+    assert_eq!(tensor.access(), Access::Exclusive);
+    assert_eq!(tensor.view::<i32>().unwrap().to_vec(), [1, 20, 3, 4]);
+}
+
+#[test]
+fn what_is_read_only_cannot_be_written() {
+    let (tensor, drops) = foreign(&[1.0_f32, 2.0], &[2], Access::ReadOnly);
+    let first = tensor.data().addr();
+    let mut kornia = tensor.into_kornia::<f32, 1>().unwrap();
+    assert_eq!((kornia.as_ptr().addr(), kornia.as_slice()), (first, &[1.0, 2.0][..]));
+    assert!(catch_unwind(AssertUnwindSafe(|| kornia.as_slice_mut()[0] = 3.0)).is_err());
+    let tensor = kornia.into_read_only_tensor().unwrap();
+    assert_eq!((tensor.data().addr(), tensor.access()), (first, Access::ReadOnly));
+
+    let kornia = tensor.into_kornia::<f32, 1>().unwrap();
+    assert_eq!((kornia.as_ptr().addr(), drops.count()), (first, 0));
+    assert!(catch_unwind(AssertUnwindSafe(|| kornia.into_tensor())).is_err());
+    assert_eq!(drops.count(), 1, "dropped by the panic, once");
+}
+
+#[test]
+fn what_is_shared_is_refused() {
+    let (tensor, drops) = foreign(&[1_u8, 2], &[2], Access::Shared);
+    assert_eq!(tensor.to_kornia::<u8, 1>().unwrap().as_slice(), [1, 2]);
+    assert_eq!(tensor.into_kornia::<u8, 1>().err(), Some(Error::Shared));
+    assert_eq!(drops.count(), 1);
+
+    let (tensor, drops) = foreign(&[1_u8, 2], &[2], Access::Shared);
+    let kornia = tensor.into_read_only().into_kornia::<u8, 1>().unwrap();
+    assert_eq!((kornia.as_slice(), drops.count()), (&[1, 2][..], 0));
+}
+
+#[test]
+fn the_last_handle_frees_the_tensor_on_any_thread() {
+    let (tensor, drops) = foreign(&[1_u8, 2, 3], &[1, 1, 3], Access::Exclusive);
+    let image = tensor.into_image::<u8, 3>().unwrap();
+    let copy = image.clone();
+    std::thread::spawn(move || drop(image)).join().unwrap();
+    assert_eq!(drops.count(), 1);
+    assert_eq!(copy.as_slice(), [1, 2, 3]);
+}
+
+#[test]
+fn strides_are_copied() {
+    let matrix = || Tensor::from([[1, 2, 3], [4, 5, 6]]);
+    let copied = |tensor: &Tensor| tensor.to_kornia::<i32, 2>().unwrap().into_vec();
+    let columns = matrix().transpose();
+    assert_eq!(copied(&columns), [1, 4, 2, 5, 3, 6]);
+    assert_eq!(columns.into_kornia::<i32, 2>().err(), Some(Error::NotContiguous));
+    let flipped = matrix().flip(0).unwrap();
+    assert_eq!(copied(&flipped), [4, 5, 6, 1, 2, 3]);
+    assert_eq!(flipped.into_kornia::<i32, 2>().err(), Some(Error::NotContiguous));
+    let repeated = Tensor::from_parts_strided(vec![1, 2], [2, 2], [0, 1], 0).unwrap();
+    assert_eq!(copied(&repeated), [1, 2, 1, 2]);
+    assert_eq!(repeated.into_kornia::<i32, 2>().err(), Some(Error::NotContiguous));
+
+    let rows = matrix().slice(0, 1..).unwrap();
+    let first = rows.data().addr();
+    let kornia = rows.into_kornia::<i32, 2>().unwrap();
+    assert_eq!((kornia.as_ptr().addr(), kornia.as_slice()), (first, &[4, 5, 6][..]));
+}
+
+#[test]
+fn a_part_of_a_tensor_of_kornia_stays_a_part() {
+    let kornia = Kornia::from_shape_vec([2, 3], vec![1, 2, 3, 4, 5, 6]).unwrap();
+    let part = kornia.into_tensor().unwrap().slice(0, 1..).unwrap();
+    let first = part.data().addr();
+    let mut kornia = part.into_kornia::<i32, 2>().unwrap();
+    assert_eq!((kornia.as_ptr().addr(), kornia.shape), (first, [1, 3]));
+    kornia.as_slice_mut()[0] = 40;
+    assert_eq!(kornia.as_slice(), [40, 5, 6]);
+}
+
+#[test]
+fn misaligned_elements_are_copied() {
+    let tensor = misaligned(&[1.0, 2.0, 3.0]);
+    assert_eq!(tensor.to_kornia::<f32, 1>().unwrap().as_slice(), [1.0, 2.0, 3.0]);
+    let address = tensor.data().addr();
+    let error = Error::Misaligned { address, required: 4 };
+    assert_eq!(tensor.into_kornia::<f32, 1>().err(), Some(error));
+}
+
+#[test]
+fn refusals_drop_the_tensor_once() {
+    let refused = |refusal: fn(Tensor) -> Option<Error>| {
+        let (tensor, drops) = foreign(&[1_u8, 2, 3, 4], &[2, 2], Access::Exclusive);
+        let error = refusal(tensor);
+        assert_eq!(drops.count(), 1);
+        error.unwrap()
+    };
+    assert_eq!(
+        refused(|tensor| tensor.into_kornia::<i8, 2>().err()),
+        Error::DataType { expected: DataType::INT8, found: DataType::UINT8 }
+    );
+    assert_eq!(
+        refused(|tensor| tensor.into_kornia::<u8, 3>().err()),
+        Error::Ndim { expected: 3, found: 2 }
+    );
+    assert_eq!(
+        refused(|tensor| tensor.into_image::<u8, 3>().err()),
+        Error::Ndim { expected: 3, found: 2 }
+    );
+    assert_eq!(
+        refused(|tensor| tensor.insert_axis(2).unwrap().into_image::<u8, 3>().err()),
+        Error::Extent { axis: 2, expected: 3, found: 1 }
+    );
+    assert_eq!(
+        refused(|tensor| tensor.insert_axis(2).unwrap().to_image::<u8, 4>().err()),
+        Error::Extent { axis: 2, expected: 4, found: 1 }
+    );
+    let not_bool = Tensor::from_bytes(vec![2_u8], DataType::BOOL, [1], 0).unwrap();
+    let error = Error::InvalidElement { dtype: DataType::BOOL };
+    assert_eq!(not_bool.to_kornia::<bool, 1>().err(), Some(error));
+}
+
+#[test]
+fn other_devices_are_refused() {
+    let device = Device::new(DeviceType::CUDA, 1);
+    let parts = RawParts {
+        device,
+        ..RawParts::new(std::ptr::without_provenance_mut(256), DataType::UINT8)
+    };
+    // SAFETY: nothing reads the data of a device that the CPU cannot reach.
+    let tensor = unsafe { Tensor::from_raw_parts((), parts, &[2], None::<&[i64]>) }.unwrap();
+    assert_eq!(tensor.to_kornia::<u8, 1>().err(), Some(Error::NotHostAccessible { device }));
+    assert_eq!(tensor.into_kornia::<u8, 1>().err(), Some(Error::NotHostAccessible { device }));
+}
+
+#[test]
+fn one_channel_needs_no_axis() {
+    let tensor = Tensor::from([[1_u8, 2, 3], [4, 5, 6]]);
+    let first = tensor.data().addr();
+    assert_eq!(tensor.to_image::<u8, 1>().unwrap().get([1, 2, 0]), Some(&6));
+    let image = tensor.into_image::<u8, 1>().unwrap();
+    assert_eq!((image.as_ptr().addr(), image.width(), image.height()), (first, 3, 2));
+    assert_eq!(image.as_slice(), [1, 2, 3, 4, 5, 6]);
+}

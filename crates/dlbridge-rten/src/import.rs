@@ -1,0 +1,215 @@
+//! Tensors and views, into tensors and views of rten.
+
+use std::ptr::NonNull;
+use std::slice;
+
+use dlbridge::{Access, Element, Error, Result, Tensor, TensorView, TensorViewMut, Unaligned};
+use rten_tensor::prelude::*;
+use rten_tensor::{DynLayout, TensorBase};
+
+use crate::sealed::Sealed;
+use crate::storage::{Filled, TensorStorage, TensorStorageMut, extents};
+
+/// Tensors as tensors of rten.
+pub trait TensorExt: Sealed {
+    /// The tensor as one of rten that keeps it alive, for reading. No element is copied; a tensor that was made of what
+    /// this gives goes back as that.
+    ///
+    /// Axes may be in any order and elements repeated, but there are no gaps between the elements and no negative
+    /// strides. [`to_rten`](Self::to_rten) copies what has such.
+    ///
+    /// Elements that [`Element::CHECK`] has to look at, such as `bool`, do not compile: they would have to be looked at
+    /// before each access.
+    ///
+    /// ```compile_fail,E0080
+    /// use dlbridge_rten::TensorExt;
+    ///
+    /// let rten = dlbridge::Tensor::from(vec![true]).into_rten::<bool>();
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Tensor::view`]; [`Error::NotContiguous`] for gaps and negative strides;
+    /// [`Error::Shared`] if somebody else may write the elements: [`Tensor::into_read_only`] says that nobody does,
+    /// [`Tensor::into_exclusive`] copies. The tensor is dropped.
+    ///
+    /// ```
+    /// use dlbridge::Tensor;
+    /// use dlbridge_rten::TensorExt;
+    /// use rten_tensor::prelude::*;
+    ///
+    /// let rten = Tensor::from([[1, 2], [3, 4]]).into_rten::<i32>()?;
+    /// assert_eq!(rten.view().slice(1).to_vec(), [3, 4]);
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    fn into_rten<T: Element>(self) -> Result<TensorBase<TensorStorage<T>, DynLayout>>;
+
+    /// As [`into_rten`](Self::into_rten), for reading and writing.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::view_mut`], and [`Error::NotContiguous`] for gaps and negative strides. The tensor is dropped.
+    ///
+    /// ```
+    /// use dlbridge::Tensor;
+    /// use dlbridge_rten::TensorExt;
+    /// use rten_tensor::prelude::*;
+    ///
+    /// let mut rten = Tensor::from([[1, 2], [3, 4]]).into_rten_mut::<i32>()?;
+    /// rten.apply(|x| 10 * x);
+    /// assert_eq!(rten.to_vec(), [10, 20, 30, 40]);
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    fn into_rten_mut<T: Element>(self) -> Result<TensorBase<TensorStorageMut<T>, DynLayout>>;
+
+    /// The elements copied into a tensor of rten's own, from any strides and any address.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::view`], but for alignment.
+    ///
+    /// ```
+    /// use dlbridge::Tensor;
+    /// use dlbridge_rten::TensorExt;
+    /// use rten_tensor::prelude::*;
+    ///
+    /// let rten: rten_tensor::Tensor<i32> = Tensor::from([[1, 2], [3, 4]]).flip(0)?.to_rten()?;
+    /// assert_eq!(rten.to_vec(), [3, 4, 1, 2]);
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    fn to_rten<T: Element>(&self) -> Result<rten_tensor::Tensor<T>>;
+}
+
+/// Views of tensors as views of rten, for reading.
+pub trait TensorViewExt<'a, T>: Sealed {
+    /// The same elements as a view of rten.
+    ///
+    /// # Errors
+    /// [`Error::NotContiguous`] for gaps between the elements and negative strides.
+    ///
+    /// ```
+    /// use dlbridge::Tensor;
+    /// use dlbridge_rten::TensorViewExt;
+    ///
+    /// let tensor = Tensor::from([[1, 2], [3, 4]]);
+    /// assert_eq!(tensor.view::<i32>()?.as_rten()?[[1, 0]], 3);
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    fn as_rten(&self) -> Result<rten_tensor::TensorView<'a, T>>;
+}
+
+/// Views of tensors as views of rten, for reading and writing.
+pub trait TensorViewMutExt<'a, T>: Sealed {
+    /// The same elements as a mutable view of rten.
+    ///
+    /// # Errors
+    /// As [`TensorViewExt::as_rten`].
+    ///
+    /// ```
+    /// use dlbridge::Tensor;
+    /// use dlbridge_rten::TensorViewMutExt;
+    ///
+    /// let mut tensor = Tensor::from([[1, 2], [3, 4]]);
+    /// tensor.view_mut::<i32>()?.into_rten_mut()?.fill(7);
+    /// assert_eq!(tensor.view::<i32>()?.to_vec(), [7; 4]);
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    fn into_rten_mut(self) -> Result<rten_tensor::TensorViewMut<'a, T>>;
+}
+
+impl Sealed for Tensor {}
+impl<T> Sealed for TensorView<'_, T> {}
+impl<T> Sealed for TensorViewMut<'_, T> {}
+
+impl TensorExt for Tensor {
+    fn into_rten<T: Element>(self) -> Result<TensorBase<TensorStorage<T>, DynLayout>> {
+        const { assert!(T::CHECK.is_none(), "such elements must be checked before each access") }
+        let view = self.view::<T>()?;
+        let layout = Filled::of(view.shape(), view.strides())?;
+        // The view's own pointer: one out of a reference would not survive a write by the producer.
+        let first = first(view.as_ptr().cast_mut());
+        if self.access() == Access::Shared {
+            return Err(Error::Shared);
+        }
+        match self.try_into_owner() {
+            Ok(rten) if is_whole(&rten, first, &layout) => Ok(rten),
+            Ok(rten) => {
+                let tensor = crate::RtenExt::into_tensor(rten)?;
+                // SAFETY: as below; the tensor has the owner of the one that was viewed.
+                Ok(unsafe { TensorStorage::over(first, layout, tensor) })
+            }
+            // SAFETY: the tensor was viewed as `T`, and this is its first element and its layout; there is no check.
+            Err(tensor) => Ok(unsafe { TensorStorage::over(first, layout, tensor) }),
+        }
+    }
+
+    fn into_rten_mut<T: Element>(mut self) -> Result<TensorBase<TensorStorageMut<T>, DynLayout>> {
+        const { assert!(T::CHECK.is_none(), "such elements must be checked before each access") }
+        let mut view = self.view_mut::<T>()?;
+        let first = first(view.as_mut_ptr());
+        let layout = Filled::of(view.shape(), view.strides())?;
+        match self.try_into_owner() {
+            Ok(rten) if is_whole(&rten, first, &layout) => Ok(rten),
+            Ok(rten) => {
+                let tensor = crate::RtenExt::into_tensor(rten)?;
+                // SAFETY: as below; the tensor has the owner of the one that was viewed.
+                Ok(unsafe { TensorStorageMut::over(first, layout, tensor) })
+            }
+            // SAFETY: the tensor was viewed mutably as `T`, so it is exclusive and nothing overlaps; this is its first
+            // element and its layout; there is no check.
+            Err(tensor) => Ok(unsafe { TensorStorageMut::over(first, layout, tensor) }),
+        }
+    }
+
+    fn to_rten<T: Element>(&self) -> Result<rten_tensor::Tensor<T>> {
+        let shape = extents(self.shape());
+        let elements = match self.view::<T>() {
+            Ok(view) => view.to_vec(),
+            Err(Error::Misaligned { .. }) => {
+                self.view::<Unaligned<T>>()?.iter().map(|element| element.get()).collect()
+            }
+            Err(error) => return Err(error),
+        };
+        Ok(rten_tensor::Tensor::from_data(&shape, elements))
+    }
+}
+
+impl<'a, T: Element> TensorViewExt<'a, T> for TensorView<'a, T> {
+    fn as_rten(&self) -> Result<rten_tensor::TensorView<'a, T>> {
+        let layout = Filled::of(self.shape(), self.strides())?;
+        // SAFETY: each of these places is an element (Filled), which the view vouches for: aligned, initialised, in one
+        // allocation, and written by nobody for `'a`.
+        let elements = unsafe { slice::from_raw_parts(self.as_ptr(), layout.len) };
+        let rten = rten_tensor::TensorView::from_slice_with_strides(
+            &layout.shape,
+            elements,
+            &layout.strides,
+        );
+        Ok(rten.expect("the elements are those of the layout"))
+    }
+}
+
+impl<'a, T: Element> TensorViewMutExt<'a, T> for TensorViewMut<'a, T> {
+    fn into_rten_mut(mut self) -> Result<rten_tensor::TensorViewMut<'a, T>> {
+        let layout = Filled::of(self.shape(), self.strides())?;
+        // SAFETY: as above, and nobody else reads or writes the elements for `'a`, because the view of them is consumed.
+        let elements = unsafe { slice::from_raw_parts_mut(self.as_mut_ptr(), layout.len) };
+        let rten = rten_tensor::TensorViewMut::from_data_with_strides(
+            &layout.shape,
+            elements,
+            &layout.strides,
+        );
+        Ok(rten.expect("a mutable view has no two indices that lead to one element"))
+    }
+}
+
+fn first<T>(first: *mut T) -> NonNull<T> {
+    NonNull::new(first).expect("a view never has NULL")
+}
+
+/// Whether what a tensor was made of has the layout of the tensor.
+fn is_whole<S: rten_tensor::Storage>(
+    rten: &TensorBase<S, DynLayout>,
+    first: NonNull<S::Elem>,
+    layout: &Filled,
+) -> bool {
+    rten.data_ptr() == first.as_ptr()
+        && (rten.shape(), rten.strides()) == (&layout.shape, &layout.strides)
+}

@@ -1,0 +1,181 @@
+//! The memory of a tensor as a storage of rten.
+
+use std::ptr::NonNull;
+
+use dlbridge::{Element, Error, Result, Tensor};
+use rten_tensor::layout::{MutLayout, OverlapPolicy};
+use rten_tensor::storage::{Storage, StorageMut};
+use rten_tensor::{DynLayout, TensorBase};
+
+/// A tensor as a storage of rten, which keeps it alive and is read alone: what
+/// [`TensorExt::into_rten`](crate::TensorExt::into_rten) gives rten.
+///
+/// ```
+/// use dlbridge::Tensor;
+/// use dlbridge_rten::{TensorExt, TensorStorage};
+/// use rten_tensor::{NdLayout, TensorBase};
+///
+/// struct Model {
+///     weights: TensorBase<TensorStorage<f32>, NdLayout<2>>,
+/// }
+///
+/// let weights = Tensor::from([[1.0_f32, 2.0], [3.0, 4.0]]).into_rten::<f32>()?;
+/// let model = Model { weights: weights.into_rank::<2>().unwrap() };
+/// assert_eq!(model.weights[[1, 0]], 3.0);
+/// # Ok::<(), dlbridge::Error>(())
+/// ```
+pub struct TensorStorage<T> {
+    /// Points at `len` elements, each of which is one of the tensor: aligned, initialised, and written by nobody else
+    /// while the tensor is there. Of no tensor without elements.
+    first: NonNull<T>,
+    len: usize,
+    /// Never touched before it is dropped.
+    _tensor: Tensor,
+}
+
+/// An exclusive tensor as a storage of rten, which keeps it alive and can be written: what
+/// [`TensorExt::into_rten_mut`](crate::TensorExt::into_rten_mut) gives rten.
+///
+/// ```
+/// use dlbridge::Tensor;
+/// use dlbridge_rten::{TensorExt, TensorStorageMut};
+/// use rten_tensor::{DynLayout, TensorBase};
+///
+/// fn clear(tensor: &mut TensorBase<TensorStorageMut<f32>, DynLayout>) {
+///     tensor.fill(0.0);
+/// }
+///
+/// clear(&mut Tensor::from(vec![1.0_f32]).into_rten_mut()?);
+/// # Ok::<(), dlbridge::Error>(())
+/// ```
+pub struct TensorStorageMut<T>(TensorStorage<T>);
+
+// SAFETY: a tensor, which is `Send`, and a pointer into it.
+unsafe impl<T: Element> Send for TensorStorage<T> {}
+// SAFETY: as above; shared access reads elements, which are `Sync`.
+unsafe impl<T: Element> Sync for TensorStorage<T> {}
+
+// SAFETY: the pointer and the length are of elements in one piece of memory, aligned and initialised. Nobody writes them.
+unsafe impl<T> Storage for TensorStorage<T> {
+    type Elem = T;
+    const MUTABLE: bool = false;
+
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn as_ptr(&self) -> *const T {
+        self.first.as_ptr()
+    }
+}
+
+// SAFETY: as above; marked as mutable.
+unsafe impl<T> Storage for TensorStorageMut<T> {
+    type Elem = T;
+    const MUTABLE: bool = true;
+
+    fn len(&self) -> usize {
+        self.0.len
+    }
+
+    fn as_ptr(&self) -> *const T {
+        self.0.first.as_ptr()
+    }
+}
+
+// SAFETY: the same pointer; the tensor is exclusive, so whoever has the storage by `&mut` is alone.
+unsafe impl<T> StorageMut for TensorStorageMut<T> {
+    fn as_mut_ptr(&mut self) -> *mut T {
+        self.0.first.as_ptr()
+    }
+}
+
+impl<T: Element> TensorStorage<T> {
+    /// The tensor as one of rten.
+    ///
+    /// # Safety
+    /// The pointer is of the first element of the tensor, whose dtype was found to be that of `T` and whose layout it is,
+    /// and it is aligned. Every bit pattern is a value of `T`.
+    pub(crate) unsafe fn over(
+        first: NonNull<T>,
+        layout: Filled,
+        tensor: Tensor,
+    ) -> TensorBase<Self, DynLayout> {
+        let (len, layout) = (layout.len, layout.for_rten());
+        TensorBase::from_storage_and_layout(Self { first, len, _tensor: tensor }, layout)
+    }
+}
+
+impl<T: Element> TensorStorageMut<T> {
+    /// The tensor as one of rten that can be written.
+    ///
+    /// # Safety
+    /// As [`TensorStorage::over`]; and the tensor is exclusive, and no two indices lead to one element.
+    pub(crate) unsafe fn over(
+        first: NonNull<T>,
+        layout: Filled,
+        tensor: Tensor,
+    ) -> TensorBase<Self, DynLayout> {
+        let (len, layout) = (layout.len, layout.for_rten());
+        let storage = Self(TensorStorage { first, len, _tensor: tensor });
+        TensorBase::from_storage_and_layout(storage, layout)
+    }
+}
+
+/// A layout without gaps: each of the `len` places from the first element on is an element.
+pub(crate) struct Filled {
+    pub(crate) shape: Vec<usize>,
+    pub(crate) strides: Vec<usize>,
+    pub(crate) len: usize,
+}
+
+impl Filled {
+    /// The layout of elements that exist.
+    ///
+    /// # Errors
+    /// [`Error::NotContiguous`] for gaps and negative strides.
+    pub(crate) fn of(shape: &[i64], strides: &[i64]) -> Result<Self> {
+        let shape = extents(shape);
+        let is_empty = shape.contains(&0);
+        let mut layout = Self { strides: vec![0; shape.len()], shape, len: usize::from(!is_empty) };
+        // Where no step is ever taken the stride is that of C order, which rten recognises.
+        let mut next = 1_usize;
+        for (axis, &extent) in layout.shape.iter().enumerate().rev() {
+            if !is_empty && extent > 1 {
+                next = strides[axis].try_into().map_err(|_| Error::NotContiguous)?;
+            }
+            layout.strides[axis] = next;
+            next = next.saturating_mul(extent);
+        }
+        if !is_empty {
+            layout.fill()?;
+        }
+        Ok(layout)
+    }
+
+    /// Counts the places that are elements, one behind the other from the first.
+    fn fill(&mut self) -> Result<()> {
+        let axes = self.strides.iter().copied().zip(self.shape.iter().copied());
+        let mut axes: Vec<_> = axes.filter(|&(_, extent)| extent > 1).collect();
+        axes.sort_unstable();
+        for (stride, extent) in axes {
+            // The axes so far lead to all places before `len`; this one repeats them at each of its steps.
+            if stride > self.len {
+                return Err(Error::NotContiguous);
+            }
+            self.len += (extent - 1) * stride;
+        }
+        Ok(())
+    }
+
+    fn for_rten(&self) -> DynLayout {
+        let policy = OverlapPolicy::AllowOverlap;
+        DynLayout::from_shape_and_strides(&self.shape, &self.strides, policy)
+            .expect("any strides are allowed")
+    }
+}
+
+/// The extents. Also beside one of 0 the product of the others fits, as in each tensor.
+pub(crate) fn extents(shape: &[i64]) -> Vec<usize> {
+    shape.iter().map(|&extent| extent as usize).collect()
+}
