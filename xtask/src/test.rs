@@ -42,9 +42,13 @@ const ADAPTERS: &[&str] = &[
     "dlbridge-wgpu",
 ];
 
+/// The adapters of libraries that compute, or hold what is computed. They need the Rust that their library needs.
+pub(crate) const LIBRARIES: &[&str] =
+    &["dlbridge-kornia", "dlbridge-ort", "dlbridge-rten", "dlbridge-tract"];
+
 /// Cargo's words for every other member of the workspace: those that use PyO3.
 fn with_pyo3() -> impl Iterator<Item = &'static str> {
-    let others = RUST_ONLY.iter().chain(ADAPTERS).chain(&["dlbridge"]);
+    let others = RUST_ONLY.iter().chain(ADAPTERS).chain(LIBRARIES).chain(&["dlbridge"]);
     ["--workspace"].into_iter().chain(others.flat_map(|package| ["--exclude", package]))
 }
 
@@ -112,6 +116,9 @@ fn with_python(
     for example in examples(workplace, "pyproject.toml") {
         steps.run(&format!("the wheel of {example}"), || venv.install_project(&example));
     }
+    if !options.quick {
+        steps.run("dlbridge-ort on ONNX Runtime", || onnx_runtime(workplace, venv));
+    }
     steps.run("the stub of the template", || venv.compare_stub("examples/template"));
     type_checks(steps, workplace, venv);
     if in_ci() {
@@ -151,6 +158,16 @@ fn with_python(
     Some(())
 }
 
+/// The tests of the adapter of ONNX Runtime, on the library that is part of its Python package.
+fn onnx_runtime(workplace: &Workplace, venv: &Venv<'_>) -> Result<()> {
+    const LIBRARY: &str = "import glob, onnxruntime, os; \
+        print(*glob.glob(os.path.dirname(onnxruntime.__file__) + '/capi/libonnxruntime.so*'))";
+    let library = process::answer(venv.python().args(["-c", LIBRARY]))
+        .ok_or("the onnxruntime package cannot be imported")?;
+    let mut test = workplace.cargo(&["test", "--package", "dlbridge-ort", "--tests"]);
+    process::run(test.env("ORT_DYLIB_PATH", library.trim()).env("DLBRIDGE_REQUIRE", "1"))
+}
+
 /// Begins the tests of the conformance kit, which wait for processes most of the time.
 fn begin_kit(steps: &mut Steps, workplace: &Workplace) -> Option<Begun> {
     steps.begin("the conformance kit", || {
@@ -172,7 +189,7 @@ fn lint(steps: &mut Steps, workplace: &Workplace) {
         let arguments = [&head, features, &["--", "-D", "warnings"]].concat();
         steps.run(&format!("clippy: {name}"), || process::run(&mut workplace.cargo(&arguments)));
     };
-    for package in RUST_ONLY.iter().chain(ADAPTERS) {
+    for package in RUST_ONLY.iter().chain(ADAPTERS).chain(LIBRARIES) {
         clippy(package, package, &[]);
     }
     clippy("dlbridge", "dlbridge", &[]);
@@ -230,15 +247,15 @@ fn rust_tests(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) {
     steps.run("Rust tests: dlbridge", || test(&["dlbridge"]));
     steps.run("Rust tests: dlbridge, no features", || test(&["dlbridge", "--no-default-features"]));
     steps.run("Rust tests: dlbridge, all features", || test(&["dlbridge", "--all-features"]));
-    steps.run("Rust tests: the examples in dlbridge-pyo3", || {
-        let all = ["test", "--package", "dlbridge-pyo3", "--doc", "--all-features"];
-        process::run(&mut venv.cargo(&all))
+    steps.run("Rust tests: the examples in dlbridge-pyo3 and dlbridge-numpy", || {
+        let packages = ["--package", "dlbridge-pyo3", "--package", "dlbridge-numpy"];
+        process::run(venv.cargo(&["test", "--doc", "--all-features"]).args(packages))
     });
     // Their libraries have no Rust tests: there is no interpreter in a Rust test binary.
     steps.run("Rust tests: programs beside the extensions", || {
         process::run(venv.cargo(&["test", "--bins"]).args(with_pyo3()))
     });
-    for package in ADAPTERS {
+    for package in ADAPTERS.iter().chain(LIBRARIES) {
         steps.run(&format!("Rust tests: {package}"), || test(&[package]));
     }
     devices::test(steps, workplace);
@@ -396,7 +413,8 @@ mod tests {
     fn every_crate_is_in_one_list() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
         let crates = names(&root.join("crates"));
-        assert!(ADAPTERS.iter().all(|name| crates.iter().any(|c| c == name)), "{crates:?}");
+        let mut adapters = ADAPTERS.iter().chain(LIBRARIES);
+        assert!(adapters.all(|name| crates.iter().any(|c| c == name)), "{crates:?}");
         let excluded: Vec<_> = with_pyo3().collect();
         for name in &crates {
             let manifest = root.join("crates").join(name).join("Cargo.toml");
