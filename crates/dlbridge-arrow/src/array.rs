@@ -1,0 +1,210 @@
+//! Arrays and buffers into tensors.
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::ArrowPrimitiveType;
+use arrow_array::{Array, ArrayRef, BooleanArray, FixedSizeListArray, PrimitiveArray, RecordBatch};
+use arrow_buffer::{ArrowNativeType, BooleanBuffer, Buffer, ScalarBuffer};
+use dlbridge::{DataType, Element, Tensor};
+
+use crate::dtype::{Take, dtype};
+use crate::sealed::Sealed;
+use crate::{Error, Result, batch, memory};
+
+/// Arrays, and batches of them, as tensors.
+///
+/// Implemented for [`ArrayRef`], [`PrimitiveArray`], [`FixedSizeListArray`], [`BooleanArray`] and
+/// [`RecordBatch`].
+pub trait ArrayExt: Sealed + Sized {
+    /// The values as a tensor, without a copy: one dimension, and one more for each list of a fixed size around
+    /// them, in C order; of a batch, rows and columns, in Fortran order or with a stride.
+    ///
+    /// If nobody else has the values the tensor is [`Access::Exclusive`](dlbridge::Access::Exclusive), and goes
+    /// back as what can be changed in place again. If somebody may have, or if the array is a later part of
+    /// them, or a batch, it is [`Access::ReadOnly`](dlbridge::Access::ReadOnly).
+    ///
+    /// # Errors
+    /// [`Error::Nulls`]; [`Error::Bits`] for booleans; [`Error::Meaning`] for dates, times, durations and
+    /// decimals; [`Error::Unsupported`] for other types. For a batch whose columns no stride leads through,
+    /// [`Error::OtherAllocation`], [`Error::UnevenColumns`], [`Error::ColumnTypes`] or [`Error::NoColumns`].
+    ///
+    /// ```
+    /// use arrow_array::{Array, Float32Array};
+    /// use dlbridge_arrow::ArrayExt;
+    ///
+    /// let array = Float32Array::from(vec![1.0, 2.0, 3.0]);
+    /// let address = array.values().as_ptr().addr();
+    /// let tensor = array.slice(1, 2).into_tensor()?;
+    /// assert_eq!(tensor.data().addr(), address + 4);
+    /// assert_eq!(tensor.view::<f32>()?.to_vec(), [2.0, 3.0]);
+    /// # Ok::<(), dlbridge_arrow::Error>(())
+    /// ```
+    fn into_tensor(self) -> Result<Tensor>;
+
+    /// As [`into_tensor`](Self::into_tensor), with dates, times, timestamps, durations, intervals of months and
+    /// decimals as the integers that they are stored as. What the integers mean is the caller's to know.
+    ///
+    /// # Errors
+    /// As [`into_tensor`](Self::into_tensor), but for [`Error::Meaning`].
+    ///
+    /// ```
+    /// use arrow_array::Date32Array;
+    /// use dlbridge_arrow::ArrayExt;
+    ///
+    /// let days = Date32Array::from(vec![0, 365]).into_storage_tensor()?;
+    /// assert_eq!(days.view::<i32>()?.to_vec(), [0, 365]);
+    /// # Ok::<(), dlbridge_arrow::Error>(())
+    /// ```
+    fn into_storage_tensor(self) -> Result<Tensor>;
+
+    /// A copy of the values: booleans too, each in a byte of its own, and the columns of any batch, one behind
+    /// the other. It is exclusive.
+    ///
+    /// # Errors
+    /// As [`into_tensor`](Self::into_tensor), but for booleans, and for columns that no stride leads through;
+    /// [`OutOfMemory`](dlbridge::Error::OutOfMemory) if there is no room.
+    ///
+    /// ```
+    /// use arrow_array::BooleanArray;
+    /// use dlbridge_arrow::ArrayExt;
+    ///
+    /// let tensor = BooleanArray::from(vec![true, false]).to_tensor()?;
+    /// assert_eq!(tensor.view::<bool>()?.to_vec(), [true, false]);
+    /// # Ok::<(), dlbridge_arrow::Error>(())
+    /// ```
+    fn to_tensor(&self) -> Result<Tensor>;
+}
+
+/// Buffers as tensors.
+///
+/// Implemented for [`ScalarBuffer`] of numbers that a tensor has a dtype for, which excludes `i256` and the
+/// intervals of several units, and for [`Buffer`], whose bytes are `uint8`.
+pub trait BufferExt: Sealed {
+    /// The elements as a tensor of one dimension, without a copy. [`Access`](dlbridge::Access) is as of
+    /// [`ArrayExt::into_tensor`].
+    ///
+    /// ```
+    /// use arrow_buffer::ScalarBuffer;
+    /// use dlbridge_arrow::{BufferExt, TensorExt};
+    ///
+    /// let mut tensor = ScalarBuffer::from(vec![1.0_f64, 2.0]).into_tensor();
+    /// tensor.view_mut::<f64>()?[[0]] = 10.0;       // nobody else has the buffer
+    /// let buffer: ScalarBuffer<f64> = tensor.into_scalar_buffer()?;
+    /// assert_eq!(buffer[..], [10.0, 2.0]);
+    /// # Ok::<(), dlbridge_arrow::Error>(())
+    /// ```
+    fn into_tensor(self) -> Tensor;
+}
+
+/// What an array without nulls holds, and in which shape.
+pub(crate) struct Values {
+    pub(crate) shape: Vec<usize>,
+    pub(crate) elements: Elements,
+}
+
+/// The innermost values.
+pub(crate) enum Elements {
+    Numbers(Buffer, DataType),
+    Bits(BooleanBuffer),
+}
+
+/// Looks through lists of fixed sizes for the values within.
+pub(crate) fn values(mut array: &dyn Array, take: Take) -> Result<Values> {
+    let mut shape = vec![array.len()];
+    loop {
+        if array.null_count() != 0 {
+            return Err(Error::Nulls { count: array.null_count() });
+        }
+        let Some(list) = array.as_fixed_size_list_opt() else { break };
+        // A size is never negative.
+        shape.push(list.value_length() as usize);
+        array = list.values().as_ref();
+    }
+    if let Some(booleans) = array.as_boolean_opt() {
+        return Ok(Values { shape, elements: Elements::Bits(booleans.values().clone()) });
+    }
+    let dtype = dtype(array.data_type(), take)?;
+    let (data, itemsize) = (array.to_data(), dtype.itemsize());
+    let buffer =
+        data.buffers()[0].slice_with_length(data.offset() * itemsize, data.len() * itemsize);
+    Ok(Values { shape, elements: Elements::Numbers(buffer, dtype) })
+}
+
+fn into_tensor(array: impl Array, take: Take) -> Result<Tensor> {
+    let Values { shape, elements } = values(&array, take)?;
+    let Elements::Numbers(buffer, dtype) = elements else { return Err(Error::Bits) };
+    // The buffer may be the only handle now.
+    drop(array);
+    memory::to_tensor(buffer, dtype, &shape)
+}
+
+fn to_tensor(array: &dyn Array) -> Result<Tensor> {
+    let Values { shape, elements } = values(array, Take::Numbers)?;
+    match elements {
+        Elements::Numbers(buffer, dtype) => {
+            Ok(memory::to_tensor(buffer, dtype, &shape)?.to_copy()?)
+        }
+        Elements::Bits(bits) => Ok(Tensor::from_parts(bits.iter().collect::<Vec<bool>>(), shape)?),
+    }
+}
+
+macro_rules! arrays {
+    ($([$($generics:tt)*] $type:ty;)*) => {$(
+        impl<$($generics)*> Sealed for $type {}
+
+        impl<$($generics)*> ArrayExt for $type {
+            fn into_tensor(self) -> Result<Tensor> {
+                into_tensor(self, Take::Numbers)
+            }
+
+            fn into_storage_tensor(self) -> Result<Tensor> {
+                into_tensor(self, Take::Storage)
+            }
+
+            fn to_tensor(&self) -> Result<Tensor> {
+                to_tensor(self)
+            }
+        }
+    )*};
+}
+
+arrays! {
+    [] ArrayRef;
+    [T: ArrowPrimitiveType] PrimitiveArray<T>;
+    [] FixedSizeListArray;
+    [] BooleanArray;
+}
+
+impl Sealed for RecordBatch {}
+
+impl ArrayExt for RecordBatch {
+    fn into_tensor(self) -> Result<Tensor> {
+        batch::into_tensor(self, Take::Numbers)
+    }
+
+    fn into_storage_tensor(self) -> Result<Tensor> {
+        batch::into_tensor(self, Take::Storage)
+    }
+
+    fn to_tensor(&self) -> Result<Tensor> {
+        batch::to_tensor(self)
+    }
+}
+
+impl Sealed for Buffer {}
+
+impl BufferExt for Buffer {
+    fn into_tensor(self) -> Tensor {
+        let len = self.len();
+        memory::to_tensor(self, DataType::UINT8, &[len]).expect("as many bytes as there are")
+    }
+}
+
+impl<T: ArrowNativeType + Element> Sealed for ScalarBuffer<T> {}
+
+impl<T: ArrowNativeType + Element> BufferExt for ScalarBuffer<T> {
+    fn into_tensor(self) -> Tensor {
+        let len = self.len();
+        memory::to_tensor(self.into_inner(), T::DTYPE, &[len])
+            .expect("as many elements as there are")
+    }
+}

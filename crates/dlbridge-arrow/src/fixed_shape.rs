@@ -1,0 +1,171 @@
+//! The canonical extension type `arrow.fixed_shape_tensor`: arrays of tensors of one shape.
+
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, FixedSizeListArray};
+use arrow_schema::extension::{EXTENSION_TYPE_METADATA_KEY, EXTENSION_TYPE_NAME_KEY};
+use arrow_schema::{DataType, Field};
+use dlbridge::{Error as TensorError, Tensor};
+use serde_json::{Map, Value};
+
+use crate::array::ArrayExt;
+use crate::sealed::Sealed;
+use crate::{Error, Result, tensor};
+
+/// The name of the extension type.
+const NAME: &str = "arrow.fixed_shape_tensor";
+
+/// Arrays of tensors of one shape as one tensor.
+///
+/// Implemented for [`FixedSizeListArray`] and [`ArrayRef`].
+pub trait FixedShapeExt: Sealed {
+    /// The array as one tensor, without a copy: its length, then the shape that the field's metadata gives, in the
+    /// order that its `permutation` gives. [`Access`](dlbridge::Access) is as of [`ArrayExt::into_tensor`].
+    ///
+    /// The key is `permutation`, as the format has it, or `permutations`, which arrow-schema 60 writes.
+    ///
+    /// # Errors
+    /// Those of [`ArrayExt::into_tensor`]; [`Error::Metadata`] for a field that is no `arrow.fixed_shape_tensor`, or whose
+    /// metadata is not what the format asks for, or does not fit the array.
+    ///
+    /// ```
+    /// use arrow_array::{FixedSizeListArray, types::Int32Type};
+    /// use arrow_schema::{DataType, Field};
+    /// use dlbridge_arrow::FixedShapeExt;
+    ///
+    /// let array = FixedSizeListArray::from_iter_primitive::<Int32Type, _, _>(
+    ///     [Some((0..6).map(Some).collect::<Vec<_>>())], 6,
+    /// );
+    /// let field = Field::new("pictures", DataType::Null, false).with_metadata([
+    ///     ("ARROW:extension:name".to_owned(), "arrow.fixed_shape_tensor".to_owned()),
+    ///     ("ARROW:extension:metadata".to_owned(), r#"{"shape":[3,2],"permutation":[1,0]}"#.to_owned()),
+    /// ].into_iter().collect::<std::collections::HashMap<_, _>>());
+    /// let tensor = array.into_fixed_shape_tensor(&field)?;
+    /// assert_eq!((tensor.shape(), tensor.strides()), (&[1, 2, 3][..], &[6, 1, 2][..]));
+    /// # Ok::<(), dlbridge_arrow::Error>(())
+    /// ```
+    fn into_fixed_shape_tensor(self, field: &Field) -> Result<Tensor>;
+}
+
+impl FixedShapeExt for FixedSizeListArray {
+    fn into_fixed_shape_tensor(self, field: &Field) -> Result<Tensor> {
+        read(self, field)
+    }
+}
+
+impl FixedShapeExt for ArrayRef {
+    fn into_fixed_shape_tensor(self, field: &Field) -> Result<Tensor> {
+        read(self, field)
+    }
+}
+
+fn read(array: impl Array + ArrayExt, field: &Field) -> Result<Tensor> {
+    let metadata = field.metadata();
+    match metadata.get(EXTENSION_TYPE_NAME_KEY) {
+        Some(name) if name == NAME => {}
+        name => return Err(wrong(format!("the extension type of the field is {name:?}"))),
+    }
+    let DataType::FixedSizeList(_, size) = *array.data_type() else {
+        return Err(wrong(format!(
+            "the array is {}, and no list of a fixed size",
+            array.data_type()
+        )));
+    };
+    let text = metadata.get(EXTENSION_TYPE_METADATA_KEY).ok_or_else(|| wrong("there is none"))?;
+    let json: Value = serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
+    let json = json.as_object().ok_or_else(|| wrong("it is no object of JSON"))?;
+    let shape = numbers(json, "shape")?.ok_or_else(|| wrong("it has no shape"))?;
+    let order = match (numbers(json, "permutation")?, numbers(json, "permutations")?) {
+        (Some(order), Some(other)) if order != other => {
+            return Err(wrong("permutation and permutations differ"));
+        }
+        (order, other) => order.or(other).unwrap_or_else(|| (0..shape.len()).collect()),
+    };
+    check_permutation(&order, shape.len())?;
+    let elements = shape.iter().try_fold(1_usize, |product, &extent| product.checked_mul(extent));
+    if elements != Some(size as usize) {
+        return Err(wrong(format!("the shape is {shape:?}, and a list has {size} values")));
+    }
+    let whole: Vec<usize> = [array.len()].into_iter().chain(shape).collect();
+    let axes: Vec<usize> = [0].into_iter().chain(order.iter().map(|axis| axis + 1)).collect();
+    Ok(array.into_tensor()?.reshape(whole)?.permute(axes)?)
+}
+
+/// The array of numbers under a key; `null` is as good as no key.
+fn numbers(json: &Map<String, Value>, key: &str) -> Result<Option<Vec<usize>>> {
+    let number = |value: &Value| value.as_u64().and_then(|number| usize::try_from(number).ok());
+    match json.get(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(value) => {
+            let numbers = value.as_array().and_then(|values| values.iter().map(number).collect());
+            numbers
+                .map(Some)
+                .ok_or_else(|| wrong(format!("{key} is {value}, and no array of numbers")))
+        }
+    }
+}
+
+/// Refuses what does not name each axis once.
+fn check_permutation(order: &[usize], ndim: usize) -> Result<()> {
+    let mut sorted = order.to_vec();
+    sorted.sort_unstable();
+    match sorted.into_iter().eq(0..ndim) {
+        true => Ok(()),
+        false => {
+            Err(wrong(format!("permutation {order:?} does not name each of {ndim} axes once")))
+        }
+    }
+}
+
+fn wrong(reason: impl Into<String>) -> Error {
+    Error::Metadata { reason: reason.into() }
+}
+
+/// The tensors along the first axis as the values of an array, and the field that tells their shape.
+pub(crate) fn write(tensor: Tensor, name: String) -> Result<(Field, FixedSizeListArray)> {
+    if tensor.ndim() < 2 {
+        return Err(TensorError::Ndim { expected: 2, found: tensor.ndim() }.into());
+    }
+    // The axes of a value as they lie in memory; `order[n]` is the axis of the tensor at place n.
+    let order = physical_order(&tensor);
+    let physical = tensor.permute(&order)?;
+    let extents: Vec<usize> = physical.shape().iter().map(|&extent| extent as usize).collect();
+    let shape = &extents[1..];
+    // The core keeps such products within isize.
+    let size = tensor::list_size(1, shape.iter().product())?;
+    // Lists of numbers look in JSON as they do here.
+    let metadata = if order.is_sorted() {
+        format!(r#"{{"shape":{shape:?}}}"#)
+    } else {
+        let mut permutation = vec![0; shape.len()];
+        for (place, axis) in order[1..].iter().enumerate() {
+            permutation[axis - 1] = place;
+        }
+        format!(r#"{{"shape":{shape:?},"permutation":{permutation:?}}}"#)
+    };
+    let array = tensor::nested(physical, &[extents[0], size as usize])?;
+    let field =
+        Field::new(name, DataType::FixedSizeList(Arc::clone(array.value_field()), size), false);
+    let metadata = [
+        (EXTENSION_TYPE_NAME_KEY.to_owned(), NAME.to_owned()),
+        (EXTENSION_TYPE_METADATA_KEY.to_owned(), metadata),
+    ];
+    Ok((
+        field.with_metadata(metadata.into_iter().collect::<std::collections::HashMap<_, _>>()),
+        array,
+    ))
+}
+
+/// The axes with the first one first, and the others from the largest stride to the smallest. Those along which
+/// nothing moves stay where they are.
+fn physical_order(tensor: &Tensor) -> Vec<usize> {
+    let (shape, strides) = (tensor.shape(), tensor.strides());
+    let mut order: Vec<usize> = (0..shape.len()).collect();
+    let places: Vec<usize> = (1..shape.len()).filter(|&axis| shape[axis] > 1).collect();
+    let mut sorted = places.clone();
+    sorted.sort_by_key(|&axis| std::cmp::Reverse(strides[axis]));
+    for (&place, axis) in places.iter().zip(sorted) {
+        order[place] = axis;
+    }
+    order
+}

@@ -1,0 +1,113 @@
+//! Buffers into tensors, and tensors into buffers: where the memory changes hands.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use arrow_buffer::{Buffer, MutableBuffer};
+use dlbridge::{Access, DataType, Error as TensorError, RawParts, Tensor, TensorRef};
+
+use crate::{Error, Result};
+
+/// What owns the memory of a tensor that was made of a buffer. Private, so that whoever finds one in a tensor
+/// knows that all elements are within it.
+enum Memory {
+    /// The one handle on its memory.
+    Unique(MutableBuffer),
+    /// Others may read it.
+    Shared(Buffer),
+}
+
+/// A tensor in C order of the first elements of a buffer: exclusive if nobody else has the buffer.
+pub(crate) fn to_tensor(buffer: Buffer, dtype: DataType, shape: &[usize]) -> Result<Tensor> {
+    let elements =
+        shape.iter().try_fold(1_u128, |product, &extent| product.checked_mul(extent as u128));
+    let needed = elements.and_then(|elements| elements.checked_mul(dtype.itemsize() as u128));
+    match needed {
+        Some(needed) if needed <= buffer.len() as u128 => {}
+        Some(needed) => {
+            return Err(TensorError::ByteCount { needed, available: buffer.len() }.into());
+        }
+        None => return Err(TensorError::TooLarge.into()),
+    }
+    let (memory, data, access) = match buffer.into_mutable() {
+        Ok(mut unique) => {
+            let data = unique.as_mut_ptr();
+            (Memory::Unique(unique), data, Access::Exclusive)
+        }
+        Err(shared) => {
+            let data = shared.as_ptr().cast_mut();
+            (Memory::Shared(shared), data, Access::ReadOnly)
+        }
+    };
+    let parts = RawParts { access, ..RawParts::new(data.cast(), dtype) };
+    // SAFETY: the elements are within the buffer, whose bytes are all initialised, and which stays where it is
+    // when its handle moves. Nobody writes a shared buffer; a unique one is reached through this handle
+    // alone, and any bytes are values of it.
+    Ok(unsafe { Tensor::from_raw_parts(memory, parts, shape, None::<&[i64]>) }?)
+}
+
+/// A tensor that an array of Arrow keeps alive.
+pub(crate) struct Kept {
+    _tensor: Tensor,
+}
+
+/// Buffers over memory that one tensor owns.
+pub(crate) enum Source {
+    /// What the tensor was made of, and the address of the tensor's first element.
+    Whole(Buffer, usize),
+    /// The tensor, and where its first element is.
+    Kept(Arc<Kept>, NonNull<u8>),
+}
+
+impl Source {
+    /// The memory of a tensor with elements that the CPU can read.
+    pub(crate) fn of(tensor: Tensor) -> Result<Self> {
+        let first = tensor.data().cast::<u8>();
+        let tensor = match tensor.try_into_owner::<Memory>() {
+            Ok(Memory::Unique(unique)) => return Ok(Self::Whole(unique.into(), first.addr())),
+            Ok(Memory::Shared(shared)) => return Ok(Self::Whole(shared, first.addr())),
+            Err(tensor) => tensor,
+        };
+        if tensor.access() == Access::Shared {
+            return Err(Error::Shared);
+        }
+        let first = NonNull::new(first).ok_or(TensorError::NullPointer { field: "the data" })?;
+        Ok(Self::Kept(Arc::new(Kept { _tensor: tensor }), first))
+    }
+
+    /// The bytes from `offset` bytes after the first element on.
+    ///
+    /// # Safety
+    /// They are bytes of elements of the tensor, which is on a device whose memory the CPU can read.
+    pub(crate) unsafe fn buffer(&self, offset: isize, len: usize) -> Buffer {
+        match self {
+            Self::Whole(whole, first) => {
+                let start = first.wrapping_add_signed(offset) - whole.as_ptr().addr();
+                whole.slice_with_length(start, len)
+            }
+            Self::Kept(kept, first) => {
+                // SAFETY: within the tensor's memory, by contract.
+                let first = unsafe { first.offset(offset) };
+                // SAFETY: bytes of the tensor's elements are initialised and valid until the tensor is dropped,
+                // which the buffer does with its last handle. Nobody writes them: the tensor is read-only, or
+                // exclusive, and nobody can reach it any more.
+                unsafe { Buffer::from_custom_allocation(first, len, kept.clone()) }
+            }
+        }
+    }
+}
+
+/// The bytes of a tensor's elements, which are adjacent in C order.
+pub(crate) fn to_buffer(tensor: Tensor) -> Result<Buffer> {
+    let len = TensorRef::from(&tensor).as_bytes()?.len();
+    if len == 0 {
+        return Ok(empty());
+    }
+    // SAFETY: `as_bytes` told that these are the bytes of the elements, and that the CPU can read them.
+    Ok(unsafe { Source::of(tensor)?.buffer(0, len) })
+}
+
+/// No bytes, aligned for every type of Arrow.
+pub(crate) fn empty() -> Buffer {
+    Buffer::from_vec(Vec::<u128>::new())
+}

@@ -1,0 +1,317 @@
+//! Tensors into buffers and arrays.
+
+use std::sync::Arc;
+
+use arrow_array::types::ArrowPrimitiveType;
+use arrow_array::{Array, ArrayRef, BooleanArray, FixedSizeListArray, PrimitiveArray, RecordBatch};
+use arrow_buffer::{ArrowNativeType, Buffer, ScalarBuffer};
+use arrow_schema::Field;
+use dlbridge::{DataType, Element, Error as TensorError, Tensor};
+
+use crate::dtype::with_array_type;
+use crate::sealed::Sealed;
+use crate::{Result, batch, fixed_shape, memory};
+
+/// Tensors as buffers, arrays and batches of Arrow.
+///
+/// What `into_` makes keeps the tensor alive, and reads its elements where they are; the buffer that a tensor
+/// was made of comes back as the same one. Nobody else may write them: [`Error::Shared`](crate::Error::Shared) if
+/// somebody may. The tensor is dropped on an error.
+pub trait TensorExt: Sealed {
+    /// The bytes of the elements, of any dtype, adjacent in C order.
+    ///
+    /// # Errors
+    /// [`Error::Shared`](crate::Error::Shared); [`NotContiguous`](TensorError::NotContiguous);
+    /// [`NotHostAccessible`](TensorError::NotHostAccessible).
+    ///
+    /// ```
+    /// use dlbridge::Tensor;
+    /// use dlbridge_arrow::TensorExt;
+    ///
+    /// let buffer = Tensor::from([[1_u8, 2], [3, 4]]).into_buffer()?;
+    /// assert_eq!(buffer.as_slice(), [1, 2, 3, 4]);
+    /// # Ok::<(), dlbridge_arrow::Error>(())
+    /// ```
+    fn into_buffer(self) -> Result<Buffer>;
+
+    /// The elements, of any number of dimensions, adjacent in C order.
+    ///
+    /// # Errors
+    /// Those of [`into_buffer`](Self::into_buffer); [`DataType`](TensorError::DataType) unless the dtype is that of `T`;
+    /// [`Misaligned`](TensorError::Misaligned).
+    ///
+    /// ```
+    /// use arrow_buffer::ScalarBuffer;
+    /// use dlbridge::Tensor;
+    /// use dlbridge_arrow::TensorExt;
+    ///
+    /// let tensor = Tensor::from(vec![1.0_f32, 2.0]);
+    /// let address = tensor.data().addr();
+    /// let buffer: ScalarBuffer<f32> = tensor.into_scalar_buffer()?;
+    /// assert_eq!((buffer.as_ptr().addr(), &buffer[..]), (address, &[1.0, 2.0][..]));
+    /// # Ok::<(), dlbridge_arrow::Error>(())
+    /// ```
+    fn into_scalar_buffer<T: ArrowNativeType + Element>(self) -> Result<ScalarBuffer<T>>;
+
+    /// One dimension as an array without nulls. The type of the array is the caller's to choose, if it stores elements
+    /// of the tensor's dtype: what the elements mean only he knows.
+    ///
+    /// # Errors
+    /// Those of [`into_scalar_buffer`](Self::into_scalar_buffer); [`Ndim`](TensorError::Ndim) unless there is one
+    /// dimension.
+    ///
+    /// ```
+    /// use arrow_array::types::Date32Type;
+    /// use dlbridge::Tensor;
+    /// use dlbridge_arrow::TensorExt;
+    ///
+    /// let days = Tensor::from(vec![0, 365]).into_primitive_array::<Date32Type>()?;
+    /// assert_eq!(format!("{:?}", days.data_type()), "Date32");
+    /// # use arrow_array::Array;
+    /// # Ok::<(), dlbridge_arrow::Error>(())
+    /// ```
+    fn into_primitive_array<P: ArrowPrimitiveType<Native: Element>>(
+        self,
+    ) -> Result<PrimitiveArray<P>>;
+
+    /// The elements, in C order, as an array of the type that the dtype names; in lists of a fixed size where there are
+    /// more dimensions than one.
+    ///
+    /// # Errors
+    /// Those of [`into_scalar_buffer`](Self::into_scalar_buffer); [`Error::Bits`](crate::Error::Bits) for booleans;
+    /// [`Error::NoArrowType`](crate::Error::NoArrowType) for dtypes that Arrow does not have;
+    /// [`ExtentLimit`](TensorError::ExtentLimit) for lists of more than 2³¹ − 1 values; [`Ndim`](TensorError::Ndim) without
+    /// dimensions.
+    ///
+    /// ```
+    /// use arrow_array::cast::AsArray;
+    /// use dlbridge::Tensor;
+    /// use dlbridge_arrow::TensorExt;
+    ///
+    /// let rows = Tensor::from([[1, 2, 3], [4, 5, 6]]).into_array()?;
+    /// assert_eq!(rows.as_fixed_size_list().value_length(), 3);
+    /// # Ok::<(), dlbridge_arrow::Error>(())
+    /// ```
+    fn into_array(self) -> Result<ArrayRef>;
+
+    /// Two dimensions or more as lists of a fixed size, as [`into_array`](Self::into_array) makes them.
+    ///
+    /// # Errors
+    /// Those of [`into_array`](Self::into_array); [`Ndim`](TensorError::Ndim) for fewer dimensions.
+    ///
+    /// ```
+    /// use dlbridge::Tensor;
+    /// use dlbridge_arrow::TensorExt;
+    ///
+    /// let rows = Tensor::from([[1, 2, 3], [4, 5, 6]]).into_fixed_size_list()?;
+    /// assert_eq!(rows.value_length(), 3);
+    /// # Ok::<(), dlbridge_arrow::Error>(())
+    /// ```
+    fn into_fixed_size_list(self) -> Result<FixedSizeListArray>;
+
+    /// The tensors along the first axis as the values of a column of the canonical extension type
+    /// `arrow.fixed_shape_tensor`, with the field that describes it. The elements of each are adjacent, in any order of
+    /// its axes, which the field's `permutation` tells.
+    ///
+    /// # Errors
+    /// Those of [`into_fixed_size_list`](Self::into_fixed_size_list).
+    ///
+    /// ```
+    /// use dlbridge::Tensor;
+    /// use dlbridge_arrow::TensorExt;
+    ///
+    /// let pictures = Tensor::zeros(dlbridge::DataType::UINT8, [10, 48, 64, 3])?.permute([0, 3, 1, 2])?;
+    /// let (field, array) = pictures.into_fixed_shape_tensor("pictures")?;
+    /// assert_eq!(array.value_length(), 48 * 64 * 3);
+    /// assert_eq!(field.metadata()["ARROW:extension:metadata"], r#"{"shape":[48, 64, 3],"permutation":[2, 0, 1]}"#);
+    /// # Ok::<(), dlbridge_arrow::Error>(())
+    /// ```
+    fn into_fixed_shape_tensor(
+        self,
+        name: impl Into<String>,
+    ) -> Result<(Field, FixedSizeListArray)>;
+
+    /// Rows and columns as a batch with these columns. The elements of each column must be adjacent; how far one column
+    /// is from the next does not matter.
+    ///
+    /// # Errors
+    /// [`Error::RowStride`](crate::Error::RowStride) if they are not adjacent, as in C order;
+    /// [`Error::NameCount`](crate::Error::NameCount) unless each column has a name; [`Ndim`](TensorError::Ndim) unless there
+    /// are two dimensions; those of [`into_array`](Self::into_array) for the dtype.
+    ///
+    /// ```
+    /// use dlbridge::Tensor;
+    /// use dlbridge_arrow::{ArrayExt, TensorExt};
+    ///
+    /// let columns = Tensor::from([[1, 2, 3], [4, 5, 6]]).transpose();
+    /// let address = columns.data().addr();
+    /// let batch = columns.into_record_batch(["x", "y"])?;
+    /// assert_eq!((batch.num_rows(), batch.num_columns()), (3, 2));
+    /// assert_eq!(batch.into_tensor()?.data().addr(), address);
+    /// # Ok::<(), dlbridge_arrow::Error>(())
+    /// ```
+    fn into_record_batch(self, names: impl IntoIterator<Item: Into<String>>)
+    -> Result<RecordBatch>;
+
+    /// The very batch that the tensor was made of, if the tensor is all of it; gives the tensor back if not.
+    ///
+    /// ```
+    /// use dlbridge::Tensor;
+    /// use dlbridge_arrow::{ArrayExt, TensorExt};
+    ///
+    /// let batch = Tensor::from([[1, 2, 3]]).transpose().into_record_batch(["x"])?;
+    /// let tensor = batch.clone().into_tensor()?;
+    /// assert_eq!(tensor.try_into_record_batch().unwrap(), batch);
+    /// # Ok::<(), dlbridge_arrow::Error>(())
+    /// ```
+    fn try_into_record_batch(self) -> std::result::Result<RecordBatch, Tensor>;
+
+    /// A copy of the elements as [`into_array`](Self::into_array) makes it: with any strides and access, and also of
+    /// booleans.
+    ///
+    /// # Errors
+    /// Those of [`into_array`](Self::into_array) for dtype and dimensions, and of [`Tensor::to_copy`].
+    ///
+    /// ```
+    /// use dlbridge::Tensor;
+    /// use dlbridge_arrow::TensorExt;
+    ///
+    /// let array = Tensor::from(vec![1, 2, 3, 4]).flip(0)?.to_array()?;
+    /// assert_eq!(&array, &Tensor::from(vec![4, 3, 2, 1]).into_array()?);
+    /// # Ok::<(), dlbridge_arrow::Error>(())
+    /// ```
+    fn to_array(&self) -> Result<ArrayRef>;
+
+    /// A copy of the elements as [`into_record_batch`](Self::into_record_batch) makes it: with any strides and access, and
+    /// also of booleans.
+    ///
+    /// # Errors
+    /// Those of [`into_record_batch`](Self::into_record_batch) for dtype, dimensions and names, and of
+    /// [`Tensor::to_copy`].
+    ///
+    /// ```
+    /// use dlbridge::Tensor;
+    /// use dlbridge_arrow::TensorExt;
+    ///
+    /// let batch = Tensor::from([[1, 2], [3, 4]]).to_record_batch(["x", "y"])?;
+    /// assert_eq!(batch.column(1), &Tensor::from(vec![2, 4]).into_array()?);
+    /// # Ok::<(), dlbridge_arrow::Error>(())
+    /// ```
+    fn to_record_batch(&self, names: impl IntoIterator<Item: Into<String>>) -> Result<RecordBatch>;
+}
+
+impl Sealed for Tensor {}
+
+impl TensorExt for Tensor {
+    fn into_buffer(self) -> Result<Buffer> {
+        memory::to_buffer(self)
+    }
+
+    fn into_scalar_buffer<T: ArrowNativeType + Element>(self) -> Result<ScalarBuffer<T>> {
+        let len = self.view::<T>()?.len();
+        // Aligned, which a scalar buffer would panic about.
+        Ok(ScalarBuffer::new(memory::to_buffer(self)?, 0, len))
+    }
+
+    fn into_primitive_array<P: ArrowPrimitiveType<Native: Element>>(
+        self,
+    ) -> Result<PrimitiveArray<P>> {
+        if self.ndim() != 1 {
+            return Err(TensorError::Ndim { expected: 1, found: self.ndim() }.into());
+        }
+        Ok(PrimitiveArray::new(self.into_scalar_buffer()?, None))
+    }
+
+    fn into_array(self) -> Result<ArrayRef> {
+        let shape = extents(&self)?;
+        match shape[..] {
+            [_] => values(self),
+            _ => Ok(Arc::new(nested(self, &shape)?)),
+        }
+    }
+
+    fn into_fixed_size_list(self) -> Result<FixedSizeListArray> {
+        let shape = extents(&self)?;
+        nested(self, &shape)
+    }
+
+    fn into_fixed_shape_tensor(
+        self,
+        name: impl Into<String>,
+    ) -> Result<(Field, FixedSizeListArray)> {
+        fixed_shape::write(self, name.into())
+    }
+
+    fn into_record_batch(
+        self,
+        names: impl IntoIterator<Item: Into<String>>,
+    ) -> Result<RecordBatch> {
+        batch::from_tensor(self, names.into_iter().map(Into::into).collect())
+    }
+
+    fn try_into_record_batch(self) -> std::result::Result<RecordBatch, Tensor> {
+        batch::taken_back(self)
+    }
+
+    fn to_array(&self) -> Result<ArrayRef> {
+        let shape = extents(self)?;
+        if self.dtype() != DataType::BOOL {
+            return self.to_copy()?.into_array();
+        }
+        let bits: ArrayRef = Arc::new(BooleanArray::from(self.view::<bool>()?.to_vec()));
+        match shape[..] {
+            [_] => Ok(bits),
+            _ => Ok(Arc::new(lists(bits, &shape)?)),
+        }
+    }
+
+    fn to_record_batch(&self, names: impl IntoIterator<Item: Into<String>>) -> Result<RecordBatch> {
+        batch::copied(self, names.into_iter().map(Into::into).collect())
+    }
+}
+
+/// The extents, of which there is one at least.
+fn extents(tensor: &Tensor) -> Result<Vec<usize>> {
+    match tensor.shape() {
+        [] => Err(TensorError::Ndim { expected: 1, found: 0 }.into()),
+        shape => Ok(shape.iter().map(|&extent| extent as usize).collect()),
+    }
+}
+
+/// The elements in C order, as one dimension.
+fn values(tensor: Tensor) -> Result<ArrayRef> {
+    with_array_type!(tensor.dtype(), P => {
+        Ok(Arc::new(PrimitiveArray::<P>::new(tensor.into_scalar_buffer()?, None)))
+    })
+}
+
+/// The elements in C order, in lists of a shape that has as many.
+pub(crate) fn nested(tensor: Tensor, shape: &[usize]) -> Result<FixedSizeListArray> {
+    if shape.len() < 2 {
+        return Err(TensorError::Ndim { expected: 2, found: shape.len() }.into());
+    }
+    for (axis, &extent) in shape.iter().enumerate().skip(1) {
+        list_size(axis, extent)?;
+    }
+    lists(values(tensor)?, shape)
+}
+
+/// The number of values of a list, which Arrow keeps as an `i32`.
+pub(crate) fn list_size(axis: usize, extent: usize) -> Result<i32> {
+    let too_many = TensorError::ExtentLimit { axis, limit: i32::MAX as usize, found: extent };
+    Ok(i32::try_from(extent).map_err(|_| too_many)?)
+}
+
+/// Values without nulls in lists of two dimensions or more.
+fn lists(values: ArrayRef, shape: &[usize]) -> Result<FixedSizeListArray> {
+    let list = |values: ArrayRef, axis: usize| {
+        let field = Arc::new(Field::new_list_field(values.data_type().clone(), false));
+        // Without values the length says how many lists there are. The core keeps such products within isize.
+        let (len, size) = (shape[..axis].iter().product(), list_size(axis, shape[axis])?);
+        Ok(FixedSizeListArray::try_new_with_length(field, size, values, None, len)?)
+    };
+    let inner = (2..shape.len()).rev().try_fold(values, |values, axis| {
+        list(values, axis).map(|list| Arc::new(list) as ArrayRef)
+    })?;
+    list(inner, 1)
+}

@@ -1,0 +1,269 @@
+//! Tensors in: every dtype, any strides, who may write, and when the owner is dropped.
+
+mod common;
+
+use std::fmt::Debug;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::*;
+use arrow_array::{Array, ArrayRef, Int32Array};
+use arrow_buffer::ScalarBuffer;
+use common::{counted, lent, misaligned, on_cuda};
+use dlbridge::{Access, DataType, Element, Error as TensorError, Tensor};
+use dlbridge_arrow::{ArrayExt, Error, TensorExt};
+use half::{bf16, f16};
+
+fn refused(result: Result<impl Debug, Error>) -> TensorError {
+    match result.unwrap_err() {
+        Error::Tensor(error) => error,
+        error => panic!("{error:?} is not the tensor's"),
+    }
+}
+
+/// Sees that the elements are read where they are, and that the owner goes with the last array.
+#[track_caller]
+fn into<P: ArrowPrimitiveType<Native: Element + Debug>>(values: [P::Native; 6]) {
+    let (tensor, dropped) = counted(values.to_vec());
+    let address = tensor.data().addr();
+    let array = tensor.into_array().unwrap();
+    assert_eq!(array.data_type(), &P::DATA_TYPE);
+    let numbers = array.as_primitive::<P>();
+    assert_eq!((numbers.values().as_ptr().addr(), &numbers.values()[..]), (address, &values[..]));
+    let tail = array.slice(5, 1);
+    drop(array);
+    assert_eq!((tail.as_primitive::<P>().values()[0], dropped.get()), (values[5], 0));
+    std::thread::spawn(move || drop(tail)).join().unwrap();
+    assert_eq!(dropped.get(), 1);
+
+    let (tensor, dropped) = lent(values.to_vec(), (&[1, 3, 2], &[6, 2, 1], 0), Access::ReadOnly);
+    let address = tensor.data().addr();
+    let array = tensor.into_fixed_size_list().unwrap();
+    let rows = array.values().as_fixed_size_list().clone();
+    assert_eq!((array.value_length(), rows.value_length()), (3, 2));
+    assert_eq!(rows.values().as_primitive::<P>().values().as_ptr().addr(), address);
+    let tensor = array.into_tensor().unwrap();
+    assert_eq!((tensor.shape(), tensor.data().addr()), (&[1, 3, 2][..], address));
+    assert_eq!(tensor.view::<P::Native>().unwrap().to_vec(), values);
+    drop(rows);
+    assert_eq!(dropped.get(), 0);
+    drop(tensor);
+    assert_eq!(dropped.get(), 1);
+
+    let (tensor, dropped) = counted(values.to_vec());
+    let copy = tensor.to_array().unwrap();
+    drop(tensor);
+    assert_eq!((dropped.get(), &copy.as_primitive::<P>().values()[..]), (1, &values[..]));
+}
+
+#[test]
+fn every_number_comes_in_where_it_is() {
+    into::<Int8Type>([1, -2, 3, 4, 5, 6]);
+    into::<Int16Type>([1, -2, 3, 4, 5, 6]);
+    into::<Int32Type>([1, -2, 3, 4, 5, 6]);
+    into::<Int64Type>([1, -2, 3, 4, 5, 6]);
+    into::<UInt8Type>([1, 2, 3, 4, 5, 6]);
+    into::<UInt16Type>([1, 2, 3, 4, 5, 6]);
+    into::<UInt32Type>([1, 2, 3, 4, 5, 6]);
+    into::<UInt64Type>([1, 2, 3, 4, 5, 6]);
+    into::<Float16Type>([1.0, 2.0, 3.0, 4.0, 5.0, 6.0].map(f16::from_f32));
+    into::<Float32Type>([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    into::<Float64Type>([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+}
+
+#[test]
+fn dtypes_that_arrow_does_not_have_are_refused_by_name() {
+    let others = [
+        DataType::BFLOAT16,
+        DataType::COMPLEX64,
+        DataType::COMPLEX128,
+        DataType::INT128,
+        DataType::UINT128,
+        DataType::FLOAT8_E4M3FN,
+        DataType::FLOAT4_E2M1FN,
+        DataType::FLOAT32.with_lanes(4),
+    ];
+    for dtype in others {
+        let make = || Tensor::zeros(dtype, [4, 2]).unwrap();
+        let no_type = |error: Error| {
+            assert!(error.to_string().contains(&dtype.to_string()), "{error}");
+            assert!(matches!(error, Error::NoArrowType { dtype: found } if found == dtype));
+        };
+        no_type(make().into_array().unwrap_err());
+        no_type(make().to_array().unwrap_err());
+        no_type(make().into_record_batch(["a", "b"]).unwrap_err());
+        no_type(make().to_record_batch(["a", "b"]).unwrap_err());
+        no_type(make().into_fixed_shape_tensor("a").unwrap_err());
+        assert_eq!(make().into_buffer().unwrap().len() as u128, make().nbytes());
+    }
+    assert!(matches!(Tensor::from(vec![true]).into_array(), Err(Error::Bits)));
+    assert!(matches!(Tensor::from([[true]]).into_record_batch(["a"]), Err(Error::Bits)));
+    let decimals = Tensor::from(vec![1_i128, 2]).into_primitive_array::<Decimal128Type>().unwrap();
+    assert_eq!(decimals.values()[..], [1, 2], "by the type that somebody names");
+    let bytes = Tensor::from(vec![bf16::from_f32(1.0)]).into_buffer().unwrap();
+    assert_eq!(bytes.as_slice(), bf16::from_f32(1.0).to_ne_bytes());
+}
+
+#[test]
+fn booleans_are_checked_and_packed() {
+    let array = Tensor::from([[true, false], [false, true], [true, true]]).to_array().unwrap();
+    let bits = array.as_fixed_size_list().values().as_boolean().clone();
+    assert_eq!(bits.values().values(), [0b11_1001]);
+    let (mut bytes, _) = counted(vec![1_u8, 2]);
+    bytes.view_mut::<u8>().unwrap()[[0]] = 0;
+    let parts = dlbridge::RawParts::new(bytes.data(), DataType::BOOL);
+    // SAFETY: two bytes, which the other tensor keeps alive.
+    let bools = unsafe { Tensor::from_raw_parts(bytes, parts, &[2], None::<&[i64]>) }.unwrap();
+    let invalid = TensorError::InvalidElement { dtype: DataType::BOOL };
+    assert_eq!(refused(bools.to_array()), invalid);
+}
+
+#[test]
+fn what_is_not_in_c_order_is_refused_and_dropped_or_copied() {
+    let values = || (0..12).collect::<Vec<i32>>();
+    let layouts: [(common::Layout<'_>, &[i32]); 5] = [
+        ((&[3, 2], &[1, 3], 0), &[0, 3, 1, 4, 2, 5]),
+        ((&[3], &[2], 1), &[1, 3, 5]),
+        ((&[3], &[-1], 5), &[5, 4, 3]),
+        ((&[2, 2], &[0, 1], 4), &[4, 5, 4, 5]),
+        ((&[2, 2], &[3, 1], 0), &[0, 1, 3, 4]),
+    ];
+    for (layout, expected) in layouts {
+        let make = || lent(values(), layout, Access::ReadOnly);
+        let (tensor, dropped) = make();
+        assert_eq!(refused(tensor.into_array()), TensorError::NotContiguous);
+        assert_eq!(dropped.get(), 1);
+        let (tensor, dropped) = make();
+        assert_eq!(refused(tensor.into_buffer()), TensorError::NotContiguous);
+        assert_eq!(dropped.get(), 1);
+        let (tensor, dropped) = make();
+        let copy = tensor.to_array().unwrap();
+        drop(tensor);
+        let copy = copy.into_tensor().unwrap();
+        assert_eq!((copy.shape(), dropped.get()), (layout.0, 1));
+        assert_eq!(copy.view::<i32>().unwrap().to_vec(), expected);
+    }
+    let (tensor, _) = lent(values(), (&[1, 3, 1], &[99, 1, -7], 2), Access::ReadOnly);
+    assert_eq!(tensor.into_array().unwrap().len(), 1, "axes of one do not matter");
+}
+
+#[test]
+fn what_somebody_else_may_write_is_refused() {
+    let make = || lent(vec![1_i32, 2], (&[2, 1], &[1, 2], 0), Access::Shared);
+    for into in [
+        |tensor: Tensor| tensor.into_array().map(drop),
+        |tensor: Tensor| tensor.into_buffer().map(drop),
+        |tensor: Tensor| tensor.into_record_batch(["a"]).map(drop),
+        |tensor: Tensor| tensor.into_fixed_shape_tensor("a").map(drop),
+    ] {
+        let (tensor, dropped) = make();
+        assert!(matches!(into(tensor), Err(Error::Shared)));
+        assert_eq!(dropped.get(), 1);
+        let (tensor, dropped) = make();
+        into(tensor.into_read_only()).unwrap();
+        assert_eq!(dropped.get(), 1);
+    }
+    let (tensor, _) = make();
+    assert_eq!(tensor.to_array().unwrap().len(), 2, "a copy is nobody else's");
+    let (tensor, _) = make();
+    assert_eq!(tensor.to_record_batch(["a"]).unwrap().num_rows(), 2);
+}
+
+#[test]
+fn a_lent_tensor_is_not_taken_from_the_others() {
+    let array = Int32Array::from(vec![1, 2, 3]);
+    let address = array.values().as_ptr().addr();
+    let tensor = std::sync::Arc::new(array.into_tensor().unwrap());
+    let shared = tensor.share().into_array().unwrap();
+    assert_eq!(shared.as_primitive::<Int32Type>().values().as_ptr().addr(), address);
+    let last = tensor.share();
+    drop((tensor, shared));
+    let array = last.into_primitive_array::<Int32Type>().unwrap();
+    assert_eq!(array.values().as_ptr().addr(), address);
+    assert!(array.into_builder().is_ok(), "the last one has the buffer itself");
+}
+
+#[test]
+fn shape_dtype_device_and_alignment_are_checked() {
+    let (tensor, dropped) = counted(vec![1_i32, 2]);
+    let wrong = refused(tensor.into_primitive_array::<Float32Type>());
+    assert_eq!(
+        wrong,
+        TensorError::DataType { expected: DataType::FLOAT32, found: DataType::INT32 }
+    );
+    assert_eq!(dropped.get(), 1);
+    let (tensor, dropped) = lent(vec![1_i32], (&[], &[], 0), Access::Exclusive);
+    assert_eq!(refused(tensor.into_array()), TensorError::Ndim { expected: 1, found: 0 });
+    assert_eq!(dropped.get(), 1);
+    let (tensor, _) = lent(vec![7_i32], (&[], &[], 0), Access::Exclusive);
+    assert_eq!(tensor.into_scalar_buffer::<i32>().unwrap()[..], [7]);
+    let (tensor, _) = counted(vec![1_i32, 2]);
+    let ndim = TensorError::Ndim { expected: 2, found: 1 };
+    assert_eq!(refused(tensor.into_fixed_size_list()), ndim);
+    let (tensor, _) = lent(vec![1_i32; 4], (&[2, 2], &[2, 1], 0), Access::Exclusive);
+    let ndim = TensorError::Ndim { expected: 1, found: 2 };
+    assert_eq!(refused(tensor.into_primitive_array::<Int32Type>()), ndim);
+    for access in [Access::Exclusive, Access::Shared] {
+        let (tensor, dropped) = on_cuda(access);
+        let device = tensor.device();
+        assert_eq!(refused(tensor.into_array()), TensorError::NotHostAccessible { device });
+        assert_eq!(dropped.get(), 1);
+        let (tensor, _) = on_cuda(access);
+        assert_eq!(refused(tensor.into_buffer()), TensorError::NotHostAccessible { device });
+        let (tensor, _) = on_cuda(access);
+        assert_eq!(refused(tensor.to_array()), TensorError::NotHostAccessible { device });
+    }
+    let (tensor, dropped) = misaligned();
+    let address = tensor.data().addr();
+    assert_eq!(refused(tensor.into_array()), TensorError::Misaligned { address, required: 4 });
+    assert_eq!(dropped.get(), 1);
+    assert_eq!(misaligned().0.to_array().unwrap().len(), 2, "a copy is aligned");
+    let (tensor, _) = misaligned();
+    let address = tensor.data().addr();
+    assert_eq!(
+        tensor.into_buffer().unwrap().as_ptr().addr(),
+        address,
+        "bytes are aligned anywhere"
+    );
+}
+
+#[test]
+fn a_list_has_no_more_values_than_arrow_can_count() {
+    let too_many = i32::MAX as usize + 1;
+    let (tensor, _) = counted(vec![1_u8]);
+    let wide = tensor.slice(0, ..0).unwrap().reshape([0, too_many]).unwrap();
+    let limit = TensorError::ExtentLimit { axis: 1, limit: i32::MAX as usize, found: too_many };
+    assert_eq!(refused(wide.into_array()), limit);
+    let (tensor, _) = counted(vec![1_u8]);
+    let wide = tensor.slice(0, ..0).unwrap().reshape([0, 1 << 16, 1 << 15]).unwrap();
+    assert_eq!(refused(wide.into_fixed_shape_tensor("x").map(drop)), limit);
+}
+
+#[test]
+fn arrays_go_round_through_c() {
+    let array: ArrayRef = std::sync::Arc::new(Int32Array::from(vec![1, 2, 3]));
+    let address = array.as_primitive::<Int32Type>().values().as_ptr().addr();
+    let managed = array.into_tensor().unwrap().into_raw();
+    // SAFETY: just given out, and ours to give.
+    let tensor = unsafe { Tensor::from_raw(managed) }.unwrap();
+    let array = tensor.into_primitive_array::<Int32Type>().unwrap();
+    assert_eq!((array.values().as_ptr().addr(), &array.values()[..]), (address, &[1, 2, 3][..]));
+    assert!(array.into_builder().is_ok(), "it is the very buffer");
+
+    let (tensor, dropped) = counted(vec![1.0_f64, 2.0]);
+    let buffer: ScalarBuffer<f64> = tensor.into_scalar_buffer().unwrap();
+    let managed = dlbridge_arrow::BufferExt::into_tensor(buffer).into_raw();
+    assert_eq!(dropped.get(), 0);
+    // SAFETY: as above.
+    drop(unsafe { Tensor::from_raw(managed) }.unwrap());
+    assert_eq!(dropped.get(), 1);
+}
+
+#[test]
+fn nothing_to_read_needs_no_owner() {
+    let (tensor, dropped) = lent(vec![1_i64, 2], (&[0], &[1], 1), Access::Shared);
+    let array = tensor.into_array().unwrap();
+    assert_eq!((array.len(), dropped.get()), (0, 1));
+    let (tensor, _) = counted(vec![1_u8, 2, 3]);
+    let odd = dlbridge_arrow::BufferExt::into_tensor(tensor.into_buffer().unwrap().slice(1));
+    assert_eq!(odd.slice(0, ..0).unwrap().into_array().unwrap().len(), 0);
+}
