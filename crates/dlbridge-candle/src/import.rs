@@ -1,0 +1,223 @@
+//! Tensors into tensors of candle.
+
+use candle_core::op::BackpropOp;
+use candle_core::{CpuStorage, Device, Storage, WithDType};
+use dlbridge::{Access, DataType, Element, RawParts, Tensor, TensorRef, Unaligned};
+use float8::F8E4M3;
+use half::{bf16, f16};
+
+use crate::dtype::{E4m3fn, E8m0fnu};
+use crate::locked::Locked;
+use crate::sealed::Sealed;
+use crate::{Error, Result};
+
+/// Tensors as tensors of [candle](candle_core::Tensor), on the CPU.
+pub trait TensorExt: Sealed {
+    /// The tensor's elements as a tensor of candle.
+    ///
+    /// A tensor that came from candle is the same tensor of candle again. The elements of a `Vec` or a boxed slice, adjacent
+    /// in C order, stay where they are; of a part of them, the whole lives as long. All else is copied, once.
+    ///
+    /// # Errors
+    /// [`Error::DataType`] for elements that candle does not have; [`Error::Tensor`] for a tensor that the CPU
+    /// cannot read. The tensor is dropped.
+    ///
+    /// ```
+    /// use dlbridge::Tensor;
+    /// use dlbridge_candle::TensorExt;
+    ///
+    /// let tensor = Tensor::from_parts(vec![1.0_f32, 2.0, 3.0, 4.0], [2, 2])?;
+    /// let candle = tensor.into_candle()?.matmul(&Tensor::from([[2.0_f32], [1.0]]).to_candle()?)?;
+    /// assert_eq!(candle.to_vec2::<f32>()?, [[4.0], [10.0]]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    fn into_candle(self) -> Result<candle_core::Tensor>;
+
+    /// A copy of the elements as a tensor of candle.
+    ///
+    /// # Errors
+    /// As [`into_candle`](Self::into_candle).
+    ///
+    /// ```
+    /// use dlbridge::Tensor;
+    /// use dlbridge_candle::TensorExt;
+    ///
+    /// let tensor = Tensor::from(vec![1_u8, 2, 3]).flip(0)?;
+    /// assert_eq!(tensor.to_candle()?.to_vec1::<u8>()?, [3, 2, 1]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    fn to_candle(&self) -> Result<candle_core::Tensor>;
+}
+
+/// Borrowed tensors as tensors of [candle](candle_core::Tensor), on the CPU.
+pub trait TensorRefExt: Sealed {
+    /// A copy of the elements as a tensor of candle.
+    ///
+    /// # Errors
+    /// As [`TensorExt::into_candle`].
+    ///
+    /// ```
+    /// use dlbridge::TensorRef;
+    /// use dlbridge_candle::TensorRefExt;
+    ///
+    /// let columns = TensorRef::from(&[[1_i64, 2], [3, 4]]).transpose().to_candle()?;
+    /// assert_eq!(columns.to_vec2::<i64>()?, [[1, 3], [2, 4]]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    fn to_candle(&self) -> Result<candle_core::Tensor>;
+}
+
+impl Sealed for Tensor {}
+impl Sealed for TensorRef<'_> {}
+
+impl TensorExt for Tensor {
+    fn into_candle(self) -> Result<candle_core::Tensor> {
+        let part = Part::of(&self);
+        let tensor = match self.try_into_owner::<Locked>() {
+            Ok(locked) => return part.of_candle(locked),
+            Err(tensor) => tensor,
+        };
+        let tensor = match tensor.try_into_owner::<candle_core::Tensor>() {
+            Ok(unlocked) => return part.of_candle(Locked::new(unlocked)),
+            Err(tensor) => tensor,
+        };
+        let moved = match part.dtype {
+            DataType::UINT8 => part.of_vec::<u8>(tensor),
+            DataType::UINT32 => part.of_vec::<u32>(tensor),
+            DataType::INT16 => part.of_vec::<i16>(tensor),
+            DataType::INT32 => part.of_vec::<i32>(tensor),
+            DataType::INT64 => part.of_vec::<i64>(tensor),
+            DataType::FLOAT16 => part.of_vec::<f16>(tensor),
+            DataType::BFLOAT16 => part.of_vec::<bf16>(tensor),
+            DataType::FLOAT32 => part.of_vec::<f32>(tensor),
+            DataType::FLOAT64 => part.of_vec::<f64>(tensor),
+            _ => Err(tensor),
+        };
+        moved.unwrap_or_else(|tensor| tensor.to_candle())
+    }
+
+    fn to_candle(&self) -> Result<candle_core::Tensor> {
+        TensorRef::from(self).to_candle()
+    }
+}
+
+impl TensorRefExt for TensorRef<'_> {
+    fn to_candle(&self) -> Result<candle_core::Tensor> {
+        let storage = match self.dtype() {
+            DataType::UINT8 => CpuStorage::U8(elements(self)?),
+            DataType::UINT32 => CpuStorage::U32(elements(self)?),
+            DataType::INT16 => CpuStorage::I16(elements(self)?),
+            DataType::INT32 => CpuStorage::I32(elements(self)?),
+            DataType::INT64 => CpuStorage::I64(elements(self)?),
+            DataType::FLOAT16 => CpuStorage::F16(elements(self)?),
+            DataType::BFLOAT16 => CpuStorage::BF16(elements(self)?),
+            DataType::FLOAT32 => CpuStorage::F32(elements(self)?),
+            DataType::FLOAT64 => CpuStorage::F64(elements(self)?),
+            // The vectors below become others in place: the elements are bytes of the same meaning.
+            DataType::FLOAT8_E4M3FN => {
+                let floats = elements::<E4m3fn>(self)?.into_iter();
+                CpuStorage::F8E4M3(floats.map(|float| F8E4M3::from_bits(float.0)).collect())
+            }
+            DataType::FLOAT8_E8M0FNU => {
+                let powers = elements::<E8m0fnu>(self)?.into_iter();
+                CpuStorage::F8E8M0(powers.map(|power| power.0).collect())
+            }
+            dtype => return Err(Error::DataType { dtype }),
+        };
+        let (storage, shape) = (Storage::Cpu(storage), extents(self.shape()));
+        Ok(candle_core::Tensor::from_storage(storage, shape, BackpropOp::none(), false))
+    }
+}
+
+/// The elements in C order, wherever they are.
+fn elements<T: Element>(tensor: &TensorRef<'_>) -> Result<Vec<T>> {
+    match tensor.view::<T>() {
+        Ok(view) => Ok(view.to_vec()),
+        Err(dlbridge::Error::Misaligned { .. }) => {
+            Ok(tensor.view::<Unaligned<T>>()?.iter().map(|element| element.get()).collect())
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn extents(shape: &[i64]) -> Vec<usize> {
+    shape.iter().map(|&extent| extent as usize).collect()
+}
+
+/// Which elements a tensor is, kept while its owner is taken out.
+struct Part {
+    first: *mut core::ffi::c_void,
+    dtype: DataType,
+    shape: Vec<usize>,
+    strides: Vec<i64>,
+    is_c_contiguous: bool,
+}
+
+impl Part {
+    fn of(tensor: &Tensor) -> Self {
+        Self {
+            first: tensor.data(),
+            dtype: tensor.dtype(),
+            shape: extents(tensor.shape()),
+            strides: tensor.strides().to_vec(),
+            is_c_contiguous: tensor.is_c_contiguous(),
+        }
+    }
+
+    /// The tensor of candle itself if this is all of it, and a copy if not.
+    fn of_candle(&self, locked: Locked) -> Result<candle_core::Tensor> {
+        if self.is_all_of(&locked)? {
+            return Ok(locked.into_tensor());
+        }
+        let parts = RawParts { access: Access::ReadOnly, ..RawParts::new(self.first, self.dtype) };
+        // SAFETY: a part of a tensor that was made of this storage, which is locked while it is read.
+        unsafe { TensorRef::from_raw_parts(&parts, &self.shape, Some(&self.strides)) }?.to_candle()
+    }
+
+    fn is_all_of(&self, locked: &Locked) -> Result<bool> {
+        let (whole, tensor) = (locked.parts()?, locked.tensor());
+        let is_empty = self.shape.contains(&0);
+        let same_strides = || {
+            let strides = self.strides.iter().zip(tensor.stride());
+            let mut axes = self.shape.iter().zip(strides);
+            axes.all(|(&extent, (&part, &whole))| extent <= 1 || part == whole as i64)
+        };
+        Ok(self.dtype == whole.dtype
+            && self.shape == tensor.dims()
+            && (is_empty || self.first == whole.data && same_strides()))
+    }
+
+    /// The part of the vector that the tensor was made of, which moves. The tensor if it was made of
+    /// something else, or is in another order.
+    fn of_vec<T: Element + WithDType>(
+        &self,
+        tensor: Tensor,
+    ) -> std::result::Result<Result<candle_core::Tensor>, Tensor> {
+        if !self.is_c_contiguous {
+            return Err(tensor);
+        }
+        let vec = match tensor.try_into_owner::<Vec<T>>() {
+            Ok(vec) => vec,
+            Err(tensor) => tensor.try_into_owner::<Box<[T]>>()?.into_vec(),
+        };
+        Ok(self.within(vec))
+    }
+
+    fn within<T: Element + WithDType>(&self, vec: Vec<T>) -> Result<candle_core::Tensor> {
+        let (count, len) = (self.shape.iter().product(), vec.len());
+        if count == 0 {
+            return Ok(candle_core::Tensor::from_vec(Vec::<T>::new(), &*self.shape, &Device::Cpu)?);
+        }
+        let start = self.first.addr().wrapping_sub(vec.as_ptr().addr()) / size_of::<T>();
+        if start > len || len - start < count {
+            return Err(dlbridge::Error::OutOfBounds {
+                lowest: start as i64,
+                highest: start.wrapping_add(count - 1) as i64,
+                owner: len,
+            }
+            .into());
+        }
+        let all = candle_core::Tensor::from_vec(vec, len, &Device::Cpu)?;
+        Ok(all.narrow(0, start, count)?.reshape(&*self.shape)?)
+    }
+}

@@ -1,0 +1,80 @@
+//! Candle's floats of eight bits are e4m3fn, value by value.
+
+use std::process::Command;
+
+use candle_core::{DType, Device};
+use dlbridge::{DataType, Tensor, TensorRef};
+use dlbridge_candle::{CandleExt, TensorExt};
+
+/// A byte as e4m3fn: a sign, four bits of exponent with a bias of 7, three of mantissa. There are no infinities, and
+/// the only NaN has all bits of both.
+fn e4m3fn(byte: u8) -> f32 {
+    let (exponent, mantissa) = (i32::from(byte >> 3 & 0xf), f32::from(byte & 7));
+    let magnitude = match exponent {
+        0xf if mantissa == 7.0 => f32::NAN,
+        0 => mantissa / 8.0 * 2_f32.powi(-6),
+        _ => (1.0 + mantissa / 8.0) * 2_f32.powi(exponent - 7),
+    };
+    if byte >> 7 == 1 { -magnitude } else { magnitude }
+}
+
+/// Whether they are the same number, zeros of either sign told apart, or both none.
+fn same(a: f32, b: f32) -> bool {
+    a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan()
+}
+
+fn all_bytes() -> Vec<u8> {
+    (0..=255).collect()
+}
+
+/// What candle makes of every byte, when it is told that these are `float8_e4m3fn`.
+fn values_of_candle() -> Vec<f32> {
+    let tensor = Tensor::from_bytes(all_bytes(), DataType::FLOAT8_E4M3FN, [256], 0).unwrap();
+    let candle = tensor.into_candle().unwrap();
+    assert_eq!(candle.dtype(), DType::F8E4M3);
+    candle.to_dtype(DType::F32).unwrap().to_vec1().unwrap()
+}
+
+#[test]
+fn every_byte_has_the_value_of_e4m3fn() {
+    for (byte, value) in (0..=255).zip(values_of_candle()) {
+        assert!(same(value, e4m3fn(byte)), "{byte:#04x} is {value}, not {}", e4m3fn(byte));
+    }
+    assert_eq!(e4m3fn(0x7e), 448.0);
+    assert_eq!(e4m3fn(0x78), 256.0, "an infinity in float8_e4m3");
+    assert_eq!(e4m3fn(0x01), 2_f32.powi(-9));
+}
+
+#[test]
+fn every_value_goes_out_as_the_byte_of_e4m3fn() {
+    let values: Vec<f32> = (0..=255).map(e4m3fn).collect();
+    let candle = candle_core::Tensor::new(&*values, &Device::Cpu).unwrap();
+    let tensor = candle.to_dtype(DType::F8E4M3).unwrap().into_tensor().unwrap();
+    assert_eq!(tensor.dtype(), DataType::FLOAT8_E4M3FN);
+    assert_eq!(tensor.dtype().code().code(), 10);
+    let bytes = TensorRef::from(&tensor).as_bytes().unwrap();
+    for (byte, &found) in (0..=255).zip(bytes) {
+        let none = e4m3fn(byte).is_nan() && e4m3fn(found).is_nan();
+        assert!(found == byte || none, "{byte:#04x} became {found:#04x}");
+    }
+}
+
+/// The same of PyTorch, by the Python that `DLBRIDGE_PYTHON` names.
+#[test]
+#[ignore = "needs a Python with torch: DLBRIDGE_PYTHON=python cargo test -- --ignored"]
+fn torch_has_the_same_values() {
+    let python = std::env::var_os("DLBRIDGE_PYTHON").unwrap_or_else(|| "python3".into());
+    let script = "import torch; t = torch.arange(256, dtype=torch.uint8); \
+         print(*t.view(torch.float8_e4m3fn).float().view(torch.int32).tolist())";
+    let output = Command::new(python).args(["-c", script]).output().expect("a Python");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let bits = String::from_utf8(output.stdout).unwrap();
+    let torch: Vec<f32> = bits
+        .split_whitespace()
+        .map(|bits| f32::from_bits(bits.parse::<i32>().unwrap() as u32))
+        .collect();
+    assert_eq!(torch.len(), 256);
+    for (byte, (torch, candle)) in torch.into_iter().zip(values_of_candle()).enumerate() {
+        assert!(same(torch, candle), "{byte:#04x} is {torch} in torch, {candle} in candle");
+    }
+}

@@ -1,0 +1,120 @@
+//! What is allocated, and that all of it is freed once on every path. An allocator of its own counts
+//! what this thread does.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use candle_core::{Device, Tensor};
+use dlbridge::DataType;
+use dlbridge_candle::{CandleExt, TensorExt};
+
+/// Large enough that nothing but elements takes so much.
+const ELEMENTS: usize = 4096;
+
+thread_local! {
+    static LARGE: Cell<usize> = const { Cell::new(0) };
+    static LIVE: Cell<isize> = const { Cell::new(0) };
+}
+
+/// The system's allocator, with a count per thread.
+struct Counting;
+
+impl Counting {
+    fn count(size: usize) {
+        LARGE.set(LARGE.get() + usize::from(size >= ELEMENTS));
+    }
+}
+
+// SAFETY: forwards to the system's allocator. Counters that need no initialisation and no drop
+// allocate nothing themselves.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        Self::count(layout.size());
+        LIVE.set(LIVE.get() + 1);
+        // SAFETY: the same contract.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        Self::count(size);
+        // SAFETY: the same contract.
+        unsafe { System.realloc(memory, layout, size) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        LIVE.set(LIVE.get() - 1);
+        // SAFETY: the same contract.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// How often `f` allocates memory for elements. No allocation is left when it is done.
+fn copies(f: impl FnOnce()) -> usize {
+    let (before, live) = (LARGE.get(), LIVE.get());
+    f();
+    assert_eq!(LIVE.get(), live, "each allocation is freed once");
+    LARGE.get() - before
+}
+
+/// Two rows of elements, each byte of which is 1.
+fn rows(dtype: DataType) -> dlbridge::Tensor {
+    let bytes = vec![1; 2 * ELEMENTS * dtype.itemsize()];
+    dlbridge::Tensor::from_bytes(bytes, dtype, [2, ELEMENTS], 0).unwrap()
+}
+
+#[test]
+fn what_moves_is_not_copied() {
+    let vector = || dlbridge::Tensor::from(vec![1_i64; ELEMENTS]);
+    assert_eq!(copies(|| drop(vector())), 1);
+    assert_eq!(copies(|| drop(vector().into_candle().unwrap())), 1);
+    assert_eq!(copies(|| drop(vector().slice(0, 9..).unwrap().into_candle().unwrap())), 1);
+    let there_and_back = || {
+        let tensor = vector().into_candle().unwrap().into_tensor().unwrap();
+        drop(tensor.into_candle().unwrap());
+    };
+    assert_eq!(copies(there_and_back), 1);
+}
+
+#[test]
+fn what_is_copied_is_copied_once() {
+    for dtype in [DataType::FLOAT32, DataType::FLOAT8_E4M3FN, DataType::FLOAT8_E8M0FNU] {
+        assert_eq!(copies(|| drop(rows(dtype))), 1);
+        assert_eq!(copies(|| drop(rows(dtype).into_candle().unwrap())), 2, "{dtype}");
+        assert_eq!(copies(|| drop(rows(dtype).to_candle().unwrap())), 2, "{dtype}");
+        assert_eq!(copies(|| drop(rows(dtype).transpose().into_candle().unwrap())), 2, "{dtype}");
+    }
+    let part = || {
+        let values = vec![1_u8; 3 * ELEMENTS];
+        let candle = Tensor::from_vec(values, 3 * ELEMENTS, &Device::Cpu).unwrap();
+        let tensor = candle.into_tensor().unwrap().slice(0, ELEMENTS..).unwrap();
+        drop(tensor.into_candle().unwrap());
+    };
+    assert_eq!(copies(part), 2);
+    let misaligned = || {
+        let bytes = vec![1; 4 * ELEMENTS + 4];
+        let odd = 1 + (4 - bytes.as_ptr().addr() % 4) % 4;
+        let tensor = dlbridge::Tensor::from_bytes(bytes, DataType::FLOAT32, [ELEMENTS - 1], odd);
+        drop(tensor.unwrap().into_candle().unwrap());
+    };
+    assert_eq!(copies(misaligned), 2);
+}
+
+#[test]
+fn consumers_and_refusals_free_everything() {
+    copies(|| {
+        let candle = Tensor::new(&[1_u8, 2, 3], &Device::Cpu).unwrap();
+        let managed = candle.into_tensor().unwrap().into_raw();
+        // SAFETY: a managed tensor, whose consumer calls the deleter once.
+        unsafe { (*managed).deleter.unwrap()(managed) };
+    });
+    copies(|| drop(rows(DataType::BOOL).into_candle().unwrap_err()));
+    copies(|| {
+        let bytes = [0; 4];
+        let dtype = candle_core::DType::F4;
+        let candle = Tensor::from_raw_buffer(&bytes, dtype, &[4], &Device::Cpu).unwrap();
+        drop(candle.into_tensor().unwrap_err());
+    });
+}
