@@ -43,8 +43,14 @@ const ADAPTERS: &[&str] = &[
 ];
 
 /// The adapters of libraries that compute, or hold what is computed. They need the Rust that their library needs.
-pub(crate) const LIBRARIES: &[&str] =
-    &["dlbridge-kornia", "dlbridge-ort", "dlbridge-rten", "dlbridge-tract"];
+pub(crate) const LIBRARIES: &[&str] = &[
+    "dlbridge-arrow",
+    "dlbridge-candle",
+    "dlbridge-kornia",
+    "dlbridge-ort",
+    "dlbridge-rten",
+    "dlbridge-tract",
+];
 
 /// Cargo's words for every other member of the workspace: those that use PyO3.
 fn with_pyo3() -> impl Iterator<Item = &'static str> {

@@ -28,7 +28,7 @@ pub(crate) fn oldest_rust(workplace: &Workplace, venv: &Venv<'_>) -> Result<Fini
     let mut workspace = vec!["--workspace"];
     let others = own.iter().map(|(name, _)| name.as_str()).chain(LIBRARIES.iter().copied());
     workspace.extend(others.flat_map(|name| ["--exclude", name]));
-    workspace.extend(["--exclude", "onnx_session"]);
+    workspace.extend(["--exclude", "crossing", "--exclude", "onnx_session"]);
     let mut missing = Vec::new();
     missing.extend(check_with(workplace, venv, &oldest, &workspace)?);
     for (name, declared) in &own {

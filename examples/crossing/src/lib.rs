@@ -1,0 +1,111 @@
+//! A picture on its way through image, ndarray, candle, ONNX Runtime, Arrow and NumPy, without a copy.
+
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use arrow_array::ArrayRef;
+use arrow_array::cast::AsArray;
+use arrow_array::types::Float32Type;
+use dlbridge::Tensor;
+use dlbridge_arrow::{ArrayExt, TensorExt as _};
+use dlbridge_candle::{CandleExt, TensorExt as _};
+use dlbridge_ort::{TensorExt as _, ValueExt};
+use dlbridge_pyo3::PyTensor;
+use image::{ImageBuffer, Rgb};
+use ndarray::ArrayViewMutD;
+use ort::environment::Environment;
+use ort::session::Session;
+use pyo3::exceptions::{PyImportError, PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+
+/// The environment that all sessions are in. It stays until the process ends.
+static ENVIRONMENT: OnceLock<Environment> = OnceLock::new();
+
+/// Opens the library of ONNX Runtime at a path.
+#[pyfunction]
+fn open_library(path: PathBuf) -> PyResult<()> {
+    if ENVIRONMENT.get().is_some() {
+        return Ok(());
+    }
+    let builder = ort::init_from(path).map_err(|e| PyImportError::new_err(e.to_string()))?;
+    let environment = builder.with_telemetry(false).build();
+    let environment = environment.map_err(|e| PyImportError::new_err(e.to_string()))?;
+    ENVIRONMENT.get_or_init(|| environment);
+    Ok(())
+}
+
+/// A library, the address of the numbers there, and what became of their bytes.
+type Step = (&'static str, usize, &'static str);
+
+/// Takes a picture of a width and a height through all of them, with a model that takes and gives planes of colour. Its
+/// values are `2 * (0.5 * (v + 0.25) + 1)` in the end, where they were `v`.
+#[pyfunction]
+fn cross<'py>(
+    py: Python<'py>,
+    width: u32,
+    height: u32,
+    model: &[u8],
+) -> PyResult<(Vec<Step>, Bound<'py, PyAny>)> {
+    let mut steps = Vec::new();
+    let tensor = through(width, height, model, &mut steps)
+        .map_err(|e| PyValueError::new_err(e.to_string()))?;
+    let array = PyTensor::from(tensor).into_library(py, "numpy")?;
+    let address = array.getattr("ctypes")?.getattr("data")?.extract()?;
+    steps.push(("NumPy", address, "the same memory: an array"));
+    Ok((steps, array))
+}
+
+fn through(
+    width: u32,
+    height: u32,
+    model: &[u8],
+    steps: &mut Vec<Step>,
+) -> Result<Tensor, Box<dyn std::error::Error>> {
+    let picture = ImageBuffer::from_fn(width, height, |x, y| {
+        Rgb([x as f32 / width as f32, y as f32 / height as f32, 0.5])
+    });
+    steps.push(("image", picture.as_ptr().addr(), "the picture, in a Vec"));
+
+    let mut tensor = Tensor::from(picture);
+    let mut array: ArrayViewMutD<'_, f32> = tensor.view_mut::<f32>()?.try_into()?;
+    array += 0.25;
+    steps.push(("ndarray", array.as_ptr().addr(), "the same memory: brightened where it is"));
+
+    let pixels = tensor.into_candle()?;
+    let address = pixels.clone().into_tensor()?.data().addr();
+    steps.push(("candle", address, "the same memory: the Vec moved"));
+    let planes = pixels.permute((2, 0, 1))?.affine(0.5, 1.0)?;
+    let planes = planes.into_tensor()?;
+    steps.push(("candle", planes.data().addr(), "a result: planes of colour, scaled"));
+
+    let environment =
+        ENVIRONMENT.get().ok_or_else(|| PyRuntimeError::new_err("open_library comes first"))?;
+    let mut session = Session::builder(environment)?.commit_from_memory(model)?;
+    let input = planes.into_input()?;
+    let address = input.as_value().try_extract_tensor::<f32>()?.1.as_ptr().addr();
+    steps.push(("ONNX Runtime", address, "the same memory: the session's input"));
+    let outputs = session.run(ort::inputs![&input])?;
+    let (_, output) = outputs.into_iter().next().ok_or("the model has no output")?;
+    let output = output.into_tensor()?;
+    steps.push(("ONNX Runtime", output.data().addr(), "a result: the model's output"));
+
+    // Arrow hands memory out as slices, so nobody may write it any longer.
+    let array = output.into_read_only().into_array()?;
+    steps.push(("Arrow", address_of(&array), "the same memory: lists of lists"));
+    Ok(array.into_tensor()?)
+}
+
+/// The address of the numbers in lists of lists.
+fn address_of(array: &ArrayRef) -> usize {
+    match array.as_fixed_size_list_opt() {
+        Some(lists) => address_of(lists.values()),
+        None => array.as_primitive::<Float32Type>().values().as_ptr().addr(),
+    }
+}
+
+/// The extension module of the package `crossing`.
+#[pymodule(gil_used = true)]
+mod _native {
+    #[pymodule_export]
+    use super::{cross, open_library};
+}
