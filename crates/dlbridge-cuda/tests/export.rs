@@ -58,8 +58,7 @@ fn a_stream_that_is_gone_was_noted_too() {
     assert!(!context.is_in_multi_stream_mode(), "cudarc looks at no events now");
     let between = cuda.stream_waits();
     let tensor = slice.into_tensor([2]).unwrap();
-    // The stand-in ends the work of a stream with the stream, so it is the waits that are counted: the default
-    // stream's for the two events, beside that of the stream that makes cudarc look at them.
+    // The default stream's for the two events, beside that of the stream that makes cudarc look at them.
     assert_eq!(cuda.stream_waits() - between, 3);
     assert_eq!(numbers(&tensor.to_host(&default).unwrap()), [0.0, 0.0]);
 }
