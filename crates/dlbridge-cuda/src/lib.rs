@@ -68,7 +68,11 @@
 //! - **Another object.** cudarc does not note uses on streams of another `CudaContext` than the memory's, also if both
 //!   objects are of one device. The order stream alone may be of another object.
 //! - **No notes**, where `disable_event_tracking` was called.
-//! - **Copies from `cuda_host` tensors**, which the holder keeps until they are made, as any memory of the host.
+//! - **Copies from the elements of pinned memory.** `memcpy_htod` takes a slice of Rust, and returns before it is
+//!   copied if the memory is pinned; cudarc has that with its own `PinnedHostSlice::as_slice`, too. The end of a tensor that
+//!   owns a `PinnedHostSlice` waits for all that is under way in its context, and so does its return. Nothing waits
+//!   before elements are *written*, for copies on *other devices*, nor with *another producer's* pinned memory: there the
+//!   program synchronises the stream.
 //!
 //! # Without CUDA
 //!

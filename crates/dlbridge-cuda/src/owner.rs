@@ -114,9 +114,10 @@ impl<T: Element + ValidAsZeroBits> Memory for PinnedHostSlice<T> {
         self.as_mut_ptr()
     }
 
-    /// Whoever copies from memory of the host keeps the tensor until the copy is done.
+    /// A copy from the tensor's elements, which are a plain slice to cudarc, is noted nowhere and may be under way
+    /// on any stream.
     fn take_back(&mut self, _: &CudaStream) -> Outcome {
-        Ok(())
+        order::wait(self.context())
     }
 
     fn free_after(&mut self, order: &CudaStream) -> Outcome {

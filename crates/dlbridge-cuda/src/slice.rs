@@ -18,7 +18,7 @@ pub trait SliceExt: Memory + Sized {
     /// All elements as a tensor in C order, without a copy, in the order of the device's legacy default stream: that
     /// waits for what is under way with the memory, and the host does not. Memory of the host is waited for by
     /// the host. It is freed with the tensor, in the order of its own stream, after what is then on the default
-    /// stream.
+    /// stream; for pinned memory the host waits for all that its context has under way.
     ///
     /// # Errors
     /// An error unless the shape has as many elements as the memory; [`Error::NotPrimary`](crate::Error::NotPrimary);

@@ -330,3 +330,29 @@ fn copies_that_cudarc_does_not_note_are_waited_for_too() {
     let unified: UnifiedSlice<f32> = tensor.try_into_slice().unwrap();
     assert_eq!(unified.as_slice().unwrap(), [5.0, 9.0]);
 }
+
+#[test]
+fn pinned_memory_is_not_freed_under_a_copy_of_its_elements() {
+    let Some(cuda) = cuda() else { return };
+    let context = cuda.context(0);
+    let stream = context.new_stream().unwrap();
+    let tensor = || {
+        // SAFETY: written below.
+        let mut pinned = unsafe { context.alloc_pinned::<f32>(2) }.unwrap();
+        pinned.as_mut_slice().unwrap().copy_from_slice(&[1.0, 2.0]);
+        pinned.into_tensor([2]).unwrap()
+    };
+    let copied = |tensor: &Tensor| {
+        let elements = tensor.view::<f32>().unwrap();
+        stream.clone_htod(elements.as_slice().unwrap()).unwrap()
+    };
+    let first = tensor();
+    let target = copied(&first);
+    drop(first);
+    assert_eq!(common::fetched(&stream, &target.as_view()), [1.0, 2.0]);
+    let second = tensor();
+    let target = copied(&second);
+    let mut pinned: PinnedHostSlice<f32> = second.try_into_slice().unwrap();
+    pinned.as_mut_slice().unwrap().fill(0.0);
+    assert_eq!(common::fetched(&stream, &target.as_view()), [1.0, 2.0], "nor written");
+}

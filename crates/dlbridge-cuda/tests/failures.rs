@@ -141,11 +141,13 @@ fn what_nobody_can_wait_for_is_not_freed() {
     // SAFETY: nobody reads it.
     let unified = unsafe { context.alloc_unified::<f32>(2, true) }.unwrap();
     let unified = unified.into_tensor([2]).unwrap();
-    cuda.without_waits(|| drop(unified));
+    // SAFETY: nobody reads it.
+    let pinned = unsafe { context.alloc_pinned::<f32>(2) }.unwrap().into_tensor([2]).unwrap();
+    cuda.without_waits(|| drop((unified, pinned)));
     assert!(context.check_err().is_err());
-    assert_eq!(cuda.regions(), 2);
+    assert_eq!(cuda.regions(), 3);
     assert_eq!(cuda.now(first, 8), bytes(&[7.0_f32, 2.0]));
-    cuda.leaked(2, 3);
+    cuda.leaked(3, 4);
 }
 
 #[test]
