@@ -5,7 +5,8 @@ use std::sync::Arc;
 use cudarc::driver::{CudaSlice, CudaStream, DevicePtrMut, result};
 use dlbridge::{Access, DataType, Device, DeviceType, RawParts, Tensor, TensorRef};
 
-use crate::owner::{Exported, Memory};
+use crate::order::Order;
+use crate::owner::Exported;
 use crate::staging::Staging;
 use crate::{Result, driver, order, tensor};
 
@@ -48,8 +49,7 @@ pub fn to_device<'a>(source: impl Into<TensorRef<'a>>, stream: &Arc<CudaStream>)
 /// A copy of a tensor that is on CUDA.
 pub(crate) fn to_host(source: &Tensor, stream: &Arc<CudaStream>) -> Result<Tensor> {
     tensor::check_device(source, stream)?;
-    let order = stream.context().default_stream();
-    order::check_order(stream.context(), &order)?;
+    let order = Order::new(stream.context(), &stream.context().default_stream())?;
     let bounds = TensorRef::from(source).byte_bounds();
     let (address, len) = tensor::bytes(source);
     let mut bytes = Tensor::zeros(DataType::UINT8, [len])?;
@@ -96,7 +96,8 @@ pub(crate) fn copy_to(source: &Tensor, stream: &Arc<CudaStream>) -> Result<Tenso
                 }
             }
         }?;
-        Ok(order::follow_or_wait(&order, stream)?)
+        // The source must not be freed under the copy.
+        Ok(order::follow(&order, stream).or_else(|_| order::wait(to))?)
     })?;
     let parts = new.parts(source.dtype());
     let parts = RawParts {
@@ -121,18 +122,18 @@ impl New {
         len: usize,
         fill: impl FnOnce(u64) -> Result<()>,
     ) -> Result<Self> {
-        let (context, order) = (stream.context(), stream.context().default_stream());
-        order::check_order(context, &order)?;
+        let context = stream.context();
+        let order = Order::new(context, &context.default_stream())?;
         context.bind_to_thread()?;
         let mut new = Self { owner: None, first: std::ptr::null_mut(), ordinal: context.ordinal() };
         if len != 0 {
             // SAFETY: all bytes are written before anybody reads them.
             let memory = unsafe { stream.alloc::<u8>(len) }?;
-            let owner = new.owner.insert(Exported::new(memory, Arc::clone(&order)));
+            let owner = new.owner.insert(Exported::new(memory, order));
             let (address, note) = owner.memory().device_ptr_mut(stream);
             drop(note);
             fill(address)?;
-            new.first = owner.memory().hand_over(&order)?;
+            new.first = owner.hand_over()?;
         }
         Ok(new)
     }

@@ -4,13 +4,14 @@
 //!   reference to one, which could be swapped with one's own.
 
 use std::fmt;
-use std::mem::ManuallyDrop;
+use std::mem::{self, ManuallyDrop};
 use std::sync::Arc;
 
-use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtrMut};
+use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtrMut, DriverError};
 use dlbridge::{Access, DeviceType, Element, Tensor};
 
-use crate::{Error, Result, order, tensor};
+use crate::order::{self, Order};
+use crate::{Error, Result, tensor};
 
 /// A tensor's memory for work with cudarc, by [`TensorExt::into_cuda`](crate::TensorExt::into_cuda).
 ///
@@ -42,8 +43,8 @@ use crate::{Error, Result, order, tensor};
 /// ```
 pub struct CudaTensor<T: Element> {
     slice: ManuallyDrop<CudaSlice<T>>,
-    /// `None` while it is dropped.
-    order: Option<Arc<CudaStream>>,
+    /// `None` once it waits for what was done.
+    order: Option<Order>,
     /// `None` once it was taken out.
     tensor: Option<Tensor>,
 }
@@ -57,7 +58,7 @@ impl<T: Element> CudaTensor<T> {
     ) -> Result<Self> {
         let context = stream.context();
         tensor::check_device(&tensor, stream)?;
-        order::check_order(context, order)?;
+        let order = Order::new(context, order)?;
         if !tensor.is_c_contiguous() {
             return Err(Error::Strided { strides: tensor.strides().to_vec() });
         }
@@ -68,7 +69,7 @@ impl<T: Element> CudaTensor<T> {
             return Err(dlbridge::Error::Misaligned { address, required }.into());
         }
         context.bind_to_thread()?;
-        order::follow(stream, order)?;
+        order::follow(stream, &order)?;
         // cudarc panics where it gets no events for the slice; there are two now.
         let events = context.is_event_tracking();
         let events =
@@ -77,10 +78,12 @@ impl<T: Element> CudaTensor<T> {
         // SAFETY: Lent: the producer promises so many bytes there until the tensor is dropped, of which any are
         // elements, and nothing is freed.
         let slice = unsafe { stream.upgrade_device_ptr(address, bytes / size_of::<T>()) };
-        let mut slice = ManuallyDrop::new(slice);
+        let slice = ManuallyDrop::new(slice);
+        let mut memory = Self { slice, order: Some(order), tensor: Some(tensor) };
         // Other streams wait for what cudarc has noted: that this one waits for the order stream.
-        drop(slice.device_ptr_mut(stream).1);
-        Ok(Self { slice, order: Some(Arc::clone(order)), tensor: Some(tensor) })
+        drop(memory.slice.device_ptr_mut(stream).1);
+        context.check_err()?;
+        Ok(memory)
     }
 
     fn tensor(&self) -> &Tensor {
@@ -146,7 +149,9 @@ impl<T: Element> CudaTensor<T> {
         self.slice.stream()
     }
 
-    /// The tensor again, in the order it was in: after what was done with the memory.
+    /// The tensor again, in the order it was in: after what was done with the memory. Where neither the stream nor
+    /// the host can be made to wait for that, the tensor is
+    /// [read-only](dlbridge::Access::ReadOnly), and its memory never freed.
     ///
     /// ```no_run
     /// fn pass_on(memory: dlbridge_cuda::CudaTensor<f32>) -> dlbridge::Tensor {
@@ -154,23 +159,44 @@ impl<T: Element> CudaTensor<T> {
     /// }
     /// ```
     pub fn into_tensor(mut self) -> Tensor {
-        self.tensor.take().expect("it is taken out here alone")
+        let ordered = self.finish();
+        let tensor = self.tensor.take().expect("it is taken out here and while dropped alone");
+        match ordered {
+            Ok(()) => tensor,
+            Err(_) => {
+                let tensor = Arc::new(tensor);
+                let kept = tensor.share();
+                mem::forget(tensor);
+                kept
+            }
+        }
+    }
+
+    /// Makes the order stream wait for what was done with the memory, or the host. Once.
+    ///
+    /// # Errors
+    /// Neither waits. The error waits in the context, too.
+    fn finish(&mut self) -> std::result::Result<(), DriverError> {
+        let Some(order) = self.order.take() else { return Ok(()) };
+        order::in_drop(Arc::clone(self.slice.context()), |context| {
+            let ordered = order::hand_over(&mut self.slice, &order);
+            // SAFETY: it is not used again: there is no order any more, and so no way here, and it is in a value that
+            // is dropped, or in `into_tensor`, which drops it.
+            let slice = unsafe { ManuallyDrop::take(&mut self.slice) };
+            // Lent: the events go, and the memory stays.
+            slice.leak();
+            drop(order);
+            ordered.or_else(|_| order::wait(context))
+        })
     }
 }
 
 impl<T: Element> Drop for CudaTensor<T> {
     fn drop(&mut self) {
-        let order = self.order.take();
-        order::in_drop(Arc::clone(self.slice.context()), |context| {
-            let order = order.expect("taken out here alone");
-            let ordered = order::hand_over(&mut self.slice, &order);
-            // SAFETY: it is not used again.
-            let slice = unsafe { ManuallyDrop::take(&mut self.slice) };
-            // Lent: the events go, and the memory stays.
-            slice.leak();
-            // What the order stream cannot be made to wait for, the host waits for.
-            ordered.or_else(|_| context.synchronize())
-        });
+        if self.finish().is_err() {
+            // What is under way with the memory may still be: the deleter must not run.
+            mem::forget(self.tensor.take());
+        }
         // The tensor is dropped after this.
     }
 }

@@ -7,9 +7,10 @@ use cudarc::driver::{
 };
 use dlbridge::{Access, Element, RawParts, TensorRef, TensorRefMut};
 
+use crate::order::{self, Order};
 use crate::sealed::Sealed;
 use crate::slice::{check_len, locate};
-use crate::{Result, order, owner};
+use crate::{Result, owner};
 
 /// [`CudaSlice`], [`CudaView`] and [`CudaViewMut`] as borrowed tensors, which are read for the length of a call: by a C
 /// kernel that takes a `DLTensor*`.
@@ -73,10 +74,12 @@ pub trait LendExt<T: Element>: DevicePtr<T> + Sealed {
     ) -> Result<R> {
         let (shape, stream) = (shape.as_ref(), Arc::clone(self.stream()));
         check_len(shape, self.len())?;
-        order::check_order(stream.context(), order)?;
-        order.context().bind_to_thread()?;
+        let order = &Order::new(stream.context(), order)?;
+        stream.context().bind_to_thread()?;
         order::follow(order, &stream)?;
+        let attentive = order::attentive(stream.context())?;
         let (first, note) = self.device_ptr(order);
+        drop(attentive);
         let _lent = Lent { note: Some(note), stream: &stream, order };
         let parts = parts::<T>(first, self.len(), order, Access::ReadOnly)?;
         // SAFETY: the memory has so many elements, and is borrowed as long as the call takes.
@@ -145,10 +148,12 @@ pub trait LendMutExt<T: Element>: DevicePtrMut<T> + Sealed {
         const { assert!(T::CHECK.is_none(), "anything might be written to the elements") }
         let (shape, stream, len) = (shape.as_ref(), Arc::clone(self.stream()), self.len());
         check_len(shape, len)?;
-        order::check_order(stream.context(), order)?;
-        order.context().bind_to_thread()?;
+        let order = &Order::new(stream.context(), order)?;
+        stream.context().bind_to_thread()?;
         order::follow(order, &stream)?;
+        let attentive = order::attentive(stream.context())?;
         let (first, note) = self.device_ptr_mut(order);
+        drop(attentive);
         let _lent = Lent { note: Some(note), stream: &stream, order };
         let parts = parts::<T>(first, len, order, Access::Exclusive)?;
         // SAFETY: the memory has so many elements, of which C order has each once, and is borrowed mutably as long
@@ -187,10 +192,18 @@ struct Lent<'a> {
 
 impl Drop for Lent<'_> {
     fn drop(&mut self) {
-        order::in_drop(Arc::clone(self.order.context()), |_| {
+        // An error waits in the context then, which is the next call's.
+        let _told = order::in_drop(Arc::clone(self.stream.context()), |context| {
             // cudarc notes the use of the memory by the order stream.
+            let noted = order::attentive(self.stream.context()).and_then(|attentive| {
+                self.note = None;
+                drop(attentive);
+                context.check_err()
+            });
+            // Where there is no note the host waits.
             self.note = None;
-            order::follow(self.stream, self.order)
+            let ordered = noted.and_then(|()| order::follow(self.stream, self.order));
+            ordered.or_else(|_| order::wait(context))
         });
     }
 }

@@ -56,15 +56,23 @@
 //! - Copies are made on the stream that is named, in the same order. [`to_device`] and
 //!   [`to_host`](TensorExt::to_host) are done when they return.
 //!
-//! The host waits for nothing in all this but where it reads: pinned memory, managed memory that comes back, and those two copies.
-//! `..._on` names another stream than the default one, where two parties agree on it.
+//! The host waits for nothing in all this but where it reads or frees what it can reach, which is pinned and managed memory, and
+//! in those two copies. `..._on` names another stream than the default one, where two parties agree on it.
 //!
-//! A drop may happen on any thread, and leaves it the context that it had. What goes wrong there waits in the `CudaContext` for
-//! the next call, as with cudarc's own drops. Where a stream cannot be made to wait, the host does.
+//! A drop may happen on any thread, and leaves it the context that it had. What goes wrong there waits in the `CudaContext` of the
+//! memory for the next call, as with cudarc's own drops. Where a stream cannot be made to wait, the host does. Where
+//! the host cannot wait either, memory is not freed, nor given back to its producer.
 //!
-//! Three things are the program's: uses on streams of *another* context than the memory's, which cudarc does not note; uses without
-//! notes, where `disable_event_tracking` was called; and copies from `cuda_host` tensors, which the holder keeps until
-//! they are made, as any memory of the host.
+//! Three things are the program's:
+//!
+//! - **Another object.** cudarc does not note uses on streams of another `CudaContext` than the memory's, also if both
+//!   objects are of one device. The order stream alone may be of another object.
+//! - **No notes**, where `disable_event_tracking` was called.
+//! - **Copies from the elements of pinned memory.** `memcpy_htod` takes a slice of Rust, and returns before it is
+//!   copied if the memory is pinned; cudarc has that with its own `PinnedHostSlice::as_slice`, too. The end of a tensor that
+//!   owns a `PinnedHostSlice` waits for all that is under way in its context, and so does its return. Nothing waits
+//!   before elements are *written*, for copies on *other devices*, nor with *another producer's* pinned memory: there the
+//!   program synchronises the stream.
 //!
 //! # Without CUDA
 //!

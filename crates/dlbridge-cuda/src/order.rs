@@ -2,7 +2,11 @@
 //!
 //! - **Default.** A tensor has no stream. One that is on CUDA is in the order of the legacy default stream of its
 //!   device, or of another stream that two parties agreed on: the *order* stream.
+//! - **One object.** Each `CudaContext` counts its own streams and has its own errors, also where several are of one
+//!   context. cudarc asks the memory's whether to look at its notes, and the stream's whether to make one. So an
+//!   order stream is taken as one of the memory's own.
 
+use std::ops::Deref;
 use std::ptr;
 use std::sync::Arc;
 
@@ -28,22 +32,53 @@ fn is_per_thread(stream: &CudaStream) -> bool {
     stream.cu_stream().addr() == 2
 }
 
-/// As [`follow`], and where that fails the host waits: for what must not be freed under a copy.
-pub(crate) fn follow_or_wait(later: &CudaStream, earlier: &CudaStream) -> Outcome {
-    follow(later, earlier).or_else(|_| earlier.synchronize())
+/// The host waits for all that is under way in a context: also while an error waits there, with which cudarc's own
+/// functions return at once. That error is dropped: it may be of what this is done instead of.
+pub(crate) fn wait(context: &CudaContext) -> Outcome {
+    let _instead = context.check_err();
+    // SAFETY: the object retains its context.
+    unsafe { result::ctx::set_current(context.cu_ctx()) }?;
+    result::ctx::synchronize()
 }
 
-/// Refuses an order stream of another context or of each thread's own, and contexts that other libraries do not use.
-pub(crate) fn check_order(context: &CudaContext, order: &CudaStream) -> Result<()> {
-    if is_per_thread(order) {
-        return Err(Error::PerThread);
+/// An order stream, as one of the memory's own `CudaContext`.
+pub(crate) struct Order {
+    stream: Arc<CudaStream>,
+    /// The stream itself, if it is of another object.
+    _origin: Option<Arc<CudaStream>>,
+}
+
+impl Order {
+    /// The legacy default stream.
+    pub(crate) fn legacy(context: &Arc<CudaContext>) -> Self {
+        Self { stream: context.default_stream(), _origin: None }
     }
-    if !context.is_primary() {
-        return Err(Error::NotPrimary);
+
+    /// Refuses a stream of another context or of each thread's own, and contexts that other libraries do not use.
+    pub(crate) fn new(context: &Arc<CudaContext>, order: &Arc<CudaStream>) -> Result<Self> {
+        if is_per_thread(order) {
+            return Err(Error::PerThread);
+        }
+        if !context.is_primary() {
+            return Err(Error::NotPrimary);
+        }
+        if context != order.context() {
+            return Err(Error::OtherContext);
+        }
+        if Arc::ptr_eq(context, order.context()) {
+            return Ok(Self { stream: Arc::clone(order), _origin: None });
+        }
+        // SAFETY: both objects are of one context, and the stream itself is kept as long.
+        let stream = unsafe { context.wrap_borrowed_stream(order.cu_stream()) };
+        Ok(Self { stream, _origin: Some(Arc::clone(order)) })
     }
-    match context == &**order.context() {
-        true => Ok(()),
-        false => Err(Error::OtherContext),
+}
+
+impl Deref for Order {
+    type Target = CudaStream;
+
+    fn deref(&self) -> &CudaStream {
+        &self.stream
     }
 }
 
@@ -57,23 +92,33 @@ pub(crate) fn hand_over<T>(slice: &mut CudaSlice<T>, order: &CudaStream) -> Outc
 /// Makes `order` wait for the uses of memory that cudarc has noted, and notes one of `order`.
 pub(crate) fn noted<T>(memory: &mut impl DevicePtrMut<T>, order: &CudaStream) -> Outcome {
     let context = memory.stream().context().clone();
-    // While a context has no stream but the default one cudarc neither looks at its notes nor makes any, and the
-    // stream that was noted last may still be at work when it is gone itself. So there is one for a moment, in
-    // which another thread's first stream would not wait for the default one: as with any `fork`.
-    let forgets = context.is_event_tracking() && !context.is_in_multi_stream_mode();
-    let _stream = forgets.then(|| context.default_stream().fork()).transpose()?;
+    let _stream = attentive(&context)?;
     drop(memory.device_ptr_mut(order).1);
     context.check_err()
 }
 
+/// While a context has no stream but the default one cudarc neither looks at its notes nor makes any, and the stream
+/// that was noted last may still be at work when it is gone itself. So there is one as long as this is kept, in
+/// which another thread's first stream would not wait for the default one: as with any `fork`.
+pub(crate) fn attentive(
+    context: &Arc<CudaContext>,
+) -> std::result::Result<Option<Arc<CudaStream>>, DriverError> {
+    let forgets = context.is_event_tracking() && !context.is_in_multi_stream_mode();
+    forgets.then(|| context.default_stream().fork()).transpose()
+}
+
 /// Does in a context what a drop has to do, on whatever thread. An error that waits there already does not stop it;
 /// that one, or one of its own, waits for the next call then, as with cudarc's own drops. The thread has the
-/// context afterwards that it had before, also if this one goes with its last holder.
-pub(crate) fn in_drop(context: Arc<CudaContext>, work: impl FnOnce(&CudaContext) -> Outcome) {
+/// context afterwards that it had before, also if this one goes with its last holder. What the work says.
+pub(crate) fn in_drop(
+    context: Arc<CudaContext>,
+    work: impl FnOnce(&CudaContext) -> Outcome,
+) -> Outcome {
     let (current, own) = (result::ctx::get_current(), context.cu_ctx());
     let waiting = context.check_err();
     context.record_err(context.bind_to_thread());
-    context.record_err(work(&context));
+    let done = work(&context);
+    context.record_err(done);
     context.record_err(waiting);
     drop(context);
     match current {
@@ -85,4 +130,5 @@ pub(crate) fn in_drop(context: Arc<CudaContext>, work: impl FnOnce(&CudaContext)
         }
         _ => {}
     }
+    done
 }

@@ -1,5 +1,6 @@
 //! Memory of cudarc that a tensor owns, and how it goes away.
 
+use std::mem;
 use std::sync::Arc;
 
 use cudarc::driver::{
@@ -8,7 +9,7 @@ use cudarc::driver::{
 };
 use dlbridge::Element;
 
-use crate::order;
+use crate::order::{self, Order};
 
 type Outcome<T = ()> = std::result::Result<T, DriverError>;
 
@@ -29,9 +30,7 @@ pub trait Memory: Send + 'static {
     fn take_back(&mut self, order: &CudaStream) -> Outcome;
 
     /// Makes the end of the memory wait for `order`, which has waited for all that was before.
-    fn free_after(&mut self, order: &CudaStream) -> Outcome {
-        self.take_back(order)
-    }
+    fn free_after(&mut self, order: &CudaStream) -> Outcome;
 }
 
 impl<T: Element> Memory for CudaSlice<T> {
@@ -79,12 +78,18 @@ impl<T: Element> Memory for UnifiedSlice<T> {
         Ok(address(self.device_ptr_mut(order).0))
     }
 
-    /// The host waits for what is noted before it reads or frees the memory.
+    /// The host waits for what is noted before it reads the memory.
     fn take_back(&mut self, order: &CudaStream) -> Outcome {
         match order.context().is_event_tracking() {
             true => order::noted(self, order),
             false => order.synchronize(),
         }
+    }
+
+    /// cudarc's own wait does nothing, and the memory goes, while an error waits in the context.
+    fn free_after(&mut self, order: &CudaStream) -> Outcome {
+        order::noted(self, order)?;
+        order.synchronize()
     }
 }
 
@@ -109,9 +114,14 @@ impl<T: Element + ValidAsZeroBits> Memory for PinnedHostSlice<T> {
         self.as_mut_ptr()
     }
 
-    /// Whoever copies from memory of the host keeps the tensor until the copy is done.
+    /// A copy from the tensor's elements, which are a plain slice to cudarc, is noted nowhere and may be under way
+    /// on any stream.
     fn take_back(&mut self, _: &CudaStream) -> Outcome {
-        Ok(())
+        order::wait(self.context())
+    }
+
+    fn free_after(&mut self, order: &CudaStream) -> Outcome {
+        self.take_back(order)
     }
 }
 
@@ -123,22 +133,47 @@ pub(crate) fn address<T>(first: u64) -> *mut T {
 /// The owner of an exported tensor.
 pub(crate) struct Exported<M: Memory> {
     /// The memory, and the stream in whose order the tensor is; `None` once they were taken out.
-    parts: Option<(M, Arc<CudaStream>)>,
+    parts: Option<(M, Order)>,
 }
 
 impl<M: Memory> Exported<M> {
-    pub(crate) fn new(memory: M, order: Arc<CudaStream>) -> Self {
+    pub(crate) fn new(memory: M, order: Order) -> Self {
         Self { parts: Some((memory, order)) }
     }
 
-    pub(crate) fn memory(&mut self) -> &mut M {
-        &mut self.parts.as_mut().expect("taken out by `into_memory` and `drop` alone").0
+    fn parts(&mut self) -> (&mut M, &Order) {
+        let parts = self.parts.as_mut().expect("taken out by `into_memory` and `drop` alone");
+        (&mut parts.0, &parts.1)
     }
 
-    /// The memory itself, for whoever goes on using it on streams of cudarc.
+    pub(crate) fn memory(&mut self) -> &mut M {
+        self.parts().0
+    }
+
+    /// As [`Memory::hand_over`].
+    pub(crate) fn hand_over(&mut self) -> Outcome<*mut M::Element> {
+        let (memory, order) = self.parts();
+        memory.hand_over(order)
+    }
+
+    /// Makes whatever is to come with the memory wait for what was done, or the host.
+    ///
+    /// # Errors
+    /// Neither waits: the memory must not be used yet.
+    pub(crate) fn take_back(&mut self) -> Outcome {
+        let (memory, order) = self.parts();
+        order::in_drop(Arc::clone(memory.context()), |context| {
+            memory.take_back(order).or_else(|_| order::wait(context))
+        })
+    }
+
+    /// The memory itself, which was [taken back](Self::take_back).
     pub(crate) fn into_memory(mut self) -> M {
-        let (mut memory, order) = self.parts.take().expect("taken out here and in `drop` alone");
-        order::in_drop(Arc::clone(memory.context()), |_| memory.take_back(&order));
+        let (memory, order) = self.parts.take().expect("taken out here and in `drop` alone");
+        let _ended = order::in_drop(Arc::clone(memory.context()), |_| {
+            drop(order);
+            Ok(())
+        });
         memory
     }
 }
@@ -146,11 +181,16 @@ impl<M: Memory> Exported<M> {
 impl<M: Memory> Drop for Exported<M> {
     fn drop(&mut self) {
         let Some((mut memory, order)) = self.parts.take() else { return };
-        order::in_drop(Arc::clone(memory.context()), |context| {
+        // An error waits in the context then.
+        let _told = order::in_drop(Arc::clone(memory.context()), |context| {
             let ordered = memory.free_after(&order);
             // What the memory's stream cannot be made to wait for, the host waits for.
-            let ordered = ordered.or_else(|_| context.synchronize());
-            drop((memory, order));
+            let ordered = ordered.or_else(|_| order::wait(context));
+            match ordered {
+                Ok(()) => drop((memory, order)),
+                // What is under way with it may still be.
+                Err(_) => mem::forget((memory, order)),
+            }
             ordered
         });
     }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use cudarc::driver::{CudaSlice, CudaStream, PinnedHostSlice, UnifiedSlice, ValidAsZeroBits};
 use dlbridge::{Access, Device, DeviceType, Element, RawParts, Tensor};
 
+use crate::order::Order;
 use crate::owner::{Exported, Memory};
-use crate::{Result, driver, order};
+use crate::{Result, driver};
 
 /// Memory that cudarc allocated as tensors: [`CudaSlice`], which is on the device, [`UnifiedSlice`], which CUDA moves
 /// between it and the host, and [`PinnedHostSlice`], which is the host's.
@@ -17,7 +18,7 @@ pub trait SliceExt: Memory + Sized {
     /// All elements as a tensor in C order, without a copy, in the order of the device's legacy default stream: that
     /// waits for what is under way with the memory, and the host does not. Memory of the host is waited for by
     /// the host. It is freed with the tensor, in the order of its own stream, after what is then on the default
-    /// stream.
+    /// stream; for pinned memory the host waits for all that its context has under way.
     ///
     /// # Errors
     /// An error unless the shape has as many elements as the memory; [`Error::NotPrimary`](crate::Error::NotPrimary);
@@ -33,7 +34,7 @@ pub trait SliceExt: Memory + Sized {
     /// ```
     fn into_tensor(self, shape: impl AsRef<[usize]>) -> Result<Tensor> {
         let order = self.context().default_stream();
-        export(self, shape.as_ref(), order)
+        export(self, shape.as_ref(), &order)
     }
 
     /// As [`into_tensor`](Self::into_tensor), in the order of another stream, on which both parties have agreed.
@@ -53,7 +54,7 @@ pub trait SliceExt: Memory + Sized {
     /// }
     /// ```
     fn into_tensor_on(self, shape: impl AsRef<[usize]>, order: &Arc<CudaStream>) -> Result<Tensor> {
-        export(self, shape.as_ref(), Arc::clone(order))
+        export(self, shape.as_ref(), order)
     }
 }
 
@@ -61,14 +62,19 @@ impl<T: Element> SliceExt for CudaSlice<T> {}
 impl<T: Element> SliceExt for UnifiedSlice<T> {}
 impl<T: Element + ValidAsZeroBits> SliceExt for PinnedHostSlice<T> {}
 
-fn export<M: Memory>(memory: M, shape: &[usize], order: Arc<CudaStream>) -> Result<Tensor> {
-    let ordinal = memory.context().ordinal();
-    let mut owner = Exported::new(memory, Arc::clone(&order));
+fn export<M: Memory>(memory: M, shape: &[usize], order: &Arc<CudaStream>) -> Result<Tensor> {
+    let context = Arc::clone(memory.context());
+    let (order, refusal) = match Order::new(&context, order) {
+        Ok(order) => (order, Ok(())),
+        Err(refusal) => (Order::legacy(&context), Err(refusal)),
+    };
+    // Refused memory goes in order, too.
+    let mut owner = Exported::new(memory, order);
+    refusal?;
     let len = check_len(shape, owner.memory().elements())?;
-    order::check_order(owner.memory().context(), &order)?;
-    order.context().bind_to_thread()?;
-    let first = owner.memory().hand_over(&order)?;
-    let device = locate(first.addr() as u64, len, ordinal)?;
+    context.bind_to_thread()?;
+    let first = owner.hand_over()?;
+    let device = locate(first.addr() as u64, len, context.ordinal())?;
     let parts = RawParts { device, ..RawParts::of_elements(first, Access::Exclusive) };
     // SAFETY: the memory has so many elements, is there until the owner is dropped, and is the owner's alone. Nobody
     // gets it back as elements of which not every byte is one.

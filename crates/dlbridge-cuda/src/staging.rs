@@ -1,6 +1,7 @@
 //! Pinned memory through which copies between the host and a device go: two pieces in turn, so that the CPU fills or
 //! empties one while the device copies the other.
 
+use std::mem;
 use std::sync::Arc;
 
 use cudarc::driver::{CudaEvent, CudaStream, PinnedHostSlice, result};
@@ -81,6 +82,13 @@ impl<'a> Staging<'a> {
 impl Drop for Staging<'_> {
     /// Also where a copy has failed, another may be under way.
     fn drop(&mut self) {
-        order::in_drop(Arc::clone(self.stream.context()), |_| self.stream.synchronize());
+        // An error waits in the context then.
+        let _told = order::in_drop(Arc::clone(self.stream.context()), |context| {
+            let done = self.stream.synchronize().or_else(|_| order::wait(context));
+            if done.is_err() {
+                mem::forget(mem::take(&mut self.pieces));
+            }
+            done
+        });
     }
 }

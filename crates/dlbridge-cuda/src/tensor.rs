@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
-use dlbridge::{DeviceType, Element, Tensor, TensorRef};
+use dlbridge::{DeviceType, Element, RawParts, Tensor, TensorRef};
 
 use crate::owner::{Exported, Memory};
 use crate::sealed::Sealed;
@@ -77,7 +77,8 @@ pub trait TensorExt: Sealed + Sized {
     /// Takes the memory out again that a tensor was made of by [`SliceExt::into_tensor`]: whole, whatever part of it the
     /// tensor is. Its stream waits for the one in whose order the tensor was. The tensor comes back if it was made
     /// of something else, if others share the memory, and if not every byte is an element of the type, as with
-    /// `bool`: nobody looks at what a consumer has written.
+    /// `bool`: nobody looks at what a consumer has written. It comes back, too, if neither a stream nor the host can
+    /// be made to wait for what is under way with the memory; an error waits in the context then.
     ///
     /// # Errors
     /// The tensor.
@@ -159,7 +160,25 @@ impl TensorExt for Tensor {
         if <S as Memory>::Element::CHECK.is_some() {
             return Err(self);
         }
-        self.try_into_owner::<Exported<S>>().map(Exported::into_memory)
+        let parts = RawParts {
+            data: self.data(),
+            dtype: self.dtype(),
+            device: self.device(),
+            byte_offset: self.byte_offset(),
+            access: self.access(),
+            subbyte_padded: self.is_subbyte_padded(),
+        };
+        let (shape, strides) = (self.shape().to_vec(), self.strides().to_vec());
+        let mut owner = self.try_into_owner::<Exported<S>>()?;
+        match owner.take_back() {
+            Ok(()) => Ok(owner.into_memory()),
+            Err(_) => {
+                // SAFETY: as it was before: the owner has kept the memory.
+                let tensor =
+                    unsafe { Tensor::from_raw_parts(owner, parts, &shape, Some(&strides)) };
+                Err(tensor.expect("it was a tensor of these parts"))
+            }
+        }
     }
 
     fn to_host(&self, stream: &Arc<CudaStream>) -> Result<Tensor> {

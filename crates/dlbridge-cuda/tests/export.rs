@@ -58,8 +58,7 @@ fn a_stream_that_is_gone_was_noted_too() {
     assert!(!context.is_in_multi_stream_mode(), "cudarc looks at no events now");
     let between = cuda.stream_waits();
     let tensor = slice.into_tensor([2]).unwrap();
-    // The stand-in ends the work of a stream with the stream, so it is the waits that are counted: the default
-    // stream's for the two events, beside that of the stream that makes cudarc look at them.
+    // The default stream's for the two events, beside that of the stream that makes cudarc look at them.
     assert_eq!(cuda.stream_waits() - between, 3);
     assert_eq!(numbers(&tensor.to_host(&default).unwrap()), [0.0, 0.0]);
 }
@@ -330,4 +329,30 @@ fn copies_that_cudarc_does_not_note_are_waited_for_too() {
     cuda.kernel(&default, tensor.data().addr() as u64, common::bytes(&[5.0_f32]));
     let unified: UnifiedSlice<f32> = tensor.try_into_slice().unwrap();
     assert_eq!(unified.as_slice().unwrap(), [5.0, 9.0]);
+}
+
+#[test]
+fn pinned_memory_is_not_freed_under_a_copy_of_its_elements() {
+    let Some(cuda) = cuda() else { return };
+    let context = cuda.context(0);
+    let stream = context.new_stream().unwrap();
+    let tensor = || {
+        // SAFETY: written below.
+        let mut pinned = unsafe { context.alloc_pinned::<f32>(2) }.unwrap();
+        pinned.as_mut_slice().unwrap().copy_from_slice(&[1.0, 2.0]);
+        pinned.into_tensor([2]).unwrap()
+    };
+    let copied = |tensor: &Tensor| {
+        let elements = tensor.view::<f32>().unwrap();
+        stream.clone_htod(elements.as_slice().unwrap()).unwrap()
+    };
+    let first = tensor();
+    let target = copied(&first);
+    drop(first);
+    assert_eq!(common::fetched(&stream, &target.as_view()), [1.0, 2.0]);
+    let second = tensor();
+    let target = copied(&second);
+    let mut pinned: PinnedHostSlice<f32> = second.try_into_slice().unwrap();
+    pinned.as_mut_slice().unwrap().fill(0.0);
+    assert_eq!(common::fetched(&stream, &target.as_view()), [1.0, 2.0], "nor written");
 }

@@ -75,6 +75,7 @@ static Stream legacy[DEVICES], streams[STREAMS];
 static Event events[EVENTS];
 static Region regions[REGIONS];
 static int region_count, stream_count, init_result, device_count = DEVICES, pools = 1;
+static int event_result, wait_result;
 static int faults, host_waits, stream_waits, live_events;
 static uint64_t last_waited;
 static unsigned long long captures;
@@ -242,7 +243,7 @@ static void put(Stream *stream, Work work) {
     if (stream == &legacy[number]) {
         for (int i = 0; i < stream_count; ++i) {
             Stream *other = &streams[i];
-            if (other->lives && other->context == stream->context && is_blocking(other) && other->put > other->done) {
+            if (other->context == stream->context && is_blocking(other) && other->put > other->done) {
                 append(stream, (Work){.kind = WAIT, .stream = other, .until = other->put});
             }
         }
@@ -305,6 +306,9 @@ static int any_capture(void) {
 
 static int waits(uintptr_t handle) {
     Stream *stream = stream_of(handle);
+    if (wait_result) {
+        return wait_result;
+    }
     if (!stream) {
         return INVALID_HANDLE;
     }
@@ -482,6 +486,9 @@ int cuCtxPopCurrent_v2(Context **context) {
 }
 
 static int wait_for_all(void) {
+    if (wait_result) {
+        return wait_result;
+    }
     if (any_capture()) {
         return CAPTURE_UNSUPPORTED;
     }
@@ -538,8 +545,8 @@ static int destroy_stream(uintptr_t handle) {
     if (!stream || handle <= PER_THREAD) {
         return INVALID_HANDLE;
     }
+    /* What it has is still to be done, at its time. */
     stream->lives = 0;
-    run(stream, stream->put);
     return SUCCESS;
 }
 
@@ -629,6 +636,9 @@ int cuStreamEndCapture(uintptr_t stream, Work **graph) {
 }
 
 static int create_event(uintptr_t *event) {
+    if (event_result) {
+        return event_result;
+    }
     for (int i = 0; i < EVENTS; ++i) {
         if (!events[i].lives) {
             events[i] = (Event){.lives = 1, .context = current[depth - 1]};
@@ -655,6 +665,9 @@ int cuEventDestroy_v2(Event *event) {
 }
 
 static int record(Event *event, uintptr_t handle) {
+    if (event_result) {
+        return event_result;
+    }
     Stream *stream = stream_of(handle);
     if (!stream || !event->lives || stream->context != event->context) {
         return INVALID_HANDLE;
@@ -675,6 +688,9 @@ int cuEventRecord(Event *event, uintptr_t stream) {
 }
 
 static int wait_event(uintptr_t handle, Event *event) {
+    if (event_result) {
+        return event_result;
+    }
     Stream *stream = stream_of(handle);
     if (!stream || !event->lives) {
         return INVALID_HANDLE;
@@ -724,6 +740,9 @@ int cuEventQuery(Event *event) {
 }
 
 static int wait_for(Event *event) {
+    if (wait_result) {
+        return wait_result;
+    }
     if (event->capture) {
         any_capture();
         return CAPTURED_EVENT;
@@ -964,4 +983,16 @@ static int launch(Work *executable, uintptr_t stream) {
 int cuGraphLaunch(Work *executable, uintptr_t stream) {
     WITH_CONTEXT
     LOCKED(launch(executable, stream));
+}
+
+/* ---- What tests make fail ---- */
+
+/* No event is made, recorded or waited for by a stream. */
+void stand_in_fail_events(int status) {
+    event_result = status;
+}
+
+/* The host waits for nothing. */
+void stand_in_fail_waits(int status) {
+    wait_result = status;
 }

@@ -16,6 +16,9 @@ use cudarc::driver::{
 use dlbridge::Tensor;
 use libloading::Library;
 
+/// An error of the driver.
+const UNKNOWN: c_int = 999;
+
 /// The stand-in, which all tests of a program share: one at a time has it. When it is given back, nothing of the
 /// driver's may be left, and nothing may have been done that must not be.
 pub(crate) struct Cuda {
@@ -115,6 +118,35 @@ impl Cuda {
     pub(crate) fn without_pools(&self) {
         let function: extern "C" fn() = self.function("stand_in_without_pools");
         function();
+    }
+
+    /// No event is to be had while `work` is done.
+    pub(crate) fn without_events<R>(&self, work: impl FnOnce() -> R) -> R {
+        self.fail_events(true);
+        let result = work();
+        self.fail_events(false);
+        result
+    }
+
+    /// The host cannot wait while `work` is done, and no event is to be had.
+    pub(crate) fn without_waits<R>(&self, work: impl FnOnce() -> R) -> R {
+        let fail: extern "C" fn(c_int) = self.function("stand_in_fail_waits");
+        fail(UNKNOWN);
+        let result = self.without_events(work);
+        fail(0);
+        result
+    }
+
+    /// Whether there are no events from here on.
+    pub(crate) fn fail_events(&self, fails: bool) {
+        let fail: extern "C" fn(c_int) = self.function("stand_in_fail_events");
+        fail(if fails { UNKNOWN } else { 0 });
+    }
+
+    /// Memory and events that are never given back, as is right.
+    pub(crate) fn leaked(&mut self, regions: c_int, events: c_int) {
+        self.left.0 += regions;
+        self.left.1 += events;
     }
 
     /// All streams do what they have.
