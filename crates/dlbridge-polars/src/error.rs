@@ -1,0 +1,179 @@
+//! What can go wrong.
+
+use std::fmt;
+
+use polars_core::datatypes::DataType;
+use polars_core::error::PolarsError;
+
+/// The result of this crate's functions.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why a series is no tensor, or a tensor no series.
+///
+/// ```
+/// use dlbridge_polars::{Error, SeriesExt};
+/// use polars_core::prelude::*;
+///
+/// let error = Series::new("a".into(), [Some(1), None]).into_tensor().unwrap_err();
+/// assert!(matches!(error, Error::Nulls { count: 1 }));
+/// assert_eq!(error.to_string(), "1 of the values is null, which a tensor cannot say; fill the nulls in first");
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// What the tensor itself refuses.
+    Tensor(dlbridge::Error),
+    /// What Polars refuses.
+    Polars(PolarsError),
+    /// There are nulls.
+    Nulls {
+        /// How many.
+        count: usize,
+    },
+    /// The values are in several pieces of memory.
+    Chunks {
+        /// How many chunks have values.
+        count: usize,
+    },
+    /// The booleans of Polars are bits; those of a tensor are bytes.
+    Bits,
+    /// A tensor has no dtype for what the series holds.
+    Unsupported {
+        /// The type of the series.
+        data_type: DataType,
+    },
+    /// The values are numbers that mean something else, which a tensor cannot say.
+    Meaning {
+        /// The type of the series.
+        data_type: DataType,
+    },
+    /// Polars has no numbers of the tensor's dtype.
+    NoPolarsType {
+        /// The dtype of the tensor.
+        dtype: dlbridge::DataType,
+    },
+    /// Somebody else may write the tensor's data too.
+    Shared,
+    /// A data frame has no columns, so it has no dtype.
+    NoColumns,
+    /// The columns of a data frame are of different types.
+    ColumnTypes {
+        /// The first column of another type than column 0.
+        column: usize,
+        /// The type of column 0.
+        first: DataType,
+        /// Its own.
+        found: DataType,
+    },
+    /// The columns of a data frame are in different allocations.
+    OtherAllocation {
+        /// The first column in another allocation than column 0.
+        column: usize,
+    },
+    /// The columns of a data frame are in one allocation, but not at equal distances.
+    UnevenColumns {
+        /// The first column at another distance from the one before it.
+        column: usize,
+        /// The distance from column 0 to column 1, in bytes.
+        expected: isize,
+        /// The distance from the column before it, in bytes.
+        found: isize,
+    },
+    /// The elements of a column are not adjacent.
+    RowStride {
+        /// How many elements one row is from the next.
+        stride: i64,
+    },
+    /// There are more or fewer names than columns.
+    NameCount {
+        /// The number of names.
+        names: usize,
+        /// The number of columns.
+        columns: usize,
+    },
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tensor(error) => error.fmt(f),
+            Self::Polars(error) => error.fmt(f),
+            Self::Nulls { count } => {
+                let are = if *count == 1 { "is" } else { "are" };
+                write!(
+                    f,
+                    "{count} of the values {are} null, which a tensor cannot say; fill the nulls in first"
+                )
+            }
+            Self::Chunks { count } => write!(
+                f,
+                "the values are in {count} chunks, and a tensor is one piece of memory; take one tensor for \
+                 each with into_tensors, or copy them with to_tensor"
+            ),
+            Self::Bits => f.write_str(
+                "the booleans of Polars are bits, and those of a tensor bytes; copy them, with to_tensor, \
+                 to_series or to_data_frame",
+            ),
+            Self::Unsupported { data_type } => {
+                write!(f, "a tensor has no dtype for {data_type}; cast the series first")
+            }
+            Self::Meaning { data_type } => write!(
+                f,
+                "a tensor cannot say that numbers mean {data_type}; into_storage_tensor takes them as the \
+                 integers they are"
+            ),
+            Self::NoPolarsType { dtype } => {
+                write!(f, "Polars has no numbers of dtype {dtype}; convert the tensor first")
+            }
+            Self::Shared => f.write_str(
+                "somebody else may write the data, and who has a series of Polars reads it at any time; copy \
+                 the tensor, or say that nobody does with Tensor::into_read_only",
+            ),
+            Self::NoColumns => f.write_str("the data frame has no columns, and so no dtype; add one"),
+            Self::ColumnTypes { column, first, found } => write!(
+                f,
+                "column {column} holds {found} and column 0 holds {first}; cast them to one type"
+            ),
+            Self::OtherAllocation { column } => write!(
+                f,
+                "column {column} is in another allocation than column 0, so no strides lead to both; copy \
+                 the data frame, with to_tensor"
+            ),
+            Self::UnevenColumns { column, expected, found } => write!(
+                f,
+                "column {column} begins {found} bytes after the one before it, and column 1 {expected} after \
+                 column 0, so no stride leads through all; copy the data frame, with to_tensor"
+            ),
+            Self::RowStride { stride } => write!(
+                f,
+                "one row is {stride} elements from the next, and the elements of a column of Polars are \
+                 adjacent; copy the tensor, with to_data_frame or to_series"
+            ),
+            Self::NameCount { names, columns } => {
+                write!(f, "{names} names are given for {columns} columns; give one for each")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Tensor(error) => Some(error),
+            Self::Polars(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<dlbridge::Error> for Error {
+    fn from(error: dlbridge::Error) -> Self {
+        Self::Tensor(error)
+    }
+}
+
+impl From<PolarsError> for Error {
+    fn from(error: PolarsError) -> Self {
+        Self::Polars(error)
+    }
+}

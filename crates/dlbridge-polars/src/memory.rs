@@ -1,0 +1,93 @@
+//! Buffers into tensors, and tensors into buffers: where the memory changes hands.
+
+use std::slice;
+
+use dlbridge::{Access, Error as TensorError, RawParts, Tensor, TensorSlice};
+use polars_buffer::Buffer;
+
+use crate::number::Number;
+use crate::{Error, Result};
+
+/// What owns the memory of a tensor that was made of a buffer. Private, so that whoever finds one in a tensor
+/// knows that all elements are within it.
+enum Memory<T> {
+    /// The only one who has it.
+    Unique(Vec<T>),
+    /// Others may read it.
+    Shared(Buffer<T>),
+}
+
+/// A tensor of one dimension: exclusive if nobody else has the buffer.
+pub(crate) fn to_tensor<T: Number>(buffer: Buffer<T>) -> Tensor {
+    let memory = buffer.into_mut().either(Memory::Shared, Memory::Unique);
+    to_tensor_of(memory)
+}
+
+/// The elements of a vector as a tensor of one dimension, which goes back as a buffer.
+pub(crate) fn from_vec<T: Number>(elements: Vec<T>) -> Tensor {
+    to_tensor_of(Memory::Unique(elements))
+}
+
+fn to_tensor_of<T: Number>(mut memory: Memory<T>) -> Tensor {
+    let (data, len, access) = match &mut memory {
+        Memory::Unique(unique) => (unique.as_mut_ptr(), unique.len(), Access::Exclusive),
+        Memory::Shared(shared) => (shared.as_ptr().cast_mut(), shared.len(), Access::ReadOnly),
+    };
+    let parts = RawParts::of_elements::<T::Element>(data.cast(), access);
+    // SAFETY: so many elements of the vector or buffer, which stay where they are when its handle moves. Nobody
+    // writes a shared buffer; nobody else has a unique one, and any bytes are values of it.
+    let tensor = unsafe { Tensor::from_raw_parts(memory, parts, &[len], None::<&[i64]>) };
+    tensor.expect("memory that exists has a size that fits")
+}
+
+/// Elements of a tensor, as Polars knows them.
+struct Kept<T: Number>(TensorSlice<T::Element>);
+
+impl<T: Number> AsRef<[T]> for Kept<T> {
+    fn as_ref(&self) -> &[T] {
+        // SAFETY: `Number`: the same elements, but for a transparent wrapper.
+        unsafe { slice::from_raw_parts(self.0.as_ptr().cast(), self.0.len()) }
+    }
+}
+
+/// The elements of a tensor, which are adjacent in C order.
+pub(crate) fn to_buffer<T: Number>(tensor: Tensor) -> Result<Buffer<T>> {
+    // Dtype, device, alignment and order.
+    let view = tensor.view::<T::Element>()?;
+    let len = view.as_slice().ok_or(TensorError::NotContiguous)?.len();
+    let first = tensor.data().addr();
+    if len == 0 {
+        return Ok(Buffer::new());
+    }
+    let tensor = match whole::<T>(tensor) {
+        Ok(whole) => {
+            let start = index_of(first, &whole)?;
+            return Ok(whole.sliced(start..start + len));
+        }
+        Err(tensor) => tensor,
+    };
+    match tensor.access() {
+        Access::Shared => Err(Error::Shared),
+        Access::Exclusive | Access::ReadOnly => {
+            Ok(Buffer::from_owner(Kept::<T>(TensorSlice::try_from(tensor)?)))
+        }
+    }
+}
+
+/// The buffer that a tensor was made of, which has all its elements.
+pub(crate) fn whole<T: Number>(tensor: Tensor) -> std::result::Result<Buffer<T>, Tensor> {
+    Ok(match tensor.try_into_owner::<Memory<T>>()? {
+        Memory::Unique(unique) => Buffer::from_vec(unique),
+        Memory::Shared(shared) => shared,
+    })
+}
+
+/// Where in a buffer an element is whose address is within it.
+pub(crate) fn index_of<T>(address: usize, buffer: &Buffer<T>) -> Result<usize> {
+    let (bytes, size) = (address - buffer.as_ptr().addr(), size_of::<T>());
+    match bytes % size {
+        0 => Ok(bytes / size),
+        // Where numbers need not be aligned to their size there may be one between two others.
+        _ => Err(TensorError::Misaligned { address, required: size }.into()),
+    }
+}
