@@ -14,7 +14,7 @@ fn address(flex: &FlexTensor) -> usize {
 }
 
 /// Eight-byte-aligned memory of another library, which counts how often it is let go.
-struct Foreign(Box<[u64]>, Arc<AtomicUsize>);
+struct Foreign(Vec<u64>, Arc<AtomicUsize>);
 
 impl Drop for Foreign {
     fn drop(&mut self) {
@@ -25,7 +25,7 @@ impl Drop for Foreign {
 /// Twenty-four numbers of another library, `byte_offset` into its memory.
 fn foreign(access: Access, byte_offset: u64, shape: &[i64]) -> (Tensor, Arc<AtomicUsize>) {
     let drops = Arc::new(AtomicUsize::new(0));
-    let mut memory = vec![0_u64; 32].into_boxed_slice();
+    let mut memory = vec![0_u64; 32];
     // SAFETY: bytes of numbers, any of which is valid, and room for them.
     let bytes = unsafe {
         std::slice::from_raw_parts_mut(memory.as_mut_ptr().cast::<u8>(), size_of_val(&*memory))
