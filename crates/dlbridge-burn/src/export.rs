@@ -1,0 +1,101 @@
+//! Tensors of burn into tensors.
+
+use burn_flex::{Flex, FlexTensor};
+use burn_std::sync::Arc;
+use burn_std::{DType, Writer};
+use dlbridge::{Access, RawParts, Tensor};
+
+use crate::sealed::Sealed;
+use crate::{Error, FlexKind, Result, dtype};
+
+/// Tensors of burn, on the Flex backend, as tensors.
+pub trait BurnExt: Sealed + Sized {
+    /// The tensor's elements where they are, with its shape and its strides.
+    ///
+    /// It is exclusive if nothing else of burn has the bytes; else read-only, and who writes them in burn copies them
+    /// first. Elements of `bool` are read-only. The owner is the [`FlexTensor`], which
+    /// [`TensorExt::into_flex`](crate::TensorExt::into_flex) and [`Tensor::try_into_owner`] give back.
+    ///
+    /// # Errors
+    /// [`Error::DType`] for elements that DLPack does not have; [`Error::NotFlex`] for a tensor on another backend;
+    /// [`Error::Tensor`] for a layout that leads outside of the bytes. The tensor of burn is dropped.
+    ///
+    /// ```
+    /// use burn_tensor::{Device, Int, Tensor};
+    /// use dlbridge_burn::BurnExt;
+    ///
+    /// let burn = Tensor::<1, Int>::from_ints([1, 2, 3], &Device::flex());
+    /// let other = burn.clone();
+    /// assert!(burn.into_tensor()?.is_read_only());
+    /// assert!(!other.into_tensor()?.is_read_only());
+    /// # Ok::<(), dlbridge_burn::Error>(())
+    /// ```
+    fn into_tensor(self) -> Result<Tensor>;
+}
+
+impl Sealed for FlexTensor {}
+impl<const D: usize, K: FlexKind> Sealed for burn_tensor::Tensor<D, K> {}
+
+impl<const D: usize, K: FlexKind> BurnExt for burn_tensor::Tensor<D, K> {
+    fn into_tensor(self) -> Result<Tensor> {
+        match self.try_into_primitive::<Flex>() {
+            Ok(flex) => flex.into_tensor(),
+            Err(error) => Err(Error::NotFlex { message: format!("{error:?}") }),
+        }
+    }
+}
+
+impl BurnExt for FlexTensor {
+    fn into_tensor(self) -> Result<Tensor> {
+        let (of_burn, layout) = (self.dtype(), self.layout().clone());
+        let dtype = dtype::to_dlpack(of_burn)?;
+        let mut bytes = self.data_arc();
+        drop(self);
+        let alone = match of_burn {
+            // Any byte may be written to what is exclusive.
+            DType::Bool(_) => None,
+            _ => Arc::get_mut(&mut bytes)
+                .and_then(|bytes| bytes.write(Writer::new().no_copy()).ok())
+                .map(|bytes| (bytes.as_mut_ptr(), bytes.len(), Access::Exclusive)),
+        };
+        let (first, len, access) = alone.unwrap_or_else(|| {
+            let bytes: &[u8] = &bytes;
+            (bytes.as_ptr().cast_mut(), bytes.len(), Access::ReadOnly)
+        });
+        let (shape, strides) = (layout.shape().to_vec(), layout.strides().to_vec());
+        check_bounds(&shape, &strides, layout.start_offset(), len / dtype.itemsize())?;
+        let offset = layout.start_offset().wrapping_mul(dtype.itemsize());
+        let data = first.wrapping_add(offset).cast();
+        let parts = RawParts { access, ..RawParts::new(data, dtype) };
+        let owner = FlexTensor::from_arc(bytes, layout, of_burn);
+        // SAFETY: the owner keeps the bytes, which stay where they are, and every index is within them. If they are exclusive
+        // nobody else has them, and any bytes are elements; if not, who shares them copies before writing.
+        Ok(unsafe { Tensor::from_raw_parts(owner, parts, &shape, Some(&strides)) }?)
+    }
+}
+
+/// Whether all indices lead to elements of the bytes: `FlexTensor::new` takes any layout.
+fn check_bounds(
+    shape: &[usize],
+    strides: &[isize],
+    offset: usize,
+    owner: usize,
+) -> dlbridge::Result<()> {
+    if shape.contains(&0) || shape.len() != strides.len() {
+        return Ok(()); // no element, or refused where the tensor is made
+    }
+    let offset = i64::try_from(offset).map_err(|_| dlbridge::Error::TooLarge)?;
+    let (mut lowest, mut highest) = (Some(offset), Some(offset));
+    for (&extent, &stride) in shape.iter().zip(strides) {
+        let reach = i64::try_from(extent - 1).ok().and_then(|last| last.checked_mul(stride as i64));
+        let end = if stride < 0 { &mut lowest } else { &mut highest };
+        *end = end.zip(reach).and_then(|(end, reach)| end.checked_add(reach));
+    }
+    let (Some(lowest), Some(highest)) = (lowest, highest) else {
+        return Err(dlbridge::Error::TooLarge);
+    };
+    if lowest < 0 || highest as usize >= owner {
+        return Err(dlbridge::Error::OutOfBounds { lowest, highest, owner });
+    }
+    Ok(())
+}

@@ -1,0 +1,132 @@
+//! Tensors into tensors of burn.
+
+use burn_flex::{Flex, FlexTensor, Layout};
+use burn_std::{Bytes, Shape};
+use dlbridge::{Element, Tensor, TensorRef, Unaligned};
+
+use crate::dtype::{for_type, to_burn};
+use crate::part::{Part, extents};
+use crate::sealed::Sealed;
+use crate::{Error, FlexKind, Result, held};
+
+/// Tensors as tensors of burn, on the Flex backend.
+pub trait TensorExt: Sealed {
+    /// The tensor's elements where they are, with its strides, as a tensor of the Flex backend.
+    ///
+    /// Burn writes in place what is [exclusive](dlbridge::Access::Exclusive), and copies all else when it wants to write.
+    /// What came from burn, and vectors and boxed slices, are taken over; other owners live as long as the tensor of burn.
+    ///
+    /// # Errors
+    /// [`Error::DataType`] for elements that burn does not have; [`Error::Gaps`] for memory of another owner with gaps between
+    /// the elements; [`Error::Tensor`] for a tensor that the CPU cannot read, that is not aligned, or of `bool` with other
+    /// bytes than 0 and 1. The tensor is dropped.
+    ///
+    /// ```
+    /// use dlbridge::Tensor;
+    /// use dlbridge_burn::TensorExt;
+    ///
+    /// let tensor = Tensor::from(vec![1_i32, 2, 3, 4]).step_by(0, 2)?;
+    /// let address = tensor.data().addr();
+    /// let flex = tensor.into_flex()?;
+    /// assert_eq!((flex.layout().strides(), flex.bytes().as_ptr().addr()), (&[2][..], address));
+    /// # Ok::<(), dlbridge_burn::Error>(())
+    /// ```
+    fn into_flex(self) -> Result<FlexTensor>;
+
+    /// A copy of the elements in C order as a tensor of the Flex backend, wherever they lie.
+    ///
+    /// # Errors
+    /// As [`into_flex`](Self::into_flex), but for gaps and alignment.
+    ///
+    /// ```
+    /// use dlbridge::Tensor;
+    /// use dlbridge_burn::TensorExt;
+    ///
+    /// let columns = Tensor::from([[1_u8, 2], [3, 4]]).transpose().to_flex()?;
+    /// assert_eq!(columns.bytes(), [1, 3, 2, 4]);
+    /// # Ok::<(), dlbridge_burn::Error>(())
+    /// ```
+    fn to_flex(&self) -> Result<FlexTensor>;
+
+    /// As [`into_flex`](Self::into_flex), as burn's own tensor, on the device of the Flex backend.
+    ///
+    /// # Errors
+    /// As [`into_flex`](Self::into_flex); [`dlbridge::Error::Ndim`] for another number of dimensions, and
+    /// [`Error::Kind`] for elements that are not of that kind.
+    ///
+    /// ```
+    /// use burn_tensor::{Int, Tensor};
+    /// use dlbridge_burn::TensorExt;
+    ///
+    /// let burn: Tensor<1, Int> = dlbridge::Tensor::from(vec![1_i64, 2]).into_burn()?;
+    /// assert_eq!((burn * 2).into_data().try_to_vec::<i64>().unwrap(), [2, 4]);
+    /// # Ok::<(), dlbridge_burn::Error>(())
+    /// ```
+    fn into_burn<const D: usize, K: FlexKind>(self) -> Result<burn_tensor::Tensor<D, K>>;
+}
+
+impl Sealed for Tensor {}
+
+impl TensorExt for Tensor {
+    fn into_flex(self) -> Result<FlexTensor> {
+        let dtype = self.dtype();
+        let part = Part::of(&self, to_burn(dtype)?);
+        // Device, alignment and bits.
+        for_type!(dtype, T => { self.view::<T>()?; Ok(()) })?;
+        if self.is_empty() {
+            return Ok(FlexTensor::empty(Shape::from(part.shape), part.dtype));
+        }
+        let tensor = match self.try_into_owner::<FlexTensor>() {
+            Ok(whole) => {
+                let layout = part.layout_in(whole.bytes())?;
+                return Ok(whole.with_layout(layout));
+            }
+            Err(tensor) => tensor,
+        };
+        let bytes = match for_type!(dtype, T => Ok(vec(tensor).map(Bytes::from_elems::<T>)))? {
+            Ok(bytes) => bytes,
+            Err(_) if !part.is_dense() => return Err(Error::Gaps),
+            // SAFETY: the CPU can read it, there are elements, and no gaps.
+            Err(tensor) => unsafe { held::bytes(tensor) },
+        };
+        let layout = part.layout_in(&bytes)?;
+        Ok(FlexTensor::new(bytes, layout, part.dtype))
+    }
+
+    fn to_flex(&self) -> Result<FlexTensor> {
+        let (tensor, dtype) = (TensorRef::from(self), to_burn(self.dtype())?);
+        let bytes = for_type!(self.dtype(), T => Ok(Bytes::from_elems(elements::<T>(&tensor)?)))?;
+        let shape = Shape::from(extents(self.shape()));
+        Ok(FlexTensor::new(bytes, Layout::contiguous(shape), dtype))
+    }
+
+    fn into_burn<const D: usize, K: FlexKind>(self) -> Result<burn_tensor::Tensor<D, K>> {
+        let (found, dtype) = (self.ndim(), self.dtype());
+        if found != D {
+            return Err(dlbridge::Error::Ndim { expected: D, found }.into());
+        }
+        if !K::has(to_burn(dtype)?) {
+            return Err(Error::Kind { kind: K::NAME, dtype });
+        }
+        Ok(burn_tensor::Tensor::from_primitive::<Flex>(self.into_flex()?))
+    }
+}
+
+/// The vector or the boxed slice that the tensor was made of.
+fn vec<T: Element>(tensor: Tensor) -> std::result::Result<Vec<T>, Tensor> {
+    match tensor.try_into_owner::<Vec<T>>() {
+        Ok(vec) => Ok(vec),
+        Err(tensor) => tensor.try_into_owner::<Box<[T]>>().map(<[T]>::into_vec),
+    }
+}
+
+/// The elements in C order, wherever they are.
+fn elements<T: Element>(tensor: &TensorRef<'_>) -> Result<Vec<T>> {
+    match tensor.view::<T>() {
+        Ok(view) => Ok(view.to_vec()),
+        Err(dlbridge::Error::Misaligned { .. }) => {
+            Ok(tensor.view::<Unaligned<T>>()?.iter().map(|element| element.get()).collect())
+        }
+        Err(error) => Err(error.into()),
+    }
+}

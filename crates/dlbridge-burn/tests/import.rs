@@ -1,0 +1,250 @@
+//! Tensors become tensors of burn: the same memory, which burn writes only if it may.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use burn_flex::FlexTensor;
+use burn_tensor::{Bool, Float, Int, Tensor as Burn};
+use dlbridge::{Access, DataType, Device, DeviceType, Element, Owner, RawParts, Tensor};
+use dlbridge_burn::{BurnExt, Error, TensorExt};
+use half::{bf16, f16};
+
+fn address(flex: &FlexTensor) -> usize {
+    flex.bytes().as_ptr().addr() + flex.layout().start_offset() * flex.dtype().size()
+}
+
+/// Eight-byte-aligned memory of another library, which counts how often it is let go.
+struct Foreign(Vec<u64>, Arc<AtomicUsize>);
+
+impl Drop for Foreign {
+    fn drop(&mut self) {
+        self.1.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// Twenty-four numbers of another library, `byte_offset` into its memory.
+fn foreign(access: Access, byte_offset: u64, shape: &[i64]) -> (Tensor, Arc<AtomicUsize>) {
+    let drops = Arc::new(AtomicUsize::new(0));
+    let mut memory = vec![0_u64; 32];
+    // SAFETY: bytes of numbers, any of which is valid, and room for them.
+    let bytes = unsafe {
+        std::slice::from_raw_parts_mut(memory.as_mut_ptr().cast::<u8>(), size_of_val(&*memory))
+    };
+    for (index, place) in bytes[byte_offset as usize..].chunks_exact_mut(4).take(24).enumerate() {
+        place.copy_from_slice(&(index as f32).to_ne_bytes());
+    }
+    let mut owner = Foreign(memory, drops.clone());
+    let data = owner.0.as_mut_ptr().cast();
+    let parts = RawParts { access, byte_offset, ..RawParts::new(data, DataType::FLOAT32) };
+    // SAFETY: the owner's memory, which nobody else has.
+    let tensor = unsafe { Tensor::from_raw_parts(owner, parts, shape, None::<&[i64]>) };
+    (tensor.unwrap(), drops)
+}
+
+#[test]
+fn vectors_and_boxes_move_with_any_strides() {
+    fn one<T: Element + PartialEq + std::fmt::Debug>(values: [T; 6]) {
+        for boxed in [false, true] {
+            let vec = values.to_vec();
+            let first = vec.as_ptr();
+            let tensor = match boxed {
+                true => Tensor::from_parts(vec.into_boxed_slice(), [2, 3]),
+                false => Tensor::from_parts(vec, [2, 3]),
+            };
+            let part = tensor.unwrap().flip(0).unwrap().step_by(1, 2).unwrap();
+            let flex = part.into_flex().unwrap();
+            assert_eq!(address(&flex), first.wrapping_add(3).addr());
+            assert_eq!(flex.layout().strides(), [-3, 2]);
+            let back = flex.into_tensor().unwrap();
+            assert_eq!(back.dtype(), T::DTYPE);
+            let expected = [values[3], values[5], values[0], values[2]];
+            assert_eq!(back.view::<T>().unwrap().to_vec(), expected);
+            let copy = back.to_flex().unwrap();
+            assert!(copy.is_contiguous());
+            assert_eq!(copy.into_tensor().unwrap().view::<T>().unwrap().to_vec(), expected);
+        }
+    }
+    one([1_u8, 2, 3, 4, 5, 6]);
+    one([1_u16, 2, 3, 4, 5, 6]);
+    one([1_u32, 2, 3, 4, 5, 6]);
+    one([1_u64, 2, 3, 4, 5, 6]);
+    one([1_i8, 2, 3, 4, 5, 6]);
+    one([1_i16, 2, 3, 4, 5, 6]);
+    one([1_i32, 2, 3, 4, 5, 6]);
+    one([1_i64, 2, 3, 4, 5, 6]);
+    one([1.0, 2.0, 3.0, 4.0, 5.0, 6.0].map(f16::from_f32));
+    one([1.0, 2.0, 3.0, 4.0, 5.0, 6.0].map(bf16::from_f32));
+    one([1.0_f32, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    one([1.0_f64, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    one([true, false, true, true, false, false]);
+}
+
+#[test]
+fn exclusive_memory_of_others_is_written_in_place() {
+    let (tensor, drops) = foreign(Access::Exclusive, 8, &[4, 6]);
+    let first = tensor.data().addr();
+    let mut flex = tensor.into_flex().unwrap();
+    assert_eq!(address(&flex), first);
+    assert_eq!(flex.storage_mut::<f32>().as_ptr().addr(), first, "not copied");
+    flex.storage_mut::<f32>()[0] = 100.0;
+    let other = flex.clone();
+    flex.storage_mut::<f32>()[0] = 200.0;
+    assert_eq!(other.storage::<f32>()[0], 100.0, "burn copied what it shares");
+    assert_ne!(address(&flex), address(&other));
+    assert_eq!(drops.load(Ordering::SeqCst), 0);
+    std::thread::spawn(move || drop(other)).join().unwrap();
+    assert_eq!(drops.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn what_others_have_too_is_copied_before_it_is_written() {
+    for access in [Access::ReadOnly, Access::Shared] {
+        let (tensor, drops) = foreign(access, 4, &[4, 6]);
+        let tensor = Arc::new(tensor);
+        let mut flex = tensor.share().into_flex().unwrap();
+        assert_eq!(address(&flex), tensor.data().addr(), "not copied");
+        flex.storage_mut::<f32>()[0] = 100.0;
+        assert_ne!(address(&flex), tensor.data().addr(), "copied");
+        assert_eq!((flex.storage::<f32>()[0], flex.storage::<f32>()[23]), (100.0, 23.0));
+        assert_eq!(tensor.view::<f32>().unwrap()[[0, 0]], 0.0);
+        drop(tensor);
+        assert_eq!(drops.load(Ordering::SeqCst), 1, "burn has let it go");
+    }
+}
+
+#[test]
+fn burn_computes_on_strided_memory_of_others() {
+    let (tensor, drops) = foreign(Access::ReadOnly, 0, &[4, 6]);
+    let first = tensor.data().addr();
+    let turned = tensor.transpose().flip(1).unwrap();
+    let last_row = turned.data().addr();
+    let burn: Burn<2> = turned.into_burn().unwrap();
+    let sums = burn.clone().sum_dim(1).into_data().try_to_vec::<f32>().unwrap();
+    assert_eq!(sums, [36.0, 40.0, 44.0, 48.0, 52.0, 56.0]);
+    let row = burn.clone().slice([0..1, 0..4]).into_data().try_to_vec::<f32>().unwrap();
+    assert_eq!(row, [18.0, 12.0, 6.0, 0.0]);
+    let back = burn.into_tensor().unwrap();
+    assert_eq!((back.data().addr(), back.strides()), (last_row, &[1, -6][..]));
+    assert_eq!(last_row - first, 18 * 4);
+    // SAFETY: just given out, and ours to give.
+    drop(unsafe { Tensor::from_raw(back.into_raw()) }.unwrap());
+    assert_eq!(drops.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn gaps_in_memory_of_others_are_refused() {
+    let gaps = |part: fn(Tensor) -> Tensor| {
+        let (tensor, drops) = foreign(Access::Exclusive, 0, &[4, 6]);
+        let tensor = part(tensor);
+        let expected = tensor.view::<f32>().unwrap().to_vec();
+        assert_eq!(tensor.to_flex().unwrap().storage::<f32>(), expected);
+        assert_eq!(tensor.into_flex().unwrap_err(), Error::Gaps);
+        assert_eq!(drops.load(Ordering::SeqCst), 1);
+    };
+    gaps(|tensor| tensor.step_by(1, 2).unwrap());
+    gaps(|tensor| tensor.slice(1, 0..5).unwrap());
+    gaps(|tensor| tensor.index_axis(1, 2).unwrap());
+    let (tensor, _) = foreign(Access::Exclusive, 0, &[4, 6]);
+    let rows = tensor.slice(0, 1..3).unwrap();
+    let first = rows.data().addr();
+    let flex = rows.into_flex().unwrap();
+    assert_eq!((address(&flex), flex.bytes().len()), (first, 48), "whole rows have none");
+}
+
+#[test]
+fn odd_addresses_are_refused_and_copied() {
+    let (tensor, drops) = foreign(Access::Exclusive, 3, &[4, 6]);
+    let copy = tensor.to_flex().unwrap();
+    assert_eq!(copy.storage::<f32>(), (0..24).map(|n| n as f32).collect::<Vec<_>>());
+    let error = tensor.into_flex().unwrap_err();
+    assert!(matches!(error, Error::Tensor(dlbridge::Error::Misaligned { required: 4, .. })));
+    assert_eq!(drops.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn without_dimensions_and_without_elements() {
+    let (tensor, drops) = foreign(Access::Exclusive, 0, &[]);
+    let first = tensor.data().addr();
+    let flex = tensor.into_flex().unwrap();
+    assert_eq!((flex.layout().num_dims(), address(&flex)), (0, first));
+    drop(flex);
+    assert_eq!(drops.load(Ordering::SeqCst), 1);
+    for shape in [&[0][..], &[3, 0]] {
+        let tensor = Tensor::from_parts(Vec::<f32>::new(), shape).unwrap();
+        assert_eq!(tensor.to_flex().unwrap().layout().shape().to_vec(), shape);
+        assert_eq!(tensor.into_flex().unwrap().layout().shape().to_vec(), shape);
+    }
+}
+
+#[test]
+fn what_burn_does_not_have_is_refused_by_name() {
+    use DataType as D;
+    for (dtype, name) in [
+        (D::COMPLEX64, "complex64"),
+        (D::FLOAT8_E4M3FN, "float8_e4m3fn"),
+        (D::FLOAT4_E2M1FN, "float4_e2m1fn"),
+        (D::INT4, "int4"),
+        (D::FLOAT32.with_lanes(2), "float32x2"),
+    ] {
+        let tensor = Tensor::zeros(dtype, [4]).unwrap();
+        assert_eq!(tensor.to_flex().unwrap_err(), Error::DataType { dtype });
+        let error = tensor.into_flex().unwrap_err();
+        assert!(error.to_string().contains(&format!("of {name};")), "{error}");
+    }
+}
+
+#[test]
+fn other_kinds_and_other_dimensions_are_refused() {
+    let floats = || Tensor::from(vec![1.0_f32, 2.0]);
+    let dtype = DataType::FLOAT32;
+    let kind = |kind| Error::Kind { kind, dtype };
+    assert_eq!(floats().into_burn::<1, Int>().unwrap_err(), kind("Int"));
+    assert_eq!(floats().into_burn::<1, Bool>().unwrap_err(), kind("Bool"));
+    let ndim = dlbridge::Error::Ndim { expected: 2, found: 1 };
+    assert_eq!(floats().into_burn::<2, Float>().unwrap_err(), Error::Tensor(ndim));
+    let mask: Burn<1, Bool> = Tensor::from(vec![true, false]).into_burn().unwrap();
+    assert_eq!(mask.bool_not().into_data().try_to_vec::<bool>().unwrap(), [false, true]);
+}
+
+#[test]
+fn bytes_that_are_no_bool_are_refused() {
+    let tensor = || Tensor::from_bytes(vec![1_u8, 2], DataType::BOOL, [2], 0).unwrap();
+    let expected = Error::Tensor(dlbridge::Error::InvalidElement { dtype: DataType::BOOL });
+    assert_eq!(tensor().into_flex().unwrap_err(), expected);
+    assert_eq!(tensor().to_flex().unwrap_err(), expected);
+}
+
+#[test]
+fn memory_that_the_cpu_cannot_read() {
+    let parts = RawParts {
+        device: Device::new(DeviceType::CUDA, 0),
+        ..RawParts::new(std::ptr::without_provenance_mut(4096), DataType::FLOAT32)
+    };
+    // SAFETY: nobody follows an address on a device that the CPU cannot reach.
+    let tensor = unsafe { Tensor::from_raw_parts((), parts, &[2], None::<&[i64]>) }.unwrap();
+    let error = tensor.into_flex().unwrap_err();
+    assert!(matches!(error, Error::Tensor(dlbridge::Error::NotHostAccessible { .. })));
+}
+
+/// A vector, wrapped, so that it is nobody's but the owner's.
+struct Wrapped(Vec<f32>);
+
+// SAFETY: forwards to the vector.
+unsafe impl Owner for Wrapped {
+    type Item = f32;
+    const ACCESS: Access = Access::Exclusive;
+
+    fn items(&mut self) -> *mut [f32] {
+        self.0.items()
+    }
+}
+
+#[test]
+fn repeated_elements_have_no_gaps() {
+    let tensor = Tensor::from_parts_strided(Wrapped(vec![1.0, 2.0]), [3, 2], [0, 1], 0).unwrap();
+    let burn: Burn<2> = tensor.into_burn().unwrap();
+    assert_eq!(
+        (burn + 1.0).into_data().try_to_vec::<f32>().unwrap(),
+        [2.0, 3.0, 2.0, 3.0, 2.0, 3.0]
+    );
+}
