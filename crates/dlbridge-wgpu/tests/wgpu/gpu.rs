@@ -60,6 +60,13 @@ impl Gpu {
         Self::new(self.adapter.clone().unwrap(), limits).unwrap()
     }
 
+    /// More handles on the same.
+    #[cfg(all(target_pointer_width = "64", target_os = "linux"))]
+    pub(crate) fn again(&self) -> Self {
+        let (device, queue) = (self.device.clone(), self.queue.clone());
+        Self { adapter: self.adapter.clone(), device, queue }
+    }
+
     /// A device of a backend that copies, but does not compute.
     pub(crate) fn noop() -> Self {
         let (device, queue) = Device::noop(&Default::default());
