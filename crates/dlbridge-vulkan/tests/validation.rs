@@ -3,6 +3,8 @@
 //!
 //! Where the layer is not installed (Debian: `vulkan-validationlayers`) nothing is tried, which is a failure where
 //! `DLBRIDGE_VALIDATE` is set. With these variables the layer watches the other tests too, and prints what it finds.
+//!
+//! It does not see what the host reads: the barrier in front of a copy is tested here, and not the one behind it.
 
 #[path = "support/fill.rs"]
 mod fill;
@@ -15,7 +17,7 @@ use dlbridge_vulkan::{TensorExt, to_device};
 use fill::fill;
 use support::device;
 
-/// Names of the checks between submissions, of older layers and of newer ones.
+/// They load the layer, and turn on what it checks between submissions, by its older names and its newer ones.
 const VARIABLES: [(&str, &str); 4] = [
     ("VK_INSTANCE_LAYERS", "VK_LAYER_KHRONOS_validation"),
     (

@@ -23,6 +23,7 @@
 //! | [`Binding`] | the piece of a buffer that a shader sees for a part of a tensor |
 //! | [`to_device`] | a tensor of the host copied into a new buffer |
 //! | `VulkanExt` | tensors on `webgpu` as tensors on `vulkan`, for other libraries, and back |
+//! | `wait_for_deleters` | waits for the deleters of tensors that came back so |
 //!
 //! # What a tensor on `webgpu` says
 //!
@@ -97,7 +98,7 @@ pub use error::{Error, Result};
     target_pointer_width = "64",
     any(windows, target_os = "linux", target_os = "android", target_os = "freebsd")
 ))]
-pub use vulkan::VulkanExt;
+pub use {deleter::wait_for_deleters, vulkan::VulkanExt};
 
 /// Keeps the extension traits closed, so that they can grow.
 mod sealed {

@@ -58,7 +58,8 @@ pub trait VulkanExt: Sealed {
     /// tensor it is made of is dropped, and so its deleter called, when the last of the buffer's handles is gone, or it was
     /// destroyed, and the device is done with it. wgpu notices that within a call, so that the device has to be polled or used
     /// for it, and holds locks meanwhile. So the deleter is called soon after, on a thread of this crate's own, which calls
-    /// one after the other, and it may use wgpu. When the program ends, that thread does.
+    /// one after the other, and it may use wgpu. When the program ends, that thread does:
+    /// [`wait_for_deleters`](crate::wait_for_deleters).
     ///
     /// # Errors
     /// [`Error::OtherDeviceType`] for a tensor that is somewhere else; [`Error::Empty`] for one that has no memory; an error for
@@ -136,9 +137,8 @@ impl VulkanExt for Tensor {
         let descriptor =
             BufferDescriptor { label: None, size, usage: TENSOR_USAGES, mapped_at_creation: false };
         let handle = vk::Buffer::from_raw(self.data().addr() as u64);
-        let deleters = deleter::queue()?;
-        // wgpu calls this with locks held. The other end is never closed.
-        let done = Box::new(move || drop(deleters.send(self)));
+        // wgpu calls this with locks held.
+        let done = Box::new(deleter::later(self)?);
         // SAFETY: by contract it outlives the tensor, which is dropped behind the callback.
         let adopted = unsafe { vulkan::Buffer::from_raw_externally_owned(handle, done) };
         let memory = wait::checked(device, || {

@@ -5,17 +5,23 @@ use std::thread;
 use std::time::Duration;
 
 use dlbridge::{DataType, RawParts, Tensor};
-use dlbridge_wgpu::{TENSOR_USAGES, TensorExt, VulkanExt, to_device};
+use dlbridge_wgpu::{TENSOR_USAGES, TensorExt, VulkanExt, to_device, wait_for_deleters};
 use wgpu::{BufferUsages, PollType};
 
 use crate::gpu::{Gpu, gpu};
 use crate::raw::{Memory, Vulkan};
 
+/// What a deleter does.
+type Work = fn(&Gpu);
+
+/// How a tensor goes.
+type End = fn(&Gpu, Tensor);
+
 /// The owner of memory of Vulkan's own, which uses wgpu when it is dropped, and then says so.
 struct User {
     _memory: Memory,
     gpu: Gpu,
-    work: fn(&Gpu),
+    work: Work,
     done: Sender<()>,
 }
 
@@ -27,7 +33,7 @@ impl Drop for User {
 }
 
 /// A tensor of wgpu over such memory.
-fn made(gpu: &Gpu, work: fn(&Gpu), done: &Sender<()>) -> Tensor {
+fn made(gpu: &Gpu, work: Work, done: &Sender<()>) -> Tensor {
     let vulkan = Vulkan::of(gpu);
     let memory = vulkan.memory(&[1.0, 2.0]);
     let parts =
@@ -46,16 +52,19 @@ fn poll(gpu: &Gpu) {
 #[test]
 fn a_deleter_may_use_wgpu() {
     let Some(_) = gpu() else { return };
-    let works: [(&str, fn(&Gpu)); 4] = [
+    let works: [(&str, Work); 5] = [
         ("waits", poll),
-        ("submits", |gpu| drop(gpu.queue.submit([]))),
+        ("submits", |gpu| {
+            gpu.queue.submit([]);
+        }),
         ("copies", |gpu| {
             let tensor = to_device(&[7.0_f32], &gpu.device).unwrap();
             assert_eq!(gpu.host(&tensor), [7.0]);
         }),
+        ("waits for itself", |_| wait_for_deleters()),
         ("creates", |gpu| drop(gpu.buffer(16, TENSOR_USAGES | BufferUsages::VERTEX))),
     ];
-    let ends: [(&str, fn(&Gpu, Tensor)); 3] = [
+    let ends: [(&str, End); 3] = [
         ("dropped", |_, tensor| drop(tensor)),
         ("written and dropped", |gpu, tensor| {
             let buffer = tensor.to_buffer().unwrap();
@@ -69,13 +78,14 @@ fn a_deleter_may_use_wgpu() {
         for (name, end) in ends {
             let (done, deleted) = mpsc::channel();
             // A thread of its own, so that one that waits for itself is a failure.
-            thread::spawn(move || {
+            let user = thread::spawn(move || {
                 let Some(gpu) = gpu() else { return };
                 end(&gpu, made(&gpu, work, &done));
                 poll(&gpu);
             });
             let deleted = deleted.recv_timeout(Duration::from_secs(20));
             assert_eq!(deleted, Ok(()), "it {does} when its tensor is {name}");
+            user.join().unwrap();
         }
     }
 }

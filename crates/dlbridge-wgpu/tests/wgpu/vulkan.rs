@@ -2,11 +2,12 @@
 
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::{Duration, Instant};
 
 use ash::vk::Handle;
 use dlbridge::{DataType, Device as TensorDevice, DeviceType, RawParts, Tensor};
-use dlbridge_wgpu::{BufferExt, Error, TENSOR_USAGES, TensorExt, VulkanExt, to_device};
+use dlbridge_wgpu::{
+    BufferExt, Error, TENSOR_USAGES, TensorExt, VulkanExt, to_device, wait_for_deleters,
+};
 use wgpu::hal::api;
 use wgpu::{Limits, PollType};
 
@@ -56,21 +57,10 @@ pub(crate) fn import(tensor: Tensor, gpu: &Gpu, size: u64) -> dlbridge_wgpu::Res
     unsafe { tensor.into_webgpu(&gpu.device, size) }
 }
 
-/// Waits for the device, and until all deleters have run that are due: they run in order, and this adds one.
+/// Waits for the device, and for the deleters that are due.
 fn wait(gpu: &Gpu) {
     gpu.device.poll(PollType::wait_indefinitely()).unwrap();
-    deleters_have_run(gpu);
-}
-
-fn deleters_have_run(gpu: &Gpu) {
-    let (tensor, last) = produced(gpu, &[0.0]);
-    drop(import(tensor, gpu, 4).unwrap());
-    gpu.device.poll(PollType::wait_indefinitely()).unwrap();
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while last.lock().unwrap().is_empty() {
-        assert!(Instant::now() < deadline, "a deleter does not come");
-        thread::yield_now();
-    }
+    wait_for_deleters();
 }
 
 #[test]
@@ -174,12 +164,11 @@ fn the_deleter_is_called_when_everything_of_wgpu_is_gone() {
     let (tensor, seen) = produced(&gpu, &[1.0, 2.0]);
     let tensor = import(tensor, &gpu, 8).unwrap();
     count(&gpu, &tensor.to_buffer().unwrap());
-    let Some(other) = crate::gpu::gpu() else { return };
     drop(gpu);
-    deleters_have_run(&other);
+    wait_for_deleters();
     assert!(seen.lock().unwrap().is_empty(), "the tensor is still there");
     drop(tensor);
-    deleters_have_run(&other);
+    wait_for_deleters();
     assert_eq!(*seen.lock().unwrap(), [201.0]);
 }
 
