@@ -219,10 +219,12 @@ pub trait TensorExt: Sealed {
     fn to_read_only_buffer(&self) -> Result<BufferRef<'_>>;
 
     /// A copy of the elements on the host, in C order, when all commands that are in the device's queue are done.
-    /// What is in other queues is the caller's to wait for. All bytes between the lowest and the highest are fetched.
+    /// Of other queues no commands write those bytes meanwhile, as [`Device::ash`] asks. All bytes between the lowest and the
+    /// highest are fetched.
     ///
     /// The tensor is one that [`to_device`](crate::to_device) made with this device, or a part of one, whichever way
-    /// it went meanwhile.
+    /// it went meanwhile. As far as the handle tells: Vulkan does not rule out that a buffer of another `VkDevice` has the same
+    /// one, and then the elements of this device's buffer are copied.
     ///
     /// # Errors
     /// [`Error::NotVulkan`] for a tensor that is somewhere else; [`Error::OtherDevice`] for one of any other buffer,
@@ -246,6 +248,9 @@ pub trait TensorExt: Sealed {
     /// - The buffer was made from this device's `VkDevice`, has memory, and may be copied from (`TRANSFER_SRC`).
     /// - The elements lie in it, as the producer of a tensor promises.
     /// - It is shared with the family of the device's queue, or is that family's now.
+    /// - Its memory is not protected.
+    /// - Until this returns, neither commands of other queues nor the host write the bytes between the tensor's lowest and
+    ///   highest; those that did are done, and what they wrote is available.
     ///
     /// ```no_run
     /// use dlbridge_vulkan::{Device, Result, TensorExt};

@@ -1,7 +1,5 @@
 //! Copies between the host and a buffer.
 
-use std::sync::{Arc, Weak};
-
 use ash::vk;
 use dlbridge::{Access, DataType, RawParts, Tensor, TensorRef};
 
@@ -15,8 +13,12 @@ use crate::{Device, Error, Result, commands};
 /// The buffer has memory of its own, which is the device's own memory where there is such, and whole words: a
 /// shader that reads elements of one byte as words of four may read the last.
 ///
+/// That is one `vkAllocateMemory` for each tensor, and one more for the length of each copy, either way. Drivers limit how
+/// many there are at a time (`maxMemoryAllocationCount`): 4096 is all that some allow. A program with more tensors makes
+/// parts of a large one, or takes buffers from an allocator of its own to [`from_buffer`].
+///
 /// # Errors
-/// An error for a tensor that the CPU cannot read; what Vulkan says.
+/// An error for a tensor that the CPU cannot read; what Vulkan says, which is `ERROR_TOO_MANY_OBJECTS` at that limit.
 ///
 /// ```no_run
 /// use dlbridge_vulkan::{Device, Result, to_device};
@@ -59,13 +61,12 @@ pub(crate) fn to_host(tensor: &Tensor, device: &Device) -> Result<Tensor> {
         return nothing(tensor);
     }
     let source = BufferRef::of(tensor)?;
-    let known = device.buffers().get(&source.handle()).and_then(Weak::upgrade);
-    let known: Arc<Buffer> = known.ok_or(Error::OtherDevice)?;
+    let known = device.known(source.handle()).ok_or(Error::OtherDevice)?;
     if tensor.device().id() != device.id() {
         return Err(Error::OtherDevice);
     }
     source.check_within(known.size())?;
-    // SAFETY: made with this device, which the buffer that lives until the end of this says, and large enough.
+    // SAFETY: a buffer with this handle was made with this device, lives until the end of this, and is large enough.
     unsafe { fetch(tensor, source, device) }
 }
 

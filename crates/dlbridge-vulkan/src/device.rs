@@ -4,6 +4,7 @@ use std::any::Any;
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::Deref;
+use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use ash::vk;
@@ -27,7 +28,7 @@ pub struct Device(Arc<Inner>);
 struct Inner {
     parts: DeviceParts,
     id: i32,
-    /// Held by whoever submits to the queue.
+    /// Held by whoever uses the queue.
     queue: Mutex<()>,
     memory_types: Vec<vk::MemoryType>,
     buffers: Mutex<HashMap<vk::Buffer, Weak<Buffer>>>,
@@ -44,7 +45,7 @@ struct Inner {
 ///
 /// fn device(engine: std::sync::Arc<Engine>) -> dlbridge_vulkan::Result<Device> {
 ///     let parts = engine.0.clone();
-///     // SAFETY: the engine keeps all of it, and takes `Device::queue` to submit.
+///     // SAFETY: the engine keeps all of it, and takes `Device::queue` for whatever it does there.
 ///     unsafe { Device::from_parts(engine, parts) }
 /// }
 /// ```
@@ -62,7 +63,7 @@ pub struct DeviceParts {
     pub queue: vk::Queue,
 }
 
-/// The queue of a [`Device`], which nobody else submits to meanwhile.
+/// The queue of a [`Device`], which nobody else uses meanwhile.
 ///
 /// ```no_run
 /// use ash::vk;
@@ -116,14 +117,16 @@ impl Device {
     /// # Safety
     /// - The parts belong together: each was made from the one before it, and the queue is of the family.
     /// - They live until the owner is dropped, which may be on any thread.
-    /// - Nobody submits to the queue without holding [`Device::queue`], nor has another `Device` over it.
+    /// - Nobody uses the queue without holding [`Device::queue`], nor has another `Device` over it: neither to submit, to bind
+    ///   sparse memory, or to present, nor to wait, be it for the queue (`vkQueueWaitIdle`) or for all (`vkDeviceWaitIdle`).
+    ///   What else is asked of who uses [`Device::ash`] is [there](Device::ash).
     /// - The queue runs copies: its family says so, or compute, or graphics.
     ///
     /// ```no_run
     /// use dlbridge_vulkan::{Device, DeviceParts, Result};
     ///
     /// fn adopt(owner: std::sync::Arc<Engine>, parts: DeviceParts) -> Result<Device> {
-    ///     // SAFETY: the engine keeps all of it, and takes `Device::queue` to submit.
+    ///     // SAFETY: the engine keeps all of it, and takes `Device::queue` for whatever it does there.
     ///     unsafe { Device::from_parts(owner, parts) }
     /// }
     /// # struct Engine;
@@ -161,8 +164,12 @@ impl Device {
         self.0.id
     }
 
-    /// The logical device. Whatever the program makes from it, it destroys before the last `Device` and the last
-    /// tensor go.
+    /// The logical device. All that ash does with it is unsafe, and asks for this, too:
+    /// - Whatever the program makes from the device, it destroys before the last `Device` and the last tensor go.
+    /// - It uses the [queue](Device::queue) only while it holds it, and waits for the whole device (`vkDeviceWaitIdle`) only
+    ///   then.
+    /// - A copy waits for what is in the device's queue. As long as one may run, commands of other queues do not write
+    ///   the bytes that are copied; they are done before, and what they wrote is available.
     ///
     /// ```no_run
     /// use ash::vk;
@@ -179,7 +186,7 @@ impl Device {
         &self.0.parts.device
     }
 
-    /// All that the device is made of. Submissions to the queue are made with [`Device::queue`].
+    /// All that the device is made of. Whoever uses the queue takes it by [`Device::queue`].
     ///
     /// ```no_run
     /// # let device = dlbridge_vulkan::Device::new(0)?;
@@ -193,7 +200,8 @@ impl Device {
         &self.0.parts
     }
 
-    /// The queue, to submit to. Vulkan wants one thread at a time there: copies wait until the guard is dropped.
+    /// The queue, to submit to or to wait for. Vulkan wants one thread at a time there: copies wait until the guard is
+    /// dropped.
     /// Whoever holds it and makes a copy waits for ever.
     ///
     /// ```no_run
@@ -216,9 +224,26 @@ impl Device {
         fitting.next().map(|(index, _)| index)
     }
 
-    /// The buffers that were made with this device and live.
-    pub(crate) fn buffers(&self) -> MutexGuard<'_, HashMap<vk::Buffer, Weak<Buffer>>> {
+    /// The buffers of tensors that were made with this device and live.
+    fn buffers(&self) -> MutexGuard<'_, HashMap<vk::Buffer, Weak<Buffer>>> {
         self.0.buffers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The buffer with a handle, if this device has made it.
+    pub(crate) fn known(&self, handle: vk::Buffer) -> Option<Arc<Buffer>> {
+        self.buffers().get(&handle).and_then(Weak::upgrade)
+    }
+
+    pub(crate) fn remember(&self, buffer: &Arc<Buffer>) {
+        self.buffers().insert(buffer.handle(), Arc::downgrade(buffer));
+    }
+
+    /// Forgets a buffer, and not another that has the same handle: Vulkan does not promise that there is none.
+    pub(crate) fn forget(&self, buffer: &Buffer) {
+        let mut buffers = self.buffers();
+        if buffers.get(&buffer.handle()).is_some_and(|known| ptr::eq(known.as_ptr(), buffer)) {
+            buffers.remove(&buffer.handle());
+        }
     }
 }
 
@@ -228,5 +253,37 @@ impl fmt::Debug for Device {
             .field("id", &self.id())
             .field("queue_family", &self.0.parts.queue_family)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::env;
+    use std::sync::Arc;
+
+    use super::Device;
+    use crate::memory::Buffer;
+
+    /// No driver is known whose handles are not unique, so the table is told that they are not.
+    #[test]
+    fn a_buffer_that_goes_is_forgotten_and_no_other() {
+        let device = match Device::new(0) {
+            Ok(device) => device,
+            Err(reason) => {
+                assert!(env::var_os("DLBRIDGE_REQUIRE").is_none(), "Vulkan is required: {reason}");
+                return println!("skipped: no Vulkan: {reason}");
+            }
+        };
+        let live = Buffer::storage(&device, 4).unwrap();
+        let staging = Buffer::to_copy_from(&device, 4).unwrap();
+        let handle = staging.handle();
+        assert!(device.known(handle).is_none(), "it is no tensor's");
+        device.buffers().insert(handle, Arc::downgrade(&live));
+        drop(staging);
+        assert!(device.known(handle).is_some());
+        let handle = live.handle();
+        drop(live);
+        assert!(device.known(handle).is_none());
+        assert!(!device.buffers().contains_key(&handle), "not even that it was there");
     }
 }

@@ -42,9 +42,18 @@
 //! # Whose buffer it is
 //!
 //! A `VkBuffer` does not tell its logical device, and using it with another is undefined. So a [`Device`] knows the
-//! buffers that [`to_device`] made with it and that live, by their handles, and the safe [`TensorExt::to_host`] takes no
+//! buffers that [`to_device`] made with it and that live, by their handles, and the safe [`TensorExt::to_host`] uses no
 //! others: not from another device, and not from another library. It knows them again whichever way they went,
 //! as parts, lent, through a C consumer, or through Python. For others there is [`TensorExt::to_host_unchecked`].
+//!
+//! That is as far as the handle tells. Vulkan does not promise that handles of buffers are unique: one of another `VkDevice`
+//! may have the same, although no driver is known where it does. Its tensor is then taken for one over the buffer that this
+//! device made, which is the one that is copied: other elements than were meant, and nothing worse.
+//!
+//! # Memory
+//!
+//! Each tensor that [`to_device`] makes has an allocation of Vulkan's to itself, and each copy has one while it lasts. Drivers
+//! may allow no more than 4096 at a time: [`from_buffer`] is for programs with an allocator of their own.
 //!
 //! # Without Vulkan
 //!

@@ -18,8 +18,8 @@ pub(crate) struct Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        // First: the next buffer may have the same handle.
-        self.device.buffers().remove(&self.handle);
+        // First: the next buffer may have the same handle. Another one that lives may have it too, and stays known.
+        self.device.forget(self);
         // SAFETY: made here from this device, which lives; no memory is NULL, which is nothing. No commands use it: ours
         // have been waited for, and others are the promise of who submitted them.
         unsafe {
@@ -37,7 +37,7 @@ impl Buffer {
         let size = (bytes as u64).max(1).next_multiple_of(4);
         let wanted = [Properties::DEVICE_LOCAL, Properties::empty()];
         let buffer = Arc::new(Self::new(device, size, usage, &wanted)?);
-        device.buffers().insert(buffer.handle, Arc::downgrade(&buffer));
+        device.remember(&buffer);
         Ok(buffer)
     }
 

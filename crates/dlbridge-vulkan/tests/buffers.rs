@@ -1,17 +1,19 @@
 //! Tensors on a real Vulkan, made of the host's and given back to it: lavapipe in CI.
 
+#[path = "support/fill.rs"]
+mod fill;
 mod support;
 
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
-use ash::vk;
 use ash::vk::Handle;
 use dlbridge::{
     Access, DataType, Device as TensorDevice, DeviceType, Element, RawParts, Tensor, TensorRef,
 };
 use dlbridge_vulkan::{Error, TensorExt, to_device};
+use fill::fill;
 use support::device;
 
 fn numbers(tensor: &Tensor) -> Vec<f32> {
@@ -261,14 +263,35 @@ fn threads_copy_at_the_same_time_and_drop_what_others_made() {
 
 #[test]
 fn a_copy_waits_for_who_holds_the_queue() {
-    let Some(device) = device() else { return };
-    let tensor = to_device(&[1.0_f32], &device).unwrap();
-    let (queue, reader) = (device.queue(), device.clone());
-    let copy = thread::spawn(move || numbers(&tensor.to_host(&reader).unwrap()));
-    thread::sleep(Duration::from_millis(100));
-    assert!(!copy.is_finished());
+    let (Some(device), Some(other)) = (device(), device()) else { return };
+    let control = to_device(&[1.0_f32], &other).unwrap();
+    let tensor = Arc::new(to_device(&[1_u32], &device).unwrap());
+    let buffer = tensor.to_buffer().unwrap().handle();
+    let queue = device.queue();
+    let started = Arc::new(Barrier::new(9));
+    let copies: Vec<_> = (0..8)
+        .map(|_| {
+            let (tensor, device, started) = (tensor.share(), device.clone(), Arc::clone(&started));
+            thread::spawn(move || {
+                started.wait();
+                tensor.to_host(&device).unwrap().view::<u32>().unwrap().to_vec()
+            })
+        })
+        .collect();
+    started.wait();
+    // Time enough for one of them, if it did not wait: as long as many copies of another device take, and more.
+    (0..20).for_each(|_| drop(control.to_host(&other).unwrap()));
+    thread::sleep(Duration::from_millis(200));
+    assert!(copies.iter().all(|copy| !copy.is_finished()));
+    let _filling = fill(&device, &queue, buffer, [2]);
     drop(queue);
-    assert_eq!(copy.join().unwrap(), [1.0]);
+    for copy in copies {
+        assert_eq!(
+            copy.join().unwrap(),
+            [2],
+            "the copy comes behind what was submitted before it had the queue"
+        );
+    }
 }
 
 #[test]
@@ -276,29 +299,7 @@ fn a_copy_waits_for_what_the_queue_has() {
     let Some(device) = device() else { return };
     let tensor = to_device(&vec![0_u32; 1 << 20], &device).unwrap();
     let buffer = tensor.to_buffer().unwrap().handle();
-    let ash = device.ash();
-    let pool = vk::CommandPoolCreateInfo::default().queue_family_index(device.parts().queue_family);
-    // SAFETY: the buffer is filled within its bounds, and what is made is destroyed when that is done, which the copy
-    // has waited for.
-    unsafe {
-        let pool = ash.create_command_pool(&pool, None).unwrap();
-        let info =
-            vk::CommandBufferAllocateInfo::default().command_pool(pool).command_buffer_count(1);
-        let commands = ash.allocate_command_buffers(&info).unwrap();
-        ash.begin_command_buffer(commands[0], &vk::CommandBufferBeginInfo::default()).unwrap();
-        let writes = vk::AccessFlags::TRANSFER_WRITE;
-        let order = [vk::MemoryBarrier::default().src_access_mask(writes).dst_access_mask(writes)];
-        let stage = vk::PipelineStageFlags::TRANSFER;
-        for value in 1..=50 {
-            let none = vk::DependencyFlags::empty();
-            ash.cmd_pipeline_barrier(commands[0], stage, stage, none, &order, &[], &[]);
-            ash.cmd_fill_buffer(commands[0], buffer, 0, vk::WHOLE_SIZE, value);
-        }
-        ash.end_command_buffer(commands[0]).unwrap();
-        let work = [vk::SubmitInfo::default().command_buffers(&commands)];
-        ash.queue_submit(*device.queue(), &work, vk::Fence::null()).unwrap();
-        let host = tensor.to_host(&device).unwrap();
-        assert!(host.view::<u32>().unwrap().iter().all(|&value| value == 50));
-        ash.destroy_command_pool(pool, None);
-    }
+    let _filling = fill(&device, &device.queue(), buffer, 1..=50);
+    let host = tensor.to_host(&device).unwrap();
+    assert!(host.view::<u32>().unwrap().iter().all(|&value| value == 50));
 }

@@ -8,7 +8,7 @@ use dlbridge::{
 };
 use wgpu::{BufferUsages, COPY_BUFFER_ALIGNMENT, Device, Queue};
 
-use crate::held::{self, Held};
+use crate::held::{self, Held, Memory};
 use crate::sealed::Sealed;
 use crate::{Binding, Error, Result, binding, copy};
 
@@ -30,6 +30,9 @@ pub const TENSOR_USAGES: BufferUsages =
 pub trait BufferExt: Sealed + Sized {
     /// The buffer as a tensor in C order, without a copy. It lives as long as the tensor, and all that was made of it
     /// without a copy.
+    ///
+    /// It is not mapped, which wgpu lets nobody ask: one that was mapped at creation is unmapped first. Else wgpu refuses all
+    /// that is submitted with it, which [`to_host`](TensorExt::to_host) returns.
     ///
     /// # Errors
     /// [`Error::TooSmall`] for a buffer of fewer elements; [`Error::UnevenSize`] for one whose size is no multiple of
@@ -133,8 +136,14 @@ pub trait TensorExt: Sealed {
     ///
     /// # Errors
     /// As [`to_buffer_for_reading`](Self::to_buffer_for_reading), but a tensor without elements is copied;
-    /// [`Error::OtherDevice`] for a device and a queue that do not belong together; [`Error::Wgpu`] for the device of
-    /// another buffer, for one that was destroyed, and for what else wgpu says.
+    /// [`Error::OtherDevice`] for a device and a queue that do not belong together, and for another device than that of
+    /// a buffer that this crate made; [`Error::Lost`] for a device that was destroyed; [`Error::Wgpu`] for a buffer that was,
+    /// and for what else wgpu says.
+    ///
+    /// Of a buffer that came by [`BufferExt`] the device is not known. wgpu refuses another device of the same
+    /// [`Instance`](wgpu::Instance), which is [`Error::Wgpu`]. It does not know one of another instance, and then copies
+    /// some other buffer, or panics: there the caller sees to it that they belong together. The same is true of buffers that
+    /// this crate made, on other backends than Vulkan.
     ///
     /// # Panics
     /// wgpu panics when the device is lost while it is waited for, and, on other backends than Vulkan, when the queue is
@@ -160,7 +169,7 @@ impl Sealed for Tensor {}
 impl BufferExt for wgpu::Buffer {
     fn into_tensor<T: Element>(self, shape: impl AsRef<[usize]>) -> Result<Tensor> {
         let parts = RawParts { subbyte_padded: T::DTYPE.is_subbyte(), ..parts(T::DTYPE) };
-        over(self, parts, shape.as_ref(), None)
+        over(Memory::new(self, None), parts, shape.as_ref(), None)
     }
 
     fn into_tensor_of(
@@ -169,7 +178,8 @@ impl BufferExt for wgpu::Buffer {
         byte_offset: u64,
         shape: impl AsRef<[usize]>,
     ) -> Result<Tensor> {
-        over(self, RawParts { byte_offset, ..parts(dtype) }, shape.as_ref(), None)
+        let parts = RawParts { byte_offset, ..parts(dtype) };
+        over(Memory::new(self, None), parts, shape.as_ref(), None)
     }
 }
 
@@ -183,13 +193,13 @@ impl TensorExt for Tensor {
     }
 
     fn to_buffer_for_reading(&self) -> Result<wgpu::Buffer> {
-        let buffer = find(self)?;
+        let Memory { buffer, .. } = find(self)?;
         bytes(self, buffer.size())?;
         Ok(buffer)
     }
 
     fn binding(&self, device: &Device) -> Result<Binding> {
-        let size = find(self)?.size();
+        let size = find(self)?.buffer.size();
         let alignment = device.limits().min_storage_buffer_offset_alignment;
         Ok(binding::of(bytes(self, size)?, self.byte_offset(), alignment))
     }
@@ -209,7 +219,7 @@ pub(crate) fn check_device_type(tensor: &Tensor, expected: DeviceType) -> Result
 }
 
 /// The buffer of a tensor on `webgpu`, whatever the tensor says of its elements.
-pub(crate) fn find(tensor: &Tensor) -> Result<wgpu::Buffer> {
+pub(crate) fn find(tensor: &Tensor) -> Result<Memory> {
     check_device_type(tensor, DeviceType::WEB_GPU)?;
     if tensor.is_empty() {
         return Err(Error::Empty);
@@ -235,22 +245,28 @@ pub(crate) fn parts(dtype: DataType) -> RawParts {
     RawParts { device, ..RawParts::new(ptr::null_mut(), dtype) }
 }
 
+/// Refuses a size that WebGPU neither copies nor binds.
+pub(crate) fn check_size(size: u64) -> Result<()> {
+    match size.is_multiple_of(COPY_BUFFER_ALIGNMENT) {
+        true => Ok(()),
+        false => Err(Error::UnevenSize { size }),
+    }
+}
+
 /// A tensor over a buffer.
 pub(crate) fn over<S: Copy + TryInto<i64>>(
-    buffer: wgpu::Buffer,
+    memory: Memory,
     parts: RawParts,
     shape: &[S],
     strides: Option<&[i64]>,
 ) -> Result<Tensor> {
-    let missing = TENSOR_USAGES - buffer.usage();
+    let missing = TENSOR_USAGES - memory.buffer.usage();
     if !missing.is_empty() {
         return Err(Error::Usages { missing });
     }
-    let size = buffer.size();
-    if !size.is_multiple_of(COPY_BUFFER_ALIGNMENT) {
-        return Err(Error::UnevenSize { size });
-    }
-    let owner = Held::new(buffer);
+    let size = memory.buffer.size();
+    check_size(size)?;
+    let owner = Held::new(memory);
     let parts = RawParts { data: owner.data(), ..parts };
     // SAFETY: the owner keeps the buffer, in which wgpu leaves no byte uninitialised, and whose address as data is never
     // followed; no view is made of what is on a device, and what is behind the buffer's end is refused below, before

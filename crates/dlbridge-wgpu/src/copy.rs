@@ -3,6 +3,7 @@
 use dlbridge::{Access, DataType, RawParts, Tensor, TensorRef};
 use wgpu::{BufferDescriptor, BufferUsages, COPY_BUFFER_ALIGNMENT, Device, Queue};
 
+use crate::held::Memory;
 use crate::{Error, Result, buffer, device, wait};
 
 /// A tensor of the host, copied into a new buffer in C order, with the usages
@@ -10,7 +11,7 @@ use crate::{Error, Result, buffer, device, wait};
 /// device has the elements before it runs what is submitted later.
 ///
 /// # Errors
-/// An error for a tensor that the CPU cannot read; what wgpu says, for instance of a size above its limits.
+/// An error for a tensor that the CPU cannot read; [`Error::Lost`]; what wgpu says, for instance of a size above its limits.
 ///
 /// ```no_run
 /// use dlbridge_wgpu::{Result, to_device};
@@ -41,7 +42,8 @@ pub fn to_device<'a>(source: impl Into<TensorRef<'a>>, device: &Device) -> Resul
     let target = wait::checked(device, || {
         let target = device.create_buffer(&descriptor);
         let mapped = target.get_mapped_range_mut(..);
-        let mut mapped = mapped.map_err(|error| Error::Wait(error.into()))?;
+        // Of a buffer that is valid all is mapped. What else makes it invalid is reported, and comes first.
+        let mut mapped = mapped.map_err(|_| Error::Lost)?;
         mapped.slice(..bytes.len()).copy_from_slice(bytes);
         drop(mapped);
         target.unmap();
@@ -49,7 +51,7 @@ pub fn to_device<'a>(source: impl Into<TensorRef<'a>>, device: &Device) -> Resul
     })?;
     let parts =
         RawParts { subbyte_padded: source.is_subbyte_padded(), ..buffer::parts(source.dtype()) };
-    buffer::over(target, parts, &shape, None)
+    buffer::over(Memory::new(target, Some(device)), parts, &shape, None)
 }
 
 /// A copy of a tensor that is on `webgpu`.
@@ -63,7 +65,9 @@ pub(crate) fn to_host(tensor: &Tensor, device: &Device, queue: &Queue) -> Result
         }?);
     }
     let memory = buffer::find(tensor)?;
+    memory.check_device(device)?;
     device::check_queue(device, queue)?;
+    let memory = memory.buffer;
     let bytes = buffer::bytes(tensor, memory.size())?;
     let bounds = TensorRef::from(tensor).byte_bounds();
     let start = bytes.start - bytes.start % COPY_BUFFER_ALIGNMENT;

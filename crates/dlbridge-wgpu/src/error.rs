@@ -63,6 +63,10 @@ pub enum Error {
     NotVulkan,
     /// The buffer has no `VkBuffer` any more.
     Destroyed,
+    /// The device was destroyed, or is lost.
+    Lost,
+    /// The thread that calls deleters could not be started.
+    Thread(std::io::Error),
 }
 
 impl fmt::Display for Error {
@@ -106,6 +110,12 @@ impl fmt::Display for Error {
             Self::Destroyed => f.write_str(
                 "the buffer has no VkBuffer: it was destroyed, or is of a device of another backend",
             ),
+            Self::Lost => f.write_str(
+                "the device was destroyed or is lost, and takes no more work; request another of the adapter",
+            ),
+            Self::Thread(error) => {
+                write!(f, "the thread that calls deleters could not be started: {error}")
+            }
         }
     }
 }
@@ -116,6 +126,7 @@ impl std::error::Error for Error {
             Self::Tensor(error) => Some(error),
             Self::Wgpu(error) => Some(error),
             Self::Wait(error) => Some(&**error),
+            Self::Thread(error) => Some(error),
             _ => None,
         }
     }

@@ -23,6 +23,7 @@
 //! | [`Binding`] | the piece of a buffer that a shader sees for a part of a tensor |
 //! | [`to_device`] | a tensor of the host copied into a new buffer |
 //! | `VulkanExt` | tensors on `webgpu` as tensors on `vulkan`, for other libraries, and back |
+//! | `wait_for_deleters` | waits for the deleters of tensors that came back so |
 //!
 //! # What a tensor on `webgpu` says
 //!
@@ -34,8 +35,9 @@
 //! - Nobody can add to a handle, so a part of a tensor is the parent's buffer with a **byte offset**. A shader's binding must
 //!   begin at a multiple of the device's `min_storage_buffer_offset_alignment`, 256 by default:
 //!   [`TensorExt::binding`] splits the offset in two.
-//! - Its **device** is number 0: WebGPU does not number devices. Which [`wgpu::Device`] it is of, the two sides agree on;
-//!   wgpu checks it.
+//! - Its **device** is number 0: WebGPU does not number devices. Which [`wgpu::Device`] it is of, the two sides agree on.
+//!   This crate knows the device of buffers that it made itself; of others wgpu tells devices of one
+//!   [`Instance`](wgpu::Instance) apart, but not those of two, whose numbers are the same.
 //! - Its buffer has the **usages** [`TENSOR_USAGES`], and a size that is a multiple of 4, which is what WebGPU copies and binds.
 //!   Buffers that are mapped, or that are created for vertices alone, are copied to such a one first.
 //! - wgpu cannot say of a buffer that it must not be written. A tensor is **read-only** where
@@ -55,7 +57,9 @@
 //! - Its **usages** are `STORAGE_BUFFER`, `TRANSFER_SRC` and `TRANSFER_DST`; it belongs to the queue family of wgpu's queue.
 //! - **Order.** Who exports it has finished its writes, or has agreed with the consumer on a queue. A `VkQueue` is used by one
 //!   thread at a time: who submits to wgpu's own sees to it that nobody submits by wgpu meanwhile. The deleter is
-//!   called when the consumer's commands that use it are done: wgpu does so.
+//!   called when the consumer's commands that use it are done: for what wgpu consumes a thread of this crate does so.
+//! - **Loss.** When wgpu loses the device, also because some call ran out of memory, it destroys all buffers, and the handles in
+//!   tensors that it exported dangle while the `VkDevice` lives on.
 //!
 //! # Backends
 //!
@@ -65,11 +69,17 @@
 //! # Errors of wgpu
 //!
 //! What wgpu would report to the device's error handler, which panics by default, the functions here return as
-//! [`Error::Wgpu`]. A device that is lost while it is waited for is a panic of wgpu's.
+//! [`Error::Wgpu`]. That a device was destroyed it reports nowhere: that is [`Error::Lost`]. A device that is lost while it is
+//! waited for is a panic of wgpu's.
 
 mod binding;
 mod buffer;
 mod copy;
+#[cfg(all(
+    target_pointer_width = "64",
+    any(windows, target_os = "linux", target_os = "android", target_os = "freebsd")
+))]
+mod deleter;
 mod device;
 mod error;
 mod held;
@@ -88,7 +98,7 @@ pub use error::{Error, Result};
     target_pointer_width = "64",
     any(windows, target_os = "linux", target_os = "android", target_os = "freebsd")
 ))]
-pub use vulkan::VulkanExt;
+pub use {deleter::wait_for_deleters, vulkan::VulkanExt};
 
 /// Keeps the extension traits closed, so that they can grow.
 mod sealed {

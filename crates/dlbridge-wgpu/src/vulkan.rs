@@ -6,8 +6,9 @@ use dlbridge::{Access, Device as TensorDevice, DeviceType, RawParts, Tensor};
 use wgpu::hal::{api::Vulkan, vulkan};
 use wgpu::{BufferDescriptor, BufferUsages, Device, Queue};
 
+use crate::held::Memory;
 use crate::sealed::Sealed;
-use crate::{Error, Result, TENSOR_USAGES, buffer, device, wait};
+use crate::{Error, Result, TENSOR_USAGES, buffer, deleter, device, wait};
 
 /// Tensors between wgpu and other libraries that use the same `VkDevice`.
 pub trait VulkanExt: Sealed {
@@ -19,15 +20,24 @@ pub trait VulkanExt: Sealed {
     ///
     /// # Errors
     /// Those of [`TensorExt::to_buffer_for_reading`](crate::TensorExt::to_buffer_for_reading); [`Error::NotVulkan`] for a
-    /// device of another backend; [`Error::OtherDevice`] for a queue of another device; [`Error::Destroyed`];
-    /// [`Error::Wgpu`] for the device of another buffer, and for what else wgpu says.
+    /// device of another backend; [`Error::OtherDevice`] for a queue of another device, and for another device than that of a
+    /// buffer that this crate made; [`Error::Destroyed`]; [`Error::Lost`] for a device that was destroyed; [`Error::Wgpu`]
+    /// for what else wgpu says.
     ///
     /// # Panics
     /// wgpu panics when the device is lost while it is waited for.
     ///
     /// # Safety
+    /// The device and the queue are those of the buffer. Of a buffer that came by [`BufferExt`](crate::BufferExt) nobody can
+    /// ask that: wgpu takes a device of another [`Instance`](wgpu::Instance) for its own, and the handle that comes out is
+    /// of another `VkDevice` and of memory that may be uninitialised.
+    ///
     /// Until the tensor, and all that is made of it without a copy, is gone:
     /// - neither [`wgpu::Buffer::destroy`] nor [`wgpu::Device::destroy`] is called, which would free the memory;
+    /// - wgpu does not lose the device, or the handle is not used after that. wgpu loses it not only with the hardware, but
+    ///   also when some call, of any thread, runs out of memory. It then destroys all buffers of the device, this one too,
+    ///   while the `VkDevice` lives on: [`wgpu::Device::set_device_lost_callback`] tells, and the consumer has to be stopped
+    ///   before wgpu is called again;
     /// - commands of wgpu that use the buffer run neither beside the consumer's nor unordered with them, unless both only read.
     ///
     /// ```no_run
@@ -46,19 +56,22 @@ pub trait VulkanExt: Sealed {
 
     /// A tensor on `webgpu` over the memory of one on `vulkan`, with the same layout, over a buffer of `size` bytes. The
     /// tensor it is made of is dropped, and so its deleter called, when the last of the buffer's handles is gone, or it was
-    /// destroyed, and the device is done with it. That is within a call to wgpu, on whatever thread, so that the device has to
-    /// be polled or used for it.
+    /// destroyed, and the device is done with it. wgpu notices that within a call, so that the device has to be polled or used
+    /// for it, and holds locks meanwhile. So the deleter is called soon after, on a thread of this crate's own, which calls
+    /// one after the other, and it may use wgpu. When the program ends, that thread does:
+    /// [`wait_for_deleters`](crate::wait_for_deleters).
     ///
     /// # Errors
     /// [`Error::OtherDeviceType`] for a tensor that is somewhere else; [`Error::Empty`] for one that has no memory; an error for
     /// one that must not be written, because wgpu cannot promise it; [`Error::NotVulkan`] for a device of another
-    /// backend; [`Error::OtherDevice`] for one of another physical device; [`Error::UnevenSize`]; [`Error::TooSmall`]. The tensor
-    /// is dropped.
+    /// backend; [`Error::OtherDevice`] for one of another physical device; [`Error::UnevenSize`]; [`Error::TooSmall`];
+    /// [`Error::Thread`]; [`Error::Wgpu`] for what wgpu says. The tensor is dropped, in the last case on that thread.
     ///
     /// # Safety
     /// - The tensor's data is a `VkBuffer` of this device's `VkDevice`, of at least `size` bytes, all of them bound to memory
     ///   and initialised, created with the usages `STORAGE_BUFFER`, `TRANSFER_SRC` and `TRANSFER_DST`, for the queue
-    ///   family of wgpu's queue. It stays so until the tensor is dropped.
+    ///   family of wgpu's queue. It stays so until the tensor is dropped. What the deleter needs, the `VkDevice` for instance,
+    ///   the tensor keeps itself: wgpu's own handles may be gone by then.
     /// - What the producer has written is done, and made available to other commands.
     /// - Until the tensor is dropped, commands of others that use those bytes run neither beside wgpu's nor unordered with them,
     ///   unless both only read.
@@ -77,9 +90,11 @@ pub trait VulkanExt: Sealed {
 impl VulkanExt for Tensor {
     unsafe fn to_vulkan(&self, device: &Device, queue: &Queue) -> Result<Tensor> {
         let memory = buffer::find(self)?;
-        buffer::bytes(self, memory.size())?;
+        buffer::bytes(self, memory.buffer.size())?;
         let place = of(device)?;
+        memory.check_device(device)?;
         device::check_queue(device, queue)?;
+        let memory = memory.buffer;
         let handle = handle(&memory)?;
         settle(&memory, device, queue)?;
         let parts = RawParts {
@@ -109,6 +124,7 @@ impl VulkanExt for Tensor {
         }
         // So the size is not zero.
         buffer::bytes(&self, size)?;
+        buffer::check_size(size)?;
         if of(device)? != self.device() {
             return Err(Error::OtherDevice);
         }
@@ -121,16 +137,16 @@ impl VulkanExt for Tensor {
         let descriptor =
             BufferDescriptor { label: None, size, usage: TENSOR_USAGES, mapped_at_creation: false };
         let handle = vk::Buffer::from_raw(self.data().addr() as u64);
-        // SAFETY: by contract it outlives the tensor, which the callback drops.
-        let adopted = unsafe {
-            vulkan::Buffer::from_raw_externally_owned(handle, Box::new(move || drop(self)))
-        };
+        // wgpu calls this with locks held.
+        let done = Box::new(deleter::later(self)?);
+        // SAFETY: by contract it outlives the tensor, which is dropped behind the callback.
+        let adopted = unsafe { vulkan::Buffer::from_raw_externally_owned(handle, done) };
         let memory = wait::checked(device, || {
             // SAFETY: by contract of this `VkDevice`, initialised, of this size, which is not zero, and for these
             // usages.
             Ok(unsafe { device.create_buffer_from_hal::<Vulkan>(adopted, &descriptor) })
         })?;
-        buffer::over(memory, parts, &shape, Some(&strides))
+        buffer::over(Memory::new(memory, Some(device)), parts, &shape, Some(&strides))
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use std::task::{Context, Poll, Waker};
 use std::thread;
 
-use wgpu::{Device, ErrorFilter, PollType, SubmissionIndex};
+use wgpu::{Device, ErrorFilter, PollError, PollType, SubmissionIndex};
 
 use crate::{Error, Result};
 
@@ -35,11 +35,13 @@ fn ready<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Waits until the device is done with a submission, and with all before it.
+/// Waits until the device is done with a submission, and with all before it. One that was not accepted, and of which nothing is
+/// reported, was made to a device that is lost: that alone wgpu does not report.
 pub(crate) fn finish(device: &Device, submission: SubmissionIndex) -> Result<()> {
     let wait = PollType::Wait { submission_index: Some(submission), timeout: None };
     match device.poll(wait) {
         Ok(_) => Ok(()),
+        Err(PollError::WrongSubmissionIndex(..)) => Err(Error::Lost),
         Err(error) => Err(Error::Wait(error.into())),
     }
 }
@@ -51,6 +53,8 @@ pub(crate) fn read<T>(
     submission: SubmissionIndex,
     read: impl FnOnce(&[u8]) -> Result<T>,
 ) -> Result<T> {
+    // First: a buffer of a device that is lost cannot be mapped, but that is not why.
+    finish(device, submission.clone())?;
     let (sender, receiver) = mpsc::channel();
     // Nobody listens any more when the waiting failed.
     buffer.map_async(wgpu::MapMode::Read, .., move |mapped| drop(sender.send(mapped)));

@@ -17,6 +17,17 @@ pub(crate) struct Gpu {
     adapter: Option<Adapter>,
     pub(crate) device: Device,
     pub(crate) queue: Queue,
+    _deleters: Deleters,
+}
+
+/// Waits for the deleters that are due, when the handles are gone: a driver that is used when the program ends may crash.
+struct Deleters;
+
+impl Drop for Deleters {
+    fn drop(&mut self) {
+        #[cfg(all(target_pointer_width = "64", target_os = "linux"))]
+        dlbridge_wgpu::wait_for_deleters();
+    }
 }
 
 /// The outcome of a future of a native backend.
@@ -52,7 +63,7 @@ impl Gpu {
         let descriptor = DeviceDescriptor { required_limits, ..Default::default() };
         let (device, queue) =
             ready(adapter.request_device(&descriptor)).map_err(|e| e.to_string())?;
-        Ok(Self { adapter: Some(adapter), device, queue })
+        Ok(Self { adapter: Some(adapter), device, queue, _deleters: Deleters })
     }
 
     /// Another device of the same adapter.
@@ -60,10 +71,17 @@ impl Gpu {
         Self::new(self.adapter.clone().unwrap(), limits).unwrap()
     }
 
+    /// More handles on the same.
+    #[cfg(all(target_pointer_width = "64", target_os = "linux"))]
+    pub(crate) fn again(&self) -> Self {
+        let (device, queue) = (self.device.clone(), self.queue.clone());
+        Self { adapter: self.adapter.clone(), device, queue, _deleters: Deleters }
+    }
+
     /// A device of a backend that copies, but does not compute.
     pub(crate) fn noop() -> Self {
         let (device, queue) = Device::noop(&Default::default());
-        Self { adapter: None, device, queue }
+        Self { adapter: None, device, queue, _deleters: Deleters }
     }
 
     pub(crate) fn buffer(&self, size: u64, usage: BufferUsages) -> wgpu::Buffer {

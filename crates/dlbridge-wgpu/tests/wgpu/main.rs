@@ -3,6 +3,9 @@
 //! Without one nothing is tried, which is a failure where `DLBRIDGE_REQUIRE` is set.
 
 mod buffers;
+#[cfg(all(target_pointer_width = "64", target_os = "linux"))]
+mod deleters;
+mod devices;
 mod gpu;
 #[cfg(all(target_pointer_width = "64", target_os = "linux"))]
 mod raw;

@@ -5,7 +5,9 @@ use std::thread;
 
 use ash::vk::Handle;
 use dlbridge::{DataType, Device as TensorDevice, DeviceType, RawParts, Tensor};
-use dlbridge_wgpu::{BufferExt, Error, TENSOR_USAGES, TensorExt, VulkanExt, to_device};
+use dlbridge_wgpu::{
+    BufferExt, Error, TENSOR_USAGES, TensorExt, VulkanExt, to_device, wait_for_deleters,
+};
 use wgpu::hal::api;
 use wgpu::{Limits, PollType};
 
@@ -13,7 +15,7 @@ use crate::gpu::{Gpu, gpu};
 use crate::raw::{Memory, Vulkan};
 
 /// What an owner saw in its memory when it was dropped, for each of them.
-type Seen = Arc<Mutex<Vec<f32>>>;
+pub(crate) type Seen = Arc<Mutex<Vec<f32>>>;
 
 /// The owner of memory of Vulkan's own.
 struct Producer {
@@ -28,7 +30,7 @@ impl Drop for Producer {
 }
 
 /// A tensor of Vulkan's own with some floats, on the device that wgpu uses.
-fn produced(gpu: &Gpu, elements: &[f32]) -> (Tensor, Seen) {
+pub(crate) fn produced(gpu: &Gpu, elements: &[f32]) -> (Tensor, Seen) {
     produced_over(gpu, &Arc::new(Vulkan::of(gpu).memory(elements)))
 }
 
@@ -45,18 +47,20 @@ fn produced_over(gpu: &Gpu, memory: &Arc<Memory>) -> (Tensor, Seen) {
     (tensor.unwrap(), seen)
 }
 
-fn export(tensor: &Tensor, gpu: &Gpu) -> dlbridge_wgpu::Result<Tensor> {
+pub(crate) fn export(tensor: &Tensor, gpu: &Gpu) -> dlbridge_wgpu::Result<Tensor> {
     // SAFETY: what follows waits for each other, and where a buffer is destroyed the tensor is not used.
     unsafe { tensor.to_vulkan(&gpu.device, &gpu.queue) }
 }
 
-fn import(tensor: Tensor, gpu: &Gpu, size: u64) -> dlbridge_wgpu::Result<Tensor> {
+pub(crate) fn import(tensor: Tensor, gpu: &Gpu, size: u64) -> dlbridge_wgpu::Result<Tensor> {
     // SAFETY: made of that device, of this size where it is not refused, initialised, and used by nobody else meanwhile.
     unsafe { tensor.into_webgpu(&gpu.device, size) }
 }
 
+/// Waits for the device, and for the deleters that are due.
 fn wait(gpu: &Gpu) {
     gpu.device.poll(PollType::wait_indefinitely()).unwrap();
+    wait_for_deleters();
 }
 
 #[test]
@@ -161,8 +165,10 @@ fn the_deleter_is_called_when_everything_of_wgpu_is_gone() {
     let tensor = import(tensor, &gpu, 8).unwrap();
     count(&gpu, &tensor.to_buffer().unwrap());
     drop(gpu);
+    wait_for_deleters();
     assert!(seen.lock().unwrap().is_empty(), "the tensor is still there");
     drop(tensor);
+    wait_for_deleters();
     assert_eq!(*seen.lock().unwrap(), [201.0]);
 }
 
@@ -176,11 +182,12 @@ fn what_comes_home_is_the_same_memory() {
     // SAFETY: a valid managed tensor, which is ours.
     let second = import(unsafe { Tensor::from_raw(managed) }.unwrap(), &gpu, 8).unwrap();
     assert_eq!(gpu.host(&second), [1.0, 2.0]);
+    wait(&gpu);
     assert!(seen.lock().unwrap().is_empty());
     count(&gpu, &second.to_buffer().unwrap());
     drop(second);
     wait(&gpu);
-    // The buffer that owned the tensor that owned the buffer.
+    // The buffer that owned the tensor that owned the buffer: its deleter comes behind the other's.
     wait(&gpu);
     assert_eq!(*seen.lock().unwrap(), [201.0]);
 }
@@ -239,6 +246,9 @@ fn what_wgpu_reports_is_an_error_and_no_panic() {
     let tensor = to_device(&[1.0_f32], &gpu.device).unwrap();
     let other = gpu.other(Limits::default());
     let refusal = export(&tensor, &other).unwrap_err();
+    assert!(matches!(refusal, Error::OtherDevice), "{refusal}");
+    let unknown = tensor.to_buffer().unwrap().into_tensor::<f32>([1]).unwrap();
+    let refusal = export(&unknown, &other).unwrap_err();
     assert!(matches!(refusal, Error::Wgpu(wgpu::Error::Validation { .. })), "{refusal}");
     // SAFETY: nothing comes out.
     let refusal = unsafe { tensor.to_vulkan(&gpu.device, &other.queue) }.unwrap_err();
@@ -303,7 +313,9 @@ fn a_device_of_another_backend_has_no_handles() {
     let tensor = to_device(&[1.0_f32], &other.device).unwrap();
     assert_eq!(other.host(&tensor), [1.0]);
     assert!(matches!(export(&tensor, &other), Err(Error::NotVulkan)));
-    assert!(matches!(export(&tensor, &gpu), Err(Error::Destroyed)));
+    assert!(matches!(export(&tensor, &gpu), Err(Error::OtherDevice)));
+    let unknown = tensor.to_buffer().unwrap().into_tensor::<f32>([1]).unwrap();
+    assert!(matches!(export(&unknown, &gpu), Err(Error::Destroyed)));
     let (tensor, seen) = produced(&gpu, &[1.0]);
     assert!(matches!(import(tensor, &other, 4), Err(Error::NotVulkan)));
     assert_eq!(seen.lock().unwrap().len(), 1);
