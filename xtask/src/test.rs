@@ -45,9 +45,11 @@ const ADAPTERS: &[&str] = &[
 /// The adapters of libraries that compute, or hold what is computed. They need the Rust that their library needs.
 pub(crate) const LIBRARIES: &[&str] = &[
     "dlbridge-arrow",
+    "dlbridge-burn",
     "dlbridge-candle",
     "dlbridge-kornia",
     "dlbridge-ort",
+    "dlbridge-polars",
     "dlbridge-rten",
     "dlbridge-tract",
 ];

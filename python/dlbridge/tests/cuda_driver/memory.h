@@ -1,0 +1,57 @@
+/* Memory: out of the CPU's reach if it is that of a device, overwritten when it is freed. */
+
+static Region *region_of(uint64_t address, size_t size) {
+    for (int i = region_count - 1; i >= 0; --i) {
+        Region *region = &regions[i];
+        if (address >= region->address && address + size <= region->address + region->size) {
+            return region;
+        }
+    }
+    return NULL;
+}
+
+/* Where the driver itself reaches the bytes; NULL, and a fault, for memory that is gone. */
+static void *reach(uint64_t address, size_t size) {
+    Region *region = region_of(address, size);
+    if (!region) {
+        return (void *)(uintptr_t)address;
+    }
+    if (!region->lives) {
+        faults++;
+        return NULL;
+    }
+    return region->memory + (address - region->address);
+}
+
+static int allocate(uint64_t *address, size_t size, Place place) {
+    if (!size || region_count == REGIONS) {
+        return size ? OUT_OF_MEMORY : INVALID_VALUE;
+    }
+    Region region = {.size = size, .device = current[depth - 1]->number, .lives = 1, .place = place};
+    int file = memfd_create("device", 0);
+    if (file < 0 || ftruncate(file, size)) {
+        return OUT_OF_MEMORY;
+    }
+    region.memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    void *seen = region.memory;
+    if (place == DEVICE) {
+        seen = mmap(NULL, size, PROT_NONE, MAP_SHARED, file, 0);
+    }
+    close(file);
+    memset(region.memory, 0xcc, size);
+    region.address = (uintptr_t)seen;
+    regions[region_count++] = region;
+    *address = region.address;
+    return SUCCESS;
+}
+
+static int release(uint64_t address) {
+    Region *region = region_of(address, 1);
+    if (!region || !region->lives || region->address != address) {
+        faults++;
+        return INVALID_VALUE;
+    }
+    memset(region->memory, 0xdd, region->size);
+    region->lives = 0;
+    return SUCCESS;
+}

@@ -1,0 +1,73 @@
+/* What the stand-in knows: contexts, streams, events, memory. */
+
+enum {
+    SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_DEVICE = 101, INVALID_CONTEXT = 201, INVALID_HANDLE = 400,
+    NOT_FOUND = 500, NOT_READY = 600, CAPTURE_UNSUPPORTED = 900, CAPTURE_INVALIDATED = 901, CAPTURE_ISOLATION = 905,
+    CAPTURE_IMPLICIT = 906, CAPTURED_EVENT = 907
+};
+enum { DEVICES = 2, REGIONS = 4096, STREAMS = 1024, EVENTS = 4096 };
+enum { LEGACY = 1, PER_THREAD = 2 };
+
+typedef enum { COPY, WRITE, WAIT, FREE, CALL, BLOCK } Kind;
+typedef struct Stream Stream;
+
+typedef struct Work {
+    Kind kind;
+    uint64_t to, from;
+    size_t size;
+    Stream *stream;
+    uint64_t until;
+    void (*function)(void *);
+    void *argument;
+    unsigned char *bytes;
+    struct Work *next;
+} Work;
+
+typedef struct {
+    int number, retained;
+} Context;
+
+struct Stream {
+    Context *context;
+    int lives, non_blocking, capturing, spoilt, running;
+    unsigned long long capture;
+    uint64_t put, done;
+    Work *first, *last, *captured, *captured_last;
+};
+
+typedef struct {
+    int lives;
+    Context *context;
+    Stream *stream;
+    uint64_t until;
+    unsigned long long capture;
+} Event;
+
+typedef enum { DEVICE, MANAGED, PINNED } Place;
+typedef struct {
+    uint64_t address;
+    char *memory;
+    size_t size;
+    int device, lives;
+    Place place;
+} Region;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static Context contexts[DEVICES] = {{0, 0}, {1, 0}};
+static Stream legacy[DEVICES], streams[STREAMS];
+static Event events[EVENTS];
+static Region regions[REGIONS];
+static int region_count, stream_count, init_result, device_count = DEVICES, pools = 1;
+static int event_result, wait_result;
+static int faults, host_waits, stream_waits, live_events;
+static uint64_t last_waited;
+static unsigned long long captures;
+static volatile int released;
+static __thread Context *current[16];
+static __thread Stream *per_thread[DEVICES];
+static __thread int depth, relaxed;
+
+#define WITH_CONTEXT                                                                                                    \
+    if (!depth || !current[depth - 1]) {                                                                                \
+        return INVALID_CONTEXT;                                                                                         \
+    }
