@@ -48,7 +48,7 @@ pub trait VulkanExt: Sealed {
     ///     device: &wgpu::Device,
     ///     queue: &wgpu::Queue,
     /// ) -> Result<dlbridge::Tensor> {
-    ///     // SAFETY: wgpu is done with the buffer, and nobody destroys it.
+    ///     // SAFETY: of this device, with whose buffer wgpu is done, and which nobody destroys or loses.
     ///     unsafe { tensor.to_vulkan(device, queue) }
     /// }
     /// ```
