@@ -48,7 +48,7 @@ pub trait VulkanExt: Sealed {
     ///     device: &wgpu::Device,
     ///     queue: &wgpu::Queue,
     /// ) -> Result<dlbridge::Tensor> {
-    ///     // SAFETY: wgpu is done with the buffer, and nobody destroys it.
+    ///     // SAFETY: of this device, with whose buffer wgpu is done, and which nobody destroys or loses.
     ///     unsafe { tensor.to_vulkan(device, queue) }
     /// }
     /// ```
@@ -58,8 +58,8 @@ pub trait VulkanExt: Sealed {
     /// tensor it is made of is dropped, and so its deleter called, when the last of the buffer's handles is gone, or it was
     /// destroyed, and the device is done with it. wgpu notices that within a call, so that the device has to be polled or used
     /// for it, and holds locks meanwhile. So the deleter is called soon after, on a thread of this crate's own, which calls
-    /// one after the other, and it may use wgpu. When the program ends, that thread does:
-    /// [`wait_for_deleters`](crate::wait_for_deleters).
+    /// one after the other, and it may use wgpu. [`wait_for_deleters`](crate::wait_for_deleters)
+    /// waits for it.
     ///
     /// # Errors
     /// [`Error::OtherDeviceType`] for a tensor that is somewhere else; [`Error::Empty`] for one that has no memory; an error for
@@ -72,6 +72,8 @@ pub trait VulkanExt: Sealed {
     ///   and initialised, created with the usages `STORAGE_BUFFER`, `TRANSFER_SRC` and `TRANSFER_DST`, for the queue
     ///   family of wgpu's queue. It stays so until the tensor is dropped. What the deleter needs, the `VkDevice` for instance,
     ///   the tensor keeps itself: wgpu's own handles may be gone by then.
+    /// - The program does not end while the deleter runs, if that uses a driver, which may be torn down by then: it calls
+    ///   [`wait_for_deleters`](crate::wait_for_deleters) first.
     /// - What the producer has written is done, and made available to other commands.
     /// - Until the tensor is dropped, commands of others that use those bytes run neither beside wgpu's nor unordered with them,
     ///   unless both only read.
