@@ -19,8 +19,11 @@ enum Memory<T> {
 
 /// A tensor of one dimension: exclusive if nobody else has the buffer.
 pub(crate) fn to_tensor<T: Number>(buffer: Buffer<T>) -> Tensor {
-    let memory = buffer.into_mut().either(Memory::Shared, Memory::Unique);
-    to_tensor_of(memory)
+    if buffer.is_empty() {
+        // `into_mut` of the empty buffer that all share makes a mutable reference to a static, in polars-buffer 0.55.2.
+        return from_vec(Vec::<T>::new());
+    }
+    to_tensor_of(buffer.into_mut().either(Memory::Shared, Memory::Unique))
 }
 
 /// The elements of a vector as a tensor of one dimension, which goes back as a buffer.
