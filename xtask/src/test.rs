@@ -197,7 +197,7 @@ fn lint(steps: &mut Steps, workplace: &Workplace) {
         let arguments = [&head, features, &["--", "-D", "warnings"]].concat();
         steps.run(&format!("clippy: {name}"), || process::run(&mut workplace.cargo(&arguments)));
     };
-    for package in RUST_ONLY.iter().chain(ADAPTERS).chain(LIBRARIES) {
+    for package in RUST_ONLY.iter().chain(ADAPTERS) {
         clippy(package, package, &[]);
     }
     clippy("dlbridge", "dlbridge", &[]);
@@ -207,6 +207,16 @@ fn lint(steps: &mut Steps, workplace: &Workplace) {
         clippy(&format!("dlbridge, only {feature}"), "dlbridge", &only);
     }
     clippy("dlbridge, all features", "dlbridge", &["--all-features"]);
+    // Together, since what they are built of keeps all processors busy.
+    steps.run("clippy: the adapters of libraries", || {
+        let mut clippy = workplace.cargo(&["clippy", "--all-targets"]);
+        process::run(clippy.args(libraries()).args(["--", "-D", "warnings"]))
+    });
+}
+
+/// Cargo's words for the adapters of libraries.
+fn libraries() -> impl Iterator<Item = &'static str> {
+    LIBRARIES.iter().flat_map(|package| ["--package", package])
 }
 
 /// The names in the `[features]` of a manifest, `default` aside.
@@ -263,9 +273,12 @@ fn rust_tests(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) {
     steps.run("Rust tests: programs beside the extensions", || {
         process::run(venv.cargo(&["test", "--bins"]).args(with_pyo3()))
     });
-    for package in ADAPTERS.iter().chain(LIBRARIES) {
+    for package in ADAPTERS {
         steps.run(&format!("Rust tests: {package}"), || test(&[package]));
     }
+    steps.run("Rust tests: the adapters of libraries", || {
+        process::run(workplace.cargo(&["test"]).args(libraries()))
+    });
     devices::test(steps, workplace);
 }
 
