@@ -124,9 +124,13 @@ fn with_python(
     for example in examples(workplace, "pyproject.toml") {
         steps.run(&format!("the wheel of {example}"), || venv.install_project(&example));
     }
-    if !options.quick {
-        steps.run("dlbridge-ort on ONNX Runtime", || onnx_runtime(workplace, venv));
-    }
+    steps.run("Rust tests: the adapters of libraries", || {
+        let mut test = workplace.cargo(&["test"]);
+        if !options.quick {
+            with_frameworks(&mut test, venv)?;
+        }
+        process::run(test.args(libraries()))
+    });
     steps.run("the stub of the template", || venv.compare_stub("examples/template"));
     type_checks(steps, workplace, venv);
     if in_ci() {
@@ -166,14 +170,16 @@ fn with_python(
     Some(())
 }
 
-/// The tests of the adapter of ONNX Runtime, on the library that is part of its Python package.
-fn onnx_runtime(workplace: &Workplace, venv: &Venv<'_>) -> Result<()> {
+/// Tells tests in Rust where the library of ONNX Runtime is, which is part of its Python package, and the Python that has
+/// PyTorch: then they require both.
+fn with_frameworks(test: &mut Command, venv: &Venv<'_>) -> Result<()> {
     const LIBRARY: &str = "import glob, onnxruntime, os; \
         print(*glob.glob(os.path.dirname(onnxruntime.__file__) + '/capi/libonnxruntime.so*'))";
     let library = process::answer(venv.python().args(["-c", LIBRARY]))
         .ok_or("the onnxruntime package cannot be imported")?;
-    let mut test = workplace.cargo(&["test", "--package", "dlbridge-ort", "--tests"]);
-    process::run(test.env("ORT_DYLIB_PATH", library.trim()).env("DLBRIDGE_REQUIRE", "1"))
+    test.env("ORT_DYLIB_PATH", library.trim()).env("DLBRIDGE_REQUIRE", "1");
+    test.env("DLBRIDGE_PYTHON", venv.program("python"));
+    Ok(())
 }
 
 /// Begins the tests of the conformance kit, which wait for processes most of the time.
@@ -276,9 +282,6 @@ fn rust_tests(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) {
     for package in ADAPTERS {
         steps.run(&format!("Rust tests: {package}"), || test(&[package]));
     }
-    steps.run("Rust tests: the adapters of libraries", || {
-        process::run(workplace.cargo(&["test"]).args(libraries()))
-    });
     devices::test(steps, workplace);
 }
 
