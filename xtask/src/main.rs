@@ -8,6 +8,7 @@
 //! | `bench` | the benchmarks, their page, and the instruction budgets |
 //! | `peers` | extensions written with peers, for both |
 //! | `test` | everything that has to hold, as one list of `steps` |
+//! | `crates` | the crates: their lints, documentation and tests in Rust |
 //! | `python` | the virtual environment, what is installed in it, the project's wheels |
 //! | `pins` | the version of everything that is installed |
 //! | `process` | running commands |
@@ -20,6 +21,7 @@
 mod bench;
 mod c_examples;
 mod compare;
+mod crates;
 mod debian;
 mod demo;
 mod devices;

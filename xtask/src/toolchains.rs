@@ -4,9 +4,10 @@
 use std::fs;
 use std::path::Path;
 
+use crate::crates::LIBRARIES;
 use crate::python::Venv;
 use crate::steps::Finished;
-use crate::test::{LIBRARIES, in_ci, names};
+use crate::test::{in_ci, names};
 use crate::{Result, Workplace, process};
 
 /// A target that has `core` and `alloc` but no `std`: what links `std` unseen does not build for it.

@@ -1,0 +1,195 @@
+//! The crates: which there are, their lints, their documentation and their tests in Rust.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::python::Venv;
+use crate::steps::Steps;
+use crate::{Result, Workplace, devices, process};
+
+/// The crates that need no Python, `dlbridge` aside.
+const RUST_ONLY: &[&str] = &[
+    "dlbridge-sys",
+    "dlbridge-borrow",
+    "dlbridge-pyo3-macros",
+    "c_consumer",
+    "c_producer",
+    "xtask",
+];
+
+/// The adapters that are crates of their own, since their libraries take long to build.
+const ADAPTERS: &[&str] = &[
+    "dlbridge-cuda",
+    "dlbridge-faer",
+    "dlbridge-nalgebra",
+    "dlbridge-opencl",
+    "dlbridge-vulkan",
+    "dlbridge-wgpu",
+];
+
+/// The adapters of libraries that compute, or hold what is computed. They need the Rust that their library needs.
+pub(crate) const LIBRARIES: &[&str] = &[
+    "dlbridge-arrow",
+    "dlbridge-burn",
+    "dlbridge-candle",
+    "dlbridge-kornia",
+    "dlbridge-ort",
+    "dlbridge-polars",
+    "dlbridge-rten",
+    "dlbridge-tract",
+];
+
+/// Cargo's words for every other member of the workspace: those that use PyO3.
+pub(crate) fn with_pyo3() -> impl Iterator<Item = &'static str> {
+    let others = RUST_ONLY.iter().chain(ADAPTERS).chain(LIBRARIES).chain(&["dlbridge"]);
+    ["--workspace"].into_iter().chain(others.flat_map(|package| ["--exclude", package]))
+}
+
+/// Tells tests in Rust where the library of ONNX Runtime is, which is part of its Python package, and the Python that has
+/// PyTorch: then they require both.
+fn with_frameworks(test: &mut Command, venv: &Venv<'_>) -> Result<()> {
+    const LIBRARY: &str = "import glob, onnxruntime, os; \
+        print(*glob.glob(os.path.dirname(onnxruntime.__file__) + '/capi/libonnxruntime.so*'))";
+    let library = process::answer(venv.python().args(["-c", LIBRARY]))
+        .ok_or("the onnxruntime package cannot be imported")?;
+    test.env("ORT_DYLIB_PATH", library.trim()).env("DLBRIDGE_REQUIRE", "1");
+    test.env("DLBRIDGE_PYTHON", venv.program("python"));
+    Ok(())
+}
+
+/// Clippy for what needs no Python: each set of features that can hide a mistake.
+pub(crate) fn lint(steps: &mut Steps, workplace: &Workplace) {
+    let mut clippy = |name: &str, package: &str, features: &[&str]| {
+        let head = ["clippy", "--package", package, "--all-targets"];
+        let arguments = [&head, features, &["--", "-D", "warnings"]].concat();
+        steps.run(&format!("clippy: {name}"), || process::run(&mut workplace.cargo(&arguments)));
+    };
+    for package in RUST_ONLY.iter().chain(ADAPTERS) {
+        clippy(package, package, &[]);
+    }
+    clippy("dlbridge", "dlbridge", &[]);
+    clippy("dlbridge, no features", "dlbridge", &["--no-default-features"]);
+    for feature in features(&workplace.root.join("crates/dlbridge/Cargo.toml")) {
+        let only = ["--no-default-features", "--features", &feature];
+        clippy(&format!("dlbridge, only {feature}"), "dlbridge", &only);
+    }
+    clippy("dlbridge, all features", "dlbridge", &["--all-features"]);
+    // Together, since what they are built of keeps all processors busy.
+    steps.run("clippy: the adapters of libraries", || {
+        let mut clippy = workplace.cargo(&["clippy", "--all-targets"]);
+        process::run(clippy.args(libraries()).args(["--", "-D", "warnings"]))
+    });
+}
+
+/// Cargo's words for the adapters of libraries.
+fn libraries() -> impl Iterator<Item = &'static str> {
+    LIBRARIES.iter().flat_map(|package| ["--package", package])
+}
+
+/// The names in the `[features]` of a manifest, `default` aside.
+fn features(manifest: &Path) -> Vec<String> {
+    let manifest = fs::read_to_string(manifest).unwrap_or_default();
+    let section = manifest.lines().skip_while(|l| l.trim() != "[features]").skip(1);
+    section
+        .take_while(|line| !line.starts_with('['))
+        .filter_map(|line| Some(line.split_once('=')?.0.trim()))
+        .filter(|name| !name.starts_with('#') && *name != "default")
+        .map(str::to_owned)
+        .collect()
+}
+
+pub(crate) fn lint_and_document_with_python(steps: &mut Steps, venv: &Venv<'_>) {
+    steps.run("clippy: the crates that use PyO3", || {
+        let mut clippy = venv.cargo(&["clippy", "--all-targets", "--all-features"]);
+        process::run(clippy.args(with_pyo3()).args(["--", "-D", "warnings"]))
+    });
+    steps.run("documentation", || {
+        let mut doc = venv.cargo(&["doc", "--no-deps", "--workspace", "--all-features"]);
+        process::run(doc.env("RUSTDOCFLAGS", "-D warnings"))
+    });
+}
+
+pub(crate) fn rust_tests(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) {
+    let test = |arguments: &[&str]| {
+        process::run(&mut workplace.cargo(&[&["test", "--package"], arguments].concat()))
+    };
+    steps.run("Rust tests: xtask", || test(&["xtask"]));
+    steps.run("Rust tests: dlbridge-sys", || {
+        // The tests that need `dlpack.h` are ignored where it is not known to be.
+        let mut all = workplace.cargo(&["test", "--package", "dlbridge-sys", "--lib", "--tests"]);
+        all.env("DLPACK_INCLUDE", venv.dlpack_include()?);
+        process::run(all.args(["--", "--include-ignored"]))?;
+        test(&["dlbridge-sys", "--doc"])
+    });
+    steps.run("Rust tests: c_producer", || test(&["c_producer"]));
+    steps.run("Rust tests: dlbridge-borrow", || {
+        test(&["dlbridge-borrow"])?;
+        // Every order in which threads can run, under a mutex that loom watches.
+        let mut loom = workplace.cargo(&["test", "--package", "dlbridge-borrow", "--release"]);
+        loom.args(["--test", "loom", "--target-dir"]).arg(workplace.target.join("loom"));
+        process::run(loom.env("RUSTFLAGS", "--cfg loom"))
+    });
+    steps.run("Rust tests: dlbridge", || test(&["dlbridge"]));
+    steps.run("Rust tests: dlbridge, no features", || test(&["dlbridge", "--no-default-features"]));
+    steps.run("Rust tests: dlbridge, all features", || test(&["dlbridge", "--all-features"]));
+    steps.run("Rust tests: the examples in dlbridge-pyo3 and dlbridge-numpy", || {
+        let packages = ["--package", "dlbridge-pyo3", "--package", "dlbridge-numpy"];
+        process::run(venv.cargo(&["test", "--doc", "--all-features"]).args(packages))
+    });
+    // Their libraries have no Rust tests: there is no interpreter in a Rust test binary.
+    steps.run("Rust tests: programs beside the extensions", || {
+        process::run(venv.cargo(&["test", "--bins"]).args(with_pyo3()))
+    });
+    for package in ADAPTERS {
+        steps.run(&format!("Rust tests: {package}"), || test(&[package]));
+    }
+    devices::test(steps, workplace);
+}
+
+/// The tests of the adapters of libraries.
+pub(crate) fn test_libraries(
+    steps: &mut Steps,
+    workplace: &Workplace,
+    venv: &Venv<'_>,
+    quick: bool,
+) {
+    steps.run("Rust tests: the adapters of libraries", || {
+        let mut test = workplace.cargo(&["test"]);
+        if !quick {
+            with_frameworks(&mut test, venv)?;
+        }
+        process::run(test.args(libraries()))
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test::names;
+
+    #[test]
+    fn features_of_the_core() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let features = features(&root.join("crates/dlbridge/Cargo.toml"));
+        for name in ["std", "ndarray", "image"] {
+            assert!(features.iter().any(|f| f == name), "{features:?}");
+        }
+        assert!(features.iter().all(|f| f != "default" && !f.contains(['#', ' '])), "{features:?}");
+    }
+
+    #[test]
+    fn every_crate_is_in_one_list() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let crates = names(&root.join("crates"));
+        let mut adapters = ADAPTERS.iter().chain(LIBRARIES);
+        assert!(adapters.all(|name| crates.iter().any(|c| c == name)), "{crates:?}");
+        let excluded: Vec<_> = with_pyo3().collect();
+        for name in &crates {
+            let manifest = root.join("crates").join(name).join("Cargo.toml");
+            let manifest = fs::read_to_string(manifest).unwrap();
+            let uses_pyo3 = manifest.lines().any(|line| line.starts_with("pyo3"));
+            assert_eq!(excluded.contains(&name.as_str()), !uses_pyo3, "{name}");
+        }
+    }
+}
