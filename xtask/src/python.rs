@@ -111,6 +111,16 @@ impl<'a> Venv<'a> {
     /// whatever was installed under its name.
     pub(crate) fn install_project(&self, directory: &str) -> Result<()> {
         let wheel = self.build_project(directory)?;
+        self.install_wheel(&wheel)
+    }
+
+    /// As [`install_project`](Self::install_project), built quickly, with all that is checked while debugging.
+    pub(crate) fn install_example(&self, directory: &str) -> Result<()> {
+        let wheel = self.build(directory, "dev")?;
+        self.install_wheel(&wheel)
+    }
+
+    fn install_wheel(&self, wheel: &Path) -> Result<()> {
         self.install(&[OsStr::new("--no-deps"), OsStr::new("--force-reinstall"), wheel.as_os_str()])
     }
 
@@ -127,12 +137,17 @@ impl<'a> Venv<'a> {
 
     /// The wheel of the Python project in a directory of the repository, built in release mode.
     pub(crate) fn build_project(&self, directory: &str) -> Result<PathBuf> {
+        self.build(directory, "release")
+    }
+
+    fn build(&self, directory: &str, profile: &str) -> Result<PathBuf> {
         let wheels = self.wheels(directory);
         // Whatever lies there afterwards is what was built now.
         let _ = fs::remove_dir_all(&wheels);
         let mut build = self.workplace.command(self.program("maturin"));
         build.current_dir(self.workplace.root.join(directory));
-        build.args(["build", "--release", "--locked", "--interpreter"]).arg(self.program("python"));
+        build.args(["build", "--profile", profile, "--locked"]);
+        build.arg("--interpreter").arg(self.program("python"));
         process::run(build.arg("--out").arg(&wheels))?;
         only("whl", &wheels)
     }

@@ -84,7 +84,7 @@ fn with_python(
         steps.run("the source distribution", || venv.try_source_distribution());
     }
     for example in examples(workplace, "pyproject.toml") {
-        steps.run(&format!("the wheel of {example}"), || venv.install_project(&example));
+        steps.run(&format!("the wheel of {example}"), || venv.install_example(&example));
     }
     crates::test_libraries(steps, workplace, venv, options.quick);
     steps.run("the stub of the template", || venv.compare_stub("examples/template"));
