@@ -152,6 +152,7 @@ pub(crate) fn taken_back(tensor: Tensor) -> std::result::Result<RecordBatch, Ten
 /// The columns of a tensor, without a copy.
 pub(crate) fn from_tensor(tensor: Tensor, names: Vec<String>) -> Result<RecordBatch> {
     let [rows, count] = extents(&tensor)?;
+    check_names(&names, count)?;
     let columns = with_array_type!(tensor.dtype(), P => numbers::<P>(tensor, rows, count)?);
     batch(columns, names, rows)
 }
@@ -159,6 +160,7 @@ pub(crate) fn from_tensor(tensor: Tensor, names: Vec<String>) -> Result<RecordBa
 /// The columns of a tensor, copied.
 pub(crate) fn copied(tensor: &Tensor, names: Vec<String>) -> Result<RecordBatch> {
     let [rows, count] = extents(tensor)?;
+    check_names(&names, count)?;
     let columns = TensorRef::from(tensor).transpose().to_copy()?;
     if columns.dtype() != DataType::BOOL {
         return from_tensor(columns.transpose(), names);
@@ -214,11 +216,17 @@ where
     Ok((0..count).map(column).collect())
 }
 
-/// Columns without nulls under their names.
-fn batch(columns: Vec<ArrayRef>, names: Vec<String>, rows: usize) -> Result<RecordBatch> {
-    if names.len() != columns.len() {
-        return Err(Error::NameCount { names: names.len(), columns: columns.len() });
+/// Each column takes memory of its own, and a tensor without elements may have any number of them: the names are
+/// counted before a column is made.
+fn check_names(names: &[String], columns: usize) -> Result<()> {
+    match names.len() == columns {
+        true => Ok(()),
+        false => Err(Error::NameCount { names: names.len(), columns }),
     }
+}
+
+/// Columns without nulls under their names, which are as many.
+fn batch(columns: Vec<ArrayRef>, names: Vec<String>, rows: usize) -> Result<RecordBatch> {
     let field =
         |(name, column): (String, &ArrayRef)| Field::new(name, column.data_type().clone(), false);
     let schema = Schema::new(names.into_iter().zip(&columns).map(field).collect::<Vec<_>>());

@@ -197,6 +197,22 @@ fn names_and_dimensions_are_checked() {
 }
 
 #[test]
+fn names_are_counted_before_columns_are_made() {
+    const WIDE: usize = 1 << 44;
+    let empty = || Tensor::from_parts(Vec::<i32>::new(), [0, WIDE]).unwrap();
+    let repeated =
+        || Tensor::from_parts_strided(vec![1_i32], [1, WIDE], [0, 0], 0).unwrap();
+    for result in [
+        empty().into_record_batch(["a"]),
+        empty().to_record_batch(["a"]),
+        repeated().into_record_batch(["a"]),
+        repeated().to_record_batch(["a"]),
+    ] {
+        assert!(matches!(result, Err(Error::NameCount { names: 1, columns: WIDE })));
+    }
+}
+
+#[test]
 fn no_rows_and_no_columns() {
     for shape in [[0, 2], [2, 0], [0, 0]] {
         let tensor = Tensor::from_parts(Vec::<i32>::new(), shape).unwrap();
