@@ -128,13 +128,17 @@ impl TensorExt for Tensor {
     }
 }
 
-/// Whether what a tensor was made of has the elements of the tensor, and no others.
+/// Whether what a tensor was made of has the elements of the tensor, and no others, also none behind those that its
+/// shape, a public field, speaks of.
 fn is_whole<T, const N: usize>(
     kornia: &kornia_tensor::Tensor<T, N>,
     first: *const T,
     shape: [usize; N],
 ) -> bool {
-    kornia.as_ptr() == first && kornia.shape == shape && kornia.is_standard_layout()
+    kornia.as_ptr() == first
+        && kornia.shape == shape
+        && kornia.is_standard_layout()
+        && kornia.numel() == shape.iter().product()
 }
 
 /// A tensor of kornia over elements that an owner keeps alive, which are adjacent in C order.

@@ -98,6 +98,19 @@ fn a_part_of_a_tensor_of_kornia_stays_a_part() {
 }
 
 #[test]
+fn elements_behind_the_shape_stay_behind() {
+    let mut kornia = Kornia::from_shape_vec([4], vec![1, 2, 3, 4]).unwrap();
+    let first = kornia.as_ptr().addr();
+    kornia.shape = [2];
+    let tensor = kornia.into_tensor().unwrap();
+    assert_eq!(tensor.shape(), [2]);
+    let mut kornia = tensor.into_kornia::<i32, 1>().unwrap();
+    assert_eq!((kornia.as_ptr().addr(), kornia.as_slice()), (first, &[1, 2][..]));
+    kornia.as_slice_mut()[0] = 10;
+    assert_eq!(kornia.into_tensor().unwrap().view::<i32>().unwrap().to_vec(), [10, 2]);
+}
+
+#[test]
 fn misaligned_elements_are_copied() {
     let tensor = misaligned(&[1.0, 2.0, 3.0]);
     assert_eq!(tensor.to_kornia::<f32, 1>().unwrap().as_slice(), [1.0, 2.0, 3.0]);
