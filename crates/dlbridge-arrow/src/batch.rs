@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use arrow_array::cast::AsArray;
 use arrow_array::types::ArrowPrimitiveType;
-use arrow_array::{ArrayRef, BooleanArray, PrimitiveArray, RecordBatch, RecordBatchOptions};
+use arrow_array::{Array, ArrayRef, BooleanArray, PrimitiveArray, RecordBatch, RecordBatchOptions};
 use arrow_buffer::{Buffer, MutableBuffer, ScalarBuffer};
 use arrow_schema::{Field, Schema};
 use dlbridge::{Access, DataType, Element, Error as TensorError, RawParts, Tensor, TensorRef};
@@ -49,10 +50,11 @@ fn columns(batch: &RecordBatch, take: Take) -> Result<(Vec<Buffer>, DataType)> {
             return Err(Error::ColumnTypes { column, first, found });
         }
         let Values { shape, elements } = values(array, take)?;
-        let Elements::Numbers(buffer, found) = elements else { return Err(Error::Bits) };
+        // Lists are no columns, whatever is in them.
         if shape.len() != 1 {
             return Err(Error::Unsupported { data_type: first.clone() });
         }
+        let Elements::Numbers(buffer, found) = elements else { return Err(Error::Bits) };
         (dtype, _) = (found, buffers.push(buffer));
     }
     Ok((buffers, dtype))
@@ -120,15 +122,14 @@ pub(crate) fn to_tensor(batch: &RecordBatch) -> Result<Tensor> {
 fn booleans(batch: &RecordBatch) -> Result<Tensor> {
     let mut copy = Vec::new();
     for (column, array) in batch.columns().iter().enumerate() {
-        let Elements::Bits(bits) = values(array, Take::Numbers)?.elements else {
-            let found = array.data_type().clone();
-            return Err(Error::ColumnTypes {
-                column,
-                first: arrow_schema::DataType::Boolean,
-                found,
-            });
+        let Some(booleans) = array.as_boolean_opt() else {
+            let (first, found) = (arrow_schema::DataType::Boolean, array.data_type().clone());
+            return Err(Error::ColumnTypes { column, first, found });
         };
-        copy.extend(bits.iter());
+        if booleans.null_count() != 0 {
+            return Err(Error::Nulls { count: booleans.null_count() });
+        }
+        copy.extend(booleans.values().iter());
     }
     Ok(Tensor::from_parts(copy, [batch.num_columns(), batch.num_rows()])?.transpose())
 }

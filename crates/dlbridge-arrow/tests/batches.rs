@@ -126,6 +126,28 @@ fn columns_of_different_kinds_are_refused() {
 }
 
 #[test]
+fn lists_of_booleans_are_no_columns() {
+    let bools = || Arc::new(BooleanArray::from(vec![true, false])) as ArrayRef;
+    let lists = || Tensor::from([[true], [false]]).to_array().unwrap();
+    let mixed = batch([bools(), lists()]);
+    let mixed_types = |result| match result {
+        Err(Error::ColumnTypes { column: 1, first: DataType::Boolean, found }) => {
+            assert_eq!(&found, lists().data_type());
+        }
+        other => panic!("{other:?}"),
+    };
+    mixed_types(mixed.to_tensor());
+    let strings = Arc::new(StringArray::from(vec!["a", "b"])) as ArrayRef;
+    let result = batch([bools(), strings]).to_tensor();
+    assert!(matches!(result, Err(Error::ColumnTypes { column: 1, .. })));
+    let nulls = Arc::new(BooleanArray::from(vec![Some(true), None])) as ArrayRef;
+    assert!(matches!(batch([bools(), nulls]).to_tensor(), Err(Error::Nulls { count: 1 })));
+    for result in [batch([lists()]).into_tensor(), batch([lists(), lists()]).to_tensor()] {
+        assert!(matches!(result, Err(Error::Unsupported { .. })), "{result:?}");
+    }
+}
+
+#[test]
 fn columns_of_a_tensor_are_read_where_they_are() {
     let layouts: [(&[i64], &[i64], usize, bool); 6] = [
         (&[3, 2], &[1, 3], 0, true),
