@@ -61,7 +61,8 @@ pub trait ArrayExt: Sealed + Sized {
     ///
     /// # Errors
     /// As [`into_tensor`](Self::into_tensor), but for booleans, and for columns that no stride leads through;
-    /// [`OutOfMemory`](dlbridge::Error::OutOfMemory) if there is no room.
+    /// [`OutOfMemory`](dlbridge::Error::OutOfMemory) if there is no room for the numbers of an array. Without room for
+    /// booleans or for the columns of a batch the process aborts, as with any [`Vec`].
     ///
     /// ```
     /// use arrow_array::BooleanArray;

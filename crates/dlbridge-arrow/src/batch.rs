@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::ArrowPrimitiveType;
 use arrow_array::{Array, ArrayRef, BooleanArray, PrimitiveArray, RecordBatch, RecordBatchOptions};
-use arrow_buffer::{Buffer, MutableBuffer, ScalarBuffer};
+use arrow_buffer::{BooleanBuffer, Buffer, MutableBuffer, ScalarBuffer};
 use arrow_schema::{Field, Schema};
 use dlbridge::{Access, DataType, Element, Error as TensorError, RawParts, Tensor, TensorRef};
 
@@ -166,9 +166,12 @@ pub(crate) fn copied(tensor: &Tensor, names: Vec<String>) -> Result<RecordBatch>
     if columns.dtype() != DataType::BOOL {
         return from_tensor(columns.transpose(), names);
     }
-    let bits = columns.view::<bool>()?.to_vec();
-    let column =
-        |nth: usize| Arc::new(BooleanArray::from(bits[nth * rows..][..rows].to_vec())) as ArrayRef;
+    let view = columns.view::<bool>()?;
+    let booleans = view.as_slice().ok_or(TensorError::NotContiguous)?;
+    let column = |nth: usize| {
+        let bits = BooleanBuffer::from(&booleans[nth * rows..][..rows]);
+        Arc::new(BooleanArray::new(bits, None)) as ArrayRef
+    };
     batch((0..count).map(column).collect(), names, rows)
 }
 

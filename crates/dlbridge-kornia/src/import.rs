@@ -1,6 +1,7 @@
 //! Tensors, into tensors and images of kornia.
 
 use std::any::Any;
+use std::hint::black_box;
 use std::sync::Arc;
 
 use dlbridge::{Access, Element, Error, Result, Tensor, Unaligned};
@@ -42,7 +43,7 @@ pub trait TensorExt: Sealed {
     /// The elements copied into a tensor of kornia's own, from any strides and any address.
     ///
     /// # Errors
-    /// Those of [`Tensor::view`], but for alignment; [`Error::Ndim`].
+    /// Those of [`Tensor::view`], but for alignment; [`Error::Ndim`]; [`Error::OutOfMemory`] if there is no room.
     ///
     /// ```
     /// use dlbridge::Tensor;
@@ -171,12 +172,27 @@ fn own<T, const N: usize>(shape: [usize; N], elements: Vec<T>) -> kornia_tensor:
 /// The elements, copied.
 fn elements<T: Element>(tensor: &Tensor) -> Result<Vec<T>> {
     match tensor.view::<T>() {
-        Ok(view) => Ok(view.to_vec()),
+        Ok(view) => {
+            check_room::<T>(view.len())?;
+            Ok(view.to_vec())
+        }
         Err(Error::Misaligned { .. }) => {
-            Ok(tensor.view::<Unaligned<T>>()?.iter().map(|element| element.get()).collect())
+            let view = tensor.view::<Unaligned<T>>()?;
+            check_room::<T>(view.len())?;
+            Ok(view.iter().map(|element| element.get()).collect())
         }
         Err(error) => Err(error),
     }
+}
+
+/// Refuses more elements than there is room for, before they are copied into a vector of Rust, which would abort.
+/// Repeated elements may be so many.
+fn check_room<T>(len: usize) -> Result<()> {
+    let mut room = Vec::<T>::new();
+    let reserved = room.try_reserve_exact(len);
+    // Nothing uses the room: without this the compiler may leave the question out.
+    black_box(&mut room);
+    reserved.map_err(|_| Error::OutOfMemory { bytes: len.saturating_mul(size_of::<T>()) })
 }
 
 /// The extents, if they are as many as asked for.

@@ -111,6 +111,23 @@ fn elements_behind_the_shape_stay_behind() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "Miri has no allocation that fails")]
+fn repeated_elements_without_room_are_refused() {
+    const BYTES: usize = 1 << 45;
+    let tensor = Tensor::from_parts_strided(vec![1_u8], [BYTES], [0], 0).unwrap();
+    let error = tensor.to_kornia::<u8, 1>().err();
+    assert_eq!(error, Some(Error::OutOfMemory { bytes: BYTES }));
+    // The same for elements that are not aligned.
+    let one = misaligned(&[1.0]);
+    let parts = RawParts { access: Access::ReadOnly, ..RawParts::new(one.data(), one.dtype()) };
+    // SAFETY: the one element, again and again, which the other tensor keeps alive.
+    let tensor = unsafe { Tensor::from_raw_parts(one, parts, &[BYTES / 4], Some(&[0_i64])) };
+    let tensor = tensor.unwrap();
+    let error = tensor.to_kornia::<f32, 1>().err();
+    assert_eq!(error, Some(Error::OutOfMemory { bytes: BYTES }));
+}
+
+#[test]
 fn misaligned_elements_are_copied() {
     let tensor = misaligned(&[1.0, 2.0, 3.0]);
     assert_eq!(tensor.to_kornia::<f32, 1>().unwrap().as_slice(), [1.0, 2.0, 3.0]);

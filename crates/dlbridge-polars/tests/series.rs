@@ -235,6 +235,19 @@ fn refused(result: Result<impl Debug, Error>) -> TensorError {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "Miri has no allocation that fails")]
+fn repeated_elements_without_room_are_refused() {
+    const BYTES: usize = 1 << 45;
+    let bools = Tensor::from_parts_strided(vec![true], [BYTES], [0], 0).unwrap();
+    assert_eq!(refused(bools.to_series("a")), TensorError::OutOfMemory { bytes: BYTES });
+    let bytes = Tensor::from_parts_strided(vec![1_u8], [BYTES], [0], 0).unwrap();
+    assert_eq!(refused(bytes.to_series("a")), TensorError::OutOfMemory { bytes: BYTES });
+    let bools = Tensor::from_parts_strided(vec![true], [BYTES, 1], [0, 0], 0).unwrap();
+    let error = refused(bools.to_data_frame(["a"]));
+    assert_eq!(error, TensorError::OutOfMemory { bytes: BYTES });
+}
+
+#[test]
 fn what_is_not_adjacent_is_refused_and_dropped_or_copied() {
     let layouts: [(Layout<'_>, &[i32]); 3] = [
         ((&[3], &[2], 1), &[1, 3, 5]),
