@@ -159,7 +159,9 @@ fn adopt<T: Element, const N: usize>(
     };
     // SAFETY: the elements were viewed: aligned, initialised, adjacent, as many as the shape has. They stay where they
     // are until the owner is dropped, also when it moves. An exclusive tensor is the only one that reads or writes
-    // them, and nobody else has it any more; where it is read-only, nobody writes them, nor does kornia.
+    // them, and nobody else has it any more. Where it is read-only kornia does not write them; that nobody else does is the
+    // contract under which it was made (nobody writes the data while a view of the tensor is alive, as which what kornia
+    // holds counts), and the word of whoever made it read-only, by `into_read_only` or `share`, though others may write.
     let kornia = unsafe { adopt(shape, first, len, Arc::new(owner)) };
     Ok(kornia.expect("the elements are as many as the shape has"))
 }
