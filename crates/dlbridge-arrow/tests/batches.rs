@@ -73,6 +73,29 @@ fn columns_elsewhere_are_refused_and_copied() {
 }
 
 #[test]
+fn dates_elsewhere_are_copied_as_integers() {
+    let days = |values: [i32; 2]| Date32Array::from(values.to_vec());
+    let columns = [days([1, 2]), days([3, 4])];
+    let apart = batch(columns.clone().map(|column| Arc::new(column) as ArrayRef));
+    let uneven = ScalarBuffer::from((0..10).collect::<Vec<i32>>());
+    let uneven = batch(
+        [0, 2, 5].map(|start| Arc::new(Date32Array::new(uneven.slice(start, 2), None)) as ArrayRef),
+    );
+    for result in [
+        apart.clone().into_tensor(),
+        apart.to_tensor(),
+        apart.into_storage_tensor(),
+        uneven.into_storage_tensor(),
+    ] {
+        let error = result.unwrap_err().to_string();
+        assert!(error.contains("cast") && error.contains("to integers first"), "{error}");
+    }
+    let integers = columns.map(|column| column.reinterpret_cast::<Int32Type>());
+    let integers = batch(integers.map(|column| Arc::new(column) as ArrayRef));
+    assert_eq!(integers.to_tensor().unwrap().view::<i32>().unwrap().to_vec(), [1, 3, 2, 4]);
+}
+
+#[test]
 fn a_distance_that_is_not_whole_elements_is_refused() {
     let buffer = Buffer::from_vec(vec![0_i128; 4]);
     // Decimals may lie at any multiple of their alignment, which some targets have smaller than the size.
@@ -222,8 +245,7 @@ fn names_and_dimensions_are_checked() {
 fn names_are_counted_before_columns_are_made() {
     const WIDE: usize = 1 << 44;
     let empty = || Tensor::from_parts(Vec::<i32>::new(), [0, WIDE]).unwrap();
-    let repeated =
-        || Tensor::from_parts_strided(vec![1_i32], [1, WIDE], [0, 0], 0).unwrap();
+    let repeated = || Tensor::from_parts_strided(vec![1_i32], [1, WIDE], [0, 0], 0).unwrap();
     for result in [
         empty().into_record_batch(["a"]),
         empty().to_record_batch(["a"]),
