@@ -60,8 +60,10 @@ pub trait ArrayExt: Sealed + Sized {
     /// the other. It is exclusive.
     ///
     /// # Errors
-    /// As [`into_tensor`](Self::into_tensor), but for booleans, and for columns that no stride leads through;
-    /// [`OutOfMemory`](dlbridge::Error::OutOfMemory) if there is no room.
+    /// As [`into_tensor`](Self::into_tensor), but for booleans, and for columns that no stride leads through. What is
+    /// refused with [`Error::Meaning`] is cast to integers first: see the example.
+    /// [`OutOfMemory`](dlbridge::Error::OutOfMemory) if there is no room for the numbers of an array. Without room for
+    /// booleans or for the columns of a batch the process aborts, as with any [`Vec`].
     ///
     /// ```
     /// use arrow_array::BooleanArray;
@@ -69,6 +71,13 @@ pub trait ArrayExt: Sealed + Sized {
     ///
     /// let tensor = BooleanArray::from(vec![true, false]).to_tensor()?;
     /// assert_eq!(tensor.view::<bool>()?.to_vec(), [true, false]);
+    ///
+    /// use arrow_array::Date32Array;
+    /// use arrow_array::types::Int32Type;
+    ///
+    /// let days = Date32Array::from(vec![0, 365]);
+    /// let tensor = days.reinterpret_cast::<Int32Type>().to_tensor()?;
+    /// assert_eq!(tensor.view::<i32>()?.to_vec(), [0, 365]);
     /// # Ok::<(), dlbridge_arrow::Error>(())
     /// ```
     fn to_tensor(&self) -> Result<Tensor>;

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use arrow_array::cast::AsArray;
 use arrow_array::types::ArrowPrimitiveType;
-use arrow_array::{ArrayRef, BooleanArray, PrimitiveArray, RecordBatch, RecordBatchOptions};
-use arrow_buffer::{Buffer, MutableBuffer, ScalarBuffer};
+use arrow_array::{Array, ArrayRef, BooleanArray, PrimitiveArray, RecordBatch, RecordBatchOptions};
+use arrow_buffer::{BooleanBuffer, Buffer, MutableBuffer, ScalarBuffer};
 use arrow_schema::{Field, Schema};
 use dlbridge::{Access, DataType, Element, Error as TensorError, RawParts, Tensor, TensorRef};
 
@@ -49,10 +50,11 @@ fn columns(batch: &RecordBatch, take: Take) -> Result<(Vec<Buffer>, DataType)> {
             return Err(Error::ColumnTypes { column, first, found });
         }
         let Values { shape, elements } = values(array, take)?;
-        let Elements::Numbers(buffer, found) = elements else { return Err(Error::Bits) };
+        // Lists are no columns, whatever is in them.
         if shape.len() != 1 {
             return Err(Error::Unsupported { data_type: first.clone() });
         }
+        let Elements::Numbers(buffer, found) = elements else { return Err(Error::Bits) };
         (dtype, _) = (found, buffers.push(buffer));
     }
     Ok((buffers, dtype))
@@ -120,15 +122,14 @@ pub(crate) fn to_tensor(batch: &RecordBatch) -> Result<Tensor> {
 fn booleans(batch: &RecordBatch) -> Result<Tensor> {
     let mut copy = Vec::new();
     for (column, array) in batch.columns().iter().enumerate() {
-        let Elements::Bits(bits) = values(array, Take::Numbers)?.elements else {
-            let found = array.data_type().clone();
-            return Err(Error::ColumnTypes {
-                column,
-                first: arrow_schema::DataType::Boolean,
-                found,
-            });
+        let Some(booleans) = array.as_boolean_opt() else {
+            let (first, found) = (arrow_schema::DataType::Boolean, array.data_type().clone());
+            return Err(Error::ColumnTypes { column, first, found });
         };
-        copy.extend(bits.iter());
+        if booleans.null_count() != 0 {
+            return Err(Error::Nulls { count: booleans.null_count() });
+        }
+        copy.extend(booleans.values().iter());
     }
     Ok(Tensor::from_parts(copy, [batch.num_columns(), batch.num_rows()])?.transpose())
 }
@@ -152,6 +153,7 @@ pub(crate) fn taken_back(tensor: Tensor) -> std::result::Result<RecordBatch, Ten
 /// The columns of a tensor, without a copy.
 pub(crate) fn from_tensor(tensor: Tensor, names: Vec<String>) -> Result<RecordBatch> {
     let [rows, count] = extents(&tensor)?;
+    check_names(&names, count)?;
     let columns = with_array_type!(tensor.dtype(), P => numbers::<P>(tensor, rows, count)?);
     batch(columns, names, rows)
 }
@@ -159,13 +161,17 @@ pub(crate) fn from_tensor(tensor: Tensor, names: Vec<String>) -> Result<RecordBa
 /// The columns of a tensor, copied.
 pub(crate) fn copied(tensor: &Tensor, names: Vec<String>) -> Result<RecordBatch> {
     let [rows, count] = extents(tensor)?;
+    check_names(&names, count)?;
     let columns = TensorRef::from(tensor).transpose().to_copy()?;
     if columns.dtype() != DataType::BOOL {
         return from_tensor(columns.transpose(), names);
     }
-    let bits = columns.view::<bool>()?.to_vec();
-    let column =
-        |nth: usize| Arc::new(BooleanArray::from(bits[nth * rows..][..rows].to_vec())) as ArrayRef;
+    let view = columns.view::<bool>()?;
+    let booleans = view.as_slice().ok_or(TensorError::NotContiguous)?;
+    let column = |nth: usize| {
+        let bits = BooleanBuffer::from(&booleans[nth * rows..][..rows]);
+        Arc::new(BooleanArray::new(bits, None)) as ArrayRef
+    };
     batch((0..count).map(column).collect(), names, rows)
 }
 
@@ -214,11 +220,17 @@ where
     Ok((0..count).map(column).collect())
 }
 
-/// Columns without nulls under their names.
-fn batch(columns: Vec<ArrayRef>, names: Vec<String>, rows: usize) -> Result<RecordBatch> {
-    if names.len() != columns.len() {
-        return Err(Error::NameCount { names: names.len(), columns: columns.len() });
+/// Each column takes memory of its own, and a tensor without elements may have any number of them: the names are
+/// counted before a column is made.
+fn check_names(names: &[String], columns: usize) -> Result<()> {
+    match names.len() == columns {
+        true => Ok(()),
+        false => Err(Error::NameCount { names: names.len(), columns }),
     }
+}
+
+/// Columns without nulls under their names, which are as many.
+fn batch(columns: Vec<ArrayRef>, names: Vec<String>, rows: usize) -> Result<RecordBatch> {
     let field =
         |(name, column): (String, &ArrayRef)| Field::new(name, column.data_type().clone(), false);
     let schema = Schema::new(names.into_iter().zip(&columns).map(field).collect::<Vec<_>>());

@@ -112,8 +112,8 @@ impl fmt::Display for Error {
             }
             Self::Meaning { data_type } => write!(
                 f,
-                "a tensor cannot say that numbers mean {data_type}; into_storage_tensor takes them as the \
-                 integers they are"
+                "a tensor cannot say that numbers mean {data_type}; cast them to integers first (of an array, \
+                 reinterpret_cast copies nothing), or take them as such with into_storage_tensor"
             ),
             Self::NoArrowType { dtype } => {
                 write!(f, "Arrow has no numbers of dtype {dtype}; convert the tensor first")
@@ -134,12 +134,13 @@ impl fmt::Display for Error {
             Self::OtherAllocation { column } => write!(
                 f,
                 "column {column} is in another allocation than column 0, so no strides lead to both; copy \
-                 the batch, with to_tensor"
+                 the batch, with to_tensor, for which dates and the like are cast to integers first"
             ),
             Self::UnevenColumns { column, expected, found } => write!(
                 f,
                 "column {column} begins {found} bytes after the one before it, and column 1 {expected} after \
-                 column 0, so no stride leads through all; copy the batch, with to_tensor"
+                 column 0, so no stride leads through all; copy the batch, with to_tensor, for which dates and \
+                 the like are cast to integers first"
             ),
             Self::RowStride { stride } => write!(
                 f,

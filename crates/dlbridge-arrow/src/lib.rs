@@ -40,6 +40,11 @@
 //! [`Tensor::into_read_only`](dlbridge::Tensor::into_read_only) says that nobody does, or it is copied. The other way
 //! round, an array is an exclusive tensor if nobody else has its buffer, from its beginning, and a read-only one if not.
 //!
+//! [`into_read_only`](dlbridge::Tensor::into_read_only), [`share`](dlbridge::Tensor::share) and
+//! [`share_bytes`](dlbridge::Tensor::share_bytes) mark as read-only what others may still write, and nobody can see
+//! it any more. So whoever calls one of them on a shared tensor gives his word that nobody writes the data while Arrow
+//! holds it, just as while a view of the tensor is alive.
+//!
 //! # Which columns lie in one allocation
 //!
 //! Those that are parts of one [`Buffer`]: columns made of one tensor whose columns touch, columns of one message that

@@ -89,8 +89,10 @@ impl Source {
                 // SAFETY: within the tensor's memory, by contract.
                 let first = unsafe { first.offset(offset) };
                 // SAFETY: bytes of the tensor's elements are initialised and valid until the tensor is dropped,
-                // which the buffer does with its last handle. Nobody writes them: the tensor is read-only, or
-                // exclusive, and nobody can reach it any more.
+                // which the buffer does with its last handle. Nobody writes them until then. If the tensor is exclusive
+                // nobody else can reach them. If it is read-only that is the contract under which it was made
+                // (nobody writes the data while a view of the tensor is alive, as which the buffer counts), and
+                // the word of whoever made it read-only, by `into_read_only` or `share`, though others may write.
                 unsafe { Buffer::from_custom_allocation(first, len, kept.clone()) }
             }
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::types::ArrowPrimitiveType;
 use arrow_array::{Array, ArrayRef, BooleanArray, FixedSizeListArray, PrimitiveArray, RecordBatch};
-use arrow_buffer::{ArrowNativeType, Buffer, ScalarBuffer};
+use arrow_buffer::{ArrowNativeType, BooleanBuffer, Buffer, ScalarBuffer};
 use arrow_schema::Field;
 use dlbridge::{DataType, Element, Error as TensorError, Tensor};
 
@@ -255,10 +255,14 @@ impl TensorExt for Tensor {
 
     fn to_array(&self) -> Result<ArrayRef> {
         let shape = extents(self)?;
-        if self.dtype() != DataType::BOOL {
-            return self.to_copy()?.into_array();
+        // The copy says so if there is no room, also for the bits, which are fewer.
+        let copy = self.to_copy()?;
+        if copy.dtype() != DataType::BOOL {
+            return copy.into_array();
         }
-        let bits: ArrayRef = Arc::new(BooleanArray::from(self.view::<bool>()?.to_vec()));
+        let view = copy.view::<bool>()?;
+        let bits = BooleanBuffer::from(view.as_slice().ok_or(TensorError::NotContiguous)?);
+        let bits: ArrayRef = Arc::new(BooleanArray::new(bits, None));
         match shape[..] {
             [_] => Ok(bits),
             _ => Ok(Arc::new(lists(bits, &shape)?)),

@@ -73,19 +73,39 @@ fn columns_elsewhere_are_refused_and_copied() {
 }
 
 #[test]
-fn a_distance_that_is_not_whole_elements_is_refused() {
-    let buffer = Buffer::from_vec(vec![0_i128; 4]);
-    // Decimals may lie at any multiple of their alignment, which some targets have smaller than the size.
-    let step = align_of::<i128>();
+fn dates_elsewhere_are_copied_as_integers() {
+    let days = |values: [i32; 2]| Date32Array::from(values.to_vec());
+    let columns = [days([1, 2]), days([3, 4])];
+    let apart = batch(columns.clone().map(|column| Arc::new(column) as ArrayRef));
+    let uneven = ScalarBuffer::from((0..10).collect::<Vec<i32>>());
+    let uneven = batch(
+        [0, 2, 5].map(|start| Arc::new(Date32Array::new(uneven.slice(start, 2), None)) as ArrayRef),
+    );
+    for result in [
+        apart.clone().into_tensor(),
+        apart.to_tensor(),
+        apart.into_storage_tensor(),
+        uneven.into_storage_tensor(),
+    ] {
+        let error = result.unwrap_err().to_string();
+        assert!(error.contains("cast") && error.contains("to integers first"), "{error}");
+    }
+    let integers = columns.map(|column| column.reinterpret_cast::<Int32Type>());
+    let integers = batch(integers.map(|column| Arc::new(column) as ArrayRef));
+    assert_eq!(integers.to_tensor().unwrap().view::<i32>().unwrap().to_vec(), [1, 3, 2, 4]);
+}
+
+#[test]
+fn decimals_at_a_distance_of_whole_elements_are_a_tensor() {
+    let buffer = Buffer::from_vec(vec![1_i128, 2, 3, 4]);
     let column = |start| {
         let values = ScalarBuffer::<i128>::from(buffer.slice_with_length(start, 16));
         Arc::new(Decimal128Array::new(values, None)) as ArrayRef
     };
-    let result = batch([column(0), column(step)]).into_storage_tensor();
-    match step % 16 {
-        0 => assert_eq!(result.unwrap().strides(), [1, 1]),
-        _ => assert!(matches!(result, Err(Error::UnevenColumns { column: 1, .. }))),
-    }
+    let tensor = batch([column(0), column(32)]).into_storage_tensor().unwrap();
+    assert_eq!((tensor.shape(), tensor.strides()), (&[1, 2][..], &[1, 2][..]));
+    assert_eq!(tensor.data().addr(), buffer.as_ptr().addr());
+    assert_eq!(tensor.view::<i128>().unwrap().to_vec(), [1, 3]);
 }
 
 #[test]
@@ -123,6 +143,28 @@ fn columns_of_different_kinds_are_refused() {
     let none = RecordBatch::new_empty(Arc::new(Schema::empty()));
     assert!(matches!(none.clone().into_tensor(), Err(Error::NoColumns)));
     assert!(matches!(none.to_tensor(), Err(Error::NoColumns)));
+}
+
+#[test]
+fn lists_of_booleans_are_no_columns() {
+    let bools = || Arc::new(BooleanArray::from(vec![true, false])) as ArrayRef;
+    let lists = || Tensor::from([[true], [false]]).to_array().unwrap();
+    let mixed = batch([bools(), lists()]);
+    let mixed_types = |result| match result {
+        Err(Error::ColumnTypes { column: 1, first: DataType::Boolean, found }) => {
+            assert_eq!(&found, lists().data_type());
+        }
+        other => panic!("{other:?}"),
+    };
+    mixed_types(mixed.to_tensor());
+    let strings = Arc::new(StringArray::from(vec!["a", "b"])) as ArrayRef;
+    let result = batch([bools(), strings]).to_tensor();
+    assert!(matches!(result, Err(Error::ColumnTypes { column: 1, .. })));
+    let nulls = Arc::new(BooleanArray::from(vec![Some(true), None])) as ArrayRef;
+    assert!(matches!(batch([bools(), nulls]).to_tensor(), Err(Error::Nulls { count: 1 })));
+    for result in [batch([lists()]).into_tensor(), batch([lists(), lists()]).to_tensor()] {
+        assert!(matches!(result, Err(Error::Unsupported { .. })), "{result:?}");
+    }
 }
 
 #[test]
@@ -194,6 +236,21 @@ fn names_and_dimensions_are_checked() {
     };
     ndim(Tensor::from(vec![1]).into_record_batch(["a"]));
     ndim(Tensor::from(vec![1]).to_record_batch(["a"]));
+}
+
+#[test]
+fn names_are_counted_before_columns_are_made() {
+    const WIDE: usize = 1 << 44;
+    let empty = || Tensor::from_parts(Vec::<i32>::new(), [0, WIDE]).unwrap();
+    let repeated = || Tensor::from_parts_strided(vec![1_i32], [1, WIDE], [0, 0], 0).unwrap();
+    for result in [
+        empty().into_record_batch(["a"]),
+        empty().to_record_batch(["a"]),
+        repeated().into_record_batch(["a"]),
+        repeated().to_record_batch(["a"]),
+    ] {
+        assert!(matches!(result, Err(Error::NameCount { names: 1, columns: WIDE })));
+    }
 }
 
 #[test]

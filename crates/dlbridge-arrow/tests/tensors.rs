@@ -118,6 +118,19 @@ fn booleans_are_checked_and_packed() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "Miri has no allocation that fails")]
+fn repeated_elements_without_room_are_refused() {
+    const BYTES: usize = 1 << 45;
+    let bools = Tensor::from_parts_strided(vec![true], [BYTES], [0], 0).unwrap();
+    assert_eq!(refused(bools.to_array()), TensorError::OutOfMemory { bytes: BYTES });
+    let bytes = Tensor::from_parts_strided(vec![1_u8], [BYTES], [0], 0).unwrap();
+    assert_eq!(refused(bytes.to_array()), TensorError::OutOfMemory { bytes: BYTES });
+    let bools = Tensor::from_parts_strided(vec![true], [BYTES, 1], [0, 0], 0).unwrap();
+    let error = refused(bools.to_record_batch(["a"]));
+    assert_eq!(error, TensorError::OutOfMemory { bytes: BYTES });
+}
+
+#[test]
 fn what_is_not_in_c_order_is_refused_and_dropped_or_copied() {
     let values = || (0..12).collect::<Vec<i32>>();
     let layouts: [(common::Layout<'_>, &[i32]); 5] = [

@@ -1,6 +1,7 @@
 //! Tensors, into tensors and images of kornia.
 
 use std::any::Any;
+use std::hint::black_box;
 use std::sync::Arc;
 
 use dlbridge::{Access, Element, Error, Result, Tensor, Unaligned};
@@ -42,7 +43,7 @@ pub trait TensorExt: Sealed {
     /// The elements copied into a tensor of kornia's own, from any strides and any address.
     ///
     /// # Errors
-    /// Those of [`Tensor::view`], but for alignment; [`Error::Ndim`].
+    /// Those of [`Tensor::view`], but for alignment; [`Error::Ndim`]; [`Error::OutOfMemory`] if there is no room.
     ///
     /// ```
     /// use dlbridge::Tensor;
@@ -128,13 +129,17 @@ impl TensorExt for Tensor {
     }
 }
 
-/// Whether what a tensor was made of has the elements of the tensor, and no others.
+/// Whether what a tensor was made of has the elements of the tensor, and no others, also none behind those that its
+/// shape, a public field, speaks of.
 fn is_whole<T, const N: usize>(
     kornia: &kornia_tensor::Tensor<T, N>,
     first: *const T,
     shape: [usize; N],
 ) -> bool {
-    kornia.as_ptr() == first && kornia.shape == shape && kornia.is_standard_layout()
+    kornia.as_ptr() == first
+        && kornia.shape == shape
+        && kornia.is_standard_layout()
+        && kornia.numel() == shape.iter().product()
 }
 
 /// A tensor of kornia over elements that an owner keeps alive, which are adjacent in C order.
@@ -154,7 +159,9 @@ fn adopt<T: Element, const N: usize>(
     };
     // SAFETY: the elements were viewed: aligned, initialised, adjacent, as many as the shape has. They stay where they
     // are until the owner is dropped, also when it moves. An exclusive tensor is the only one that reads or writes
-    // them, and nobody else has it any more; where it is read-only, nobody writes them, nor does kornia.
+    // them, and nobody else has it any more. Where it is read-only kornia does not write them; that nobody else does is the
+    // contract under which it was made (nobody writes the data while a view of the tensor is alive, as which what kornia
+    // holds counts), and the word of whoever made it read-only, by `into_read_only` or `share`, though others may write.
     let kornia = unsafe { adopt(shape, first, len, Arc::new(owner)) };
     Ok(kornia.expect("the elements are as many as the shape has"))
 }
@@ -167,12 +174,27 @@ fn own<T, const N: usize>(shape: [usize; N], elements: Vec<T>) -> kornia_tensor:
 /// The elements, copied.
 fn elements<T: Element>(tensor: &Tensor) -> Result<Vec<T>> {
     match tensor.view::<T>() {
-        Ok(view) => Ok(view.to_vec()),
+        Ok(view) => {
+            check_room::<T>(view.len())?;
+            Ok(view.to_vec())
+        }
         Err(Error::Misaligned { .. }) => {
-            Ok(tensor.view::<Unaligned<T>>()?.iter().map(|element| element.get()).collect())
+            let view = tensor.view::<Unaligned<T>>()?;
+            check_room::<T>(view.len())?;
+            Ok(view.iter().map(|element| element.get()).collect())
         }
         Err(error) => Err(error),
     }
+}
+
+/// Refuses more elements than there is room for, before they are copied into a vector of Rust, which would abort.
+/// Repeated elements may be so many.
+fn check_room<T>(len: usize) -> Result<()> {
+    let mut room = Vec::<T>::new();
+    let reserved = room.try_reserve_exact(len);
+    // Nothing uses the room: without this the compiler may leave the question out.
+    black_box(&mut room);
+    reserved.map_err(|_| Error::OutOfMemory { bytes: len.saturating_mul(size_of::<T>()) })
 }
 
 /// The extents, if they are as many as asked for.

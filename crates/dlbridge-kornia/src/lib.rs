@@ -22,6 +22,18 @@
 //! Out, any strides are kept; in, the elements have to be adjacent in C order, or are copied. A tensor
 //! that was made of one of kornia's goes back as the same one.
 //!
+//! # Who may write
+//!
+//! What keeps a tensor alive hands its memory out as slices, at any time. So a tensor whose data somebody else may write
+//! ([`Access::Shared`](dlbridge::Access::Shared), as most producers lend it) is
+//! [refused](TensorExt::into_kornia), until [`into_read_only`](dlbridge::Tensor::into_read_only) says that nobody does, or it is
+//! copied.
+//!
+//! [`into_read_only`](dlbridge::Tensor::into_read_only), [`share`](dlbridge::Tensor::share) and
+//! [`share_bytes`](dlbridge::Tensor::share_bytes) mark as read-only what others may still write, and nobody can see
+//! it any more. So whoever calls one of them on a shared tensor gives his word that nobody writes the data while kornia
+//! holds it, just as while a view of the tensor is alive.
+//!
 //! # What the library cannot do
 //!
 //! - It has no way to ask whether memory is read-only: writing such memory panics. So

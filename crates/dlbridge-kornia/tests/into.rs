@@ -98,6 +98,36 @@ fn a_part_of_a_tensor_of_kornia_stays_a_part() {
 }
 
 #[test]
+fn elements_behind_the_shape_stay_behind() {
+    let mut kornia = Kornia::from_shape_vec([4], vec![1, 2, 3, 4]).unwrap();
+    let first = kornia.as_ptr().addr();
+    kornia.shape = [2];
+    let tensor = kornia.into_tensor().unwrap();
+    assert_eq!(tensor.shape(), [2]);
+    let mut kornia = tensor.into_kornia::<i32, 1>().unwrap();
+    assert_eq!((kornia.as_ptr().addr(), kornia.as_slice()), (first, &[1, 2][..]));
+    kornia.as_slice_mut()[0] = 10;
+    assert_eq!(kornia.into_tensor().unwrap().view::<i32>().unwrap().to_vec(), [10, 2]);
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "Miri has no allocation that fails")]
+fn repeated_elements_without_room_are_refused() {
+    const BYTES: usize = 1 << 45;
+    let tensor = Tensor::from_parts_strided(vec![1_u8], [BYTES], [0], 0).unwrap();
+    let error = tensor.to_kornia::<u8, 1>().err();
+    assert_eq!(error, Some(Error::OutOfMemory { bytes: BYTES }));
+    // The same for elements that are not aligned.
+    let one = misaligned(&[1.0]);
+    let parts = RawParts { access: Access::ReadOnly, ..RawParts::new(one.data(), one.dtype()) };
+    // SAFETY: the one element, again and again, which the other tensor keeps alive.
+    let tensor = unsafe { Tensor::from_raw_parts(one, parts, &[BYTES / 4], Some(&[0_i64])) };
+    let tensor = tensor.unwrap();
+    let error = tensor.to_kornia::<f32, 1>().err();
+    assert_eq!(error, Some(Error::OutOfMemory { bytes: BYTES }));
+}
+
+#[test]
 fn misaligned_elements_are_copied() {
     let tensor = misaligned(&[1.0, 2.0, 3.0]);
     assert_eq!(tensor.to_kornia::<f32, 1>().unwrap().as_slice(), [1.0, 2.0, 3.0]);

@@ -107,8 +107,9 @@ impl fmt::Display for Error {
             }
             Self::Chunks { count } => write!(
                 f,
-                "the values are in {count} chunks, and a tensor is one piece of memory; take one tensor for \
-                 each with into_tensors, or copy them with to_tensor"
+                "the values are in {count} chunks, and a tensor is one piece of memory; copy them with \
+                 to_tensor, or take one tensor for each with into_tensors of a series; dates and the like are cast \
+                 to integers first, with to_physical_repr"
             ),
             Self::Bits => f.write_str(
                 "the booleans of Polars are bits, and those of a tensor bytes; copy them, with to_tensor, \
@@ -119,8 +120,8 @@ impl fmt::Display for Error {
             }
             Self::Meaning { data_type } => write!(
                 f,
-                "a tensor cannot say that numbers mean {data_type}; into_storage_tensor takes them as the \
-                 integers they are"
+                "a tensor cannot say that numbers mean {data_type}; cast the series or column to integers first, \
+                 with to_physical_repr, or take one chunk of a series as such with into_storage_tensor"
             ),
             Self::NoPolarsType { dtype } => {
                 write!(f, "Polars has no numbers of dtype {dtype}; convert the tensor first")

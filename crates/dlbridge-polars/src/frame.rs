@@ -217,7 +217,8 @@ pub(crate) fn copied_from(tensor: &Tensor, names: Vec<PlSmallStr>) -> Result<Dat
     if columns.dtype() != DataType::BOOL {
         return from_tensor(columns.transpose(), names);
     }
-    let bools = columns.view::<bool>()?.to_vec();
+    let view = columns.view::<bool>()?;
+    let bools = view.as_slice().ok_or(TensorError::NotContiguous)?;
     let column = |(nth, name): (usize, PlSmallStr)| {
         BooleanChunked::from_slice(name, &bools[nth * rows..][..rows]).into_series()
     };

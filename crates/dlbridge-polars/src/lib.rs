@@ -36,6 +36,11 @@
 //! [`Tensor::into_read_only`](dlbridge::Tensor::into_read_only) says that nobody does, or it is copied. The other way
 //! round, a series is an exclusive tensor if it is all of its memory and nobody else has that, and a read-only one if not.
 //!
+//! [`into_read_only`](dlbridge::Tensor::into_read_only), [`share`](dlbridge::Tensor::share) and
+//! [`share_bytes`](dlbridge::Tensor::share_bytes) mark as read-only what others may still write, and nobody can see
+//! it any more. So whoever calls one of them on a shared tensor gives his word that nobody writes the data while Polars
+//! holds it, just as while a view of the tensor is alive.
+//!
 //! # Which columns lie in one allocation
 //!
 //! Those that are parts of one [`Buffer`](polars_buffer::Buffer), as those of a tensor in Fortran order are. Adjacent

@@ -48,7 +48,10 @@ struct Kept<T: Number>(TensorSlice<T::Element>);
 
 impl<T: Number> AsRef<[T]> for Kept<T> {
     fn as_ref(&self) -> &[T] {
-        // SAFETY: `Number`: the same elements, but for a transparent wrapper.
+        // SAFETY: `Number`: the same elements, but for a transparent wrapper. Nobody writes them while they are borrowed,
+        // as the slice of the tensor says: that rests on the tensor being exclusive, or else on the contract under which
+        // it was made (nobody writes the data while a view of the tensor is alive, as which what Polars holds counts), and
+        // on the word of whoever made it read-only, by `into_read_only` or `share`, though others may write.
         unsafe { slice::from_raw_parts(self.0.as_ptr().cast(), self.0.len()) }
     }
 }

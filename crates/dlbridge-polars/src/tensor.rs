@@ -120,13 +120,14 @@ impl TensorExt for Tensor {
 
     fn to_series(&self, name: impl Into<PlSmallStr>) -> Result<Series> {
         axis(self)?;
-        match self.dtype() {
-            DataType::BOOL => {
-                let bools = self.view::<bool>()?.to_vec();
-                Ok(BooleanChunked::from_slice(name.into(), &bools).into_series())
-            }
-            _ => self.to_copy()?.into_series(name),
+        // The copy says so if there is no room, also for the bits, which are fewer.
+        let copy = self.to_copy()?;
+        if copy.dtype() != DataType::BOOL {
+            return copy.into_series(name);
         }
+        let view = copy.view::<bool>()?;
+        let bools = view.as_slice().ok_or(TensorError::NotContiguous)?;
+        Ok(BooleanChunked::from_slice(name.into(), bools).into_series())
     }
 
     fn into_data_frame(

@@ -97,6 +97,10 @@ fn columns_of_different_kinds_are_refused() {
     let days = Series::new("a".into(), [1]).into_date().into_frame();
     assert!(matches!(days.clone().into_tensor(), Err(Error::Meaning { .. })));
     assert!(matches!(days.to_tensor(), Err(Error::Meaning { .. })));
+    let error = days.to_tensor().unwrap_err().to_string();
+    assert!(error.contains("column to integers first, with to_physical_repr"), "{error}");
+    let integers = days.columns()[0].to_physical_repr().into_frame();
+    assert_eq!(integers.to_tensor().unwrap().view::<i32>().unwrap().to_vec(), [1]);
     let one = df!("a" => [1, 2]).unwrap();
     assert_eq!(one.into_tensor().unwrap().strides(), [1, 2], "one column, in Fortran order");
     assert!(matches!(DataFrame::empty().into_tensor(), Err(Error::NoColumns)));

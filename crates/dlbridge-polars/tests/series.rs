@@ -187,6 +187,25 @@ fn chunks_are_tensors_of_their_own_or_copied() {
 }
 
 #[test]
+fn dates_in_chunks_are_tensors_or_copied_as_integers() {
+    let days = |values: &[i32]| Series::new("a".into(), values).into_date();
+    let mut series = days(&[1, 2]);
+    series.append(&days(&[3])).unwrap();
+    assert!(matches!(series.clone().into_storage_tensor(), Err(Error::Chunks { count: 2 })));
+    assert!(matches!(series.clone().into_tensors(), Err(Error::Meaning { .. })));
+    for result in
+        [series.clone().into_tensor(), series.clone().into_storage_tensor(), series.to_tensor()]
+    {
+        let error = result.unwrap_err().to_string();
+        assert!(error.contains("to integers first, with to_physical_repr"), "{error}");
+    }
+    let integers = series.to_physical_repr().into_owned();
+    assert_eq!(integers.to_tensor().unwrap().view::<i32>().unwrap().to_vec(), [1, 2, 3]);
+    let tensors = integers.into_tensors().unwrap();
+    assert_eq!(tensors.iter().map(Tensor::len).collect::<Vec<_>>(), [2, 1]);
+}
+
+#[test]
 fn booleans_are_copied_or_refused() {
     let mut series = Series::new("a".into(), (0..20).map(|n| n % 3 == 0).collect::<Vec<_>>());
     series = series.slice(3, 10);
@@ -232,6 +251,19 @@ fn refused(result: Result<impl Debug, Error>) -> TensorError {
         Error::Tensor(error) => error,
         error => panic!("{error:?} is not the tensor's"),
     }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "Miri has no allocation that fails")]
+fn repeated_elements_without_room_are_refused() {
+    const BYTES: usize = 1 << 45;
+    let bools = Tensor::from_parts_strided(vec![true], [BYTES], [0], 0).unwrap();
+    assert_eq!(refused(bools.to_series("a")), TensorError::OutOfMemory { bytes: BYTES });
+    let bytes = Tensor::from_parts_strided(vec![1_u8], [BYTES], [0], 0).unwrap();
+    assert_eq!(refused(bytes.to_series("a")), TensorError::OutOfMemory { bytes: BYTES });
+    let bools = Tensor::from_parts_strided(vec![true], [BYTES, 1], [0, 0], 0).unwrap();
+    let error = refused(bools.to_data_frame(["a"]));
+    assert_eq!(error, TensorError::OutOfMemory { bytes: BYTES });
 }
 
 #[test]

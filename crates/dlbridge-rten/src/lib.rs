@@ -25,6 +25,18 @@
 //! Out, any strides are kept. In, the axes may be in any order and repeat elements, where nobody writes
 //! them; what has gaps between the elements, or negative strides, is copied by `to_rten`.
 //!
+//! # Who may write
+//!
+//! What keeps a tensor alive hands its memory out as slices, at any time. So a tensor whose data somebody else may write
+//! ([`Access::Shared`](dlbridge::Access::Shared), as most producers lend it) is
+//! [refused](TensorExt::into_rten), until [`into_read_only`](dlbridge::Tensor::into_read_only) says that nobody does, or it is
+//! copied.
+//!
+//! [`into_read_only`](dlbridge::Tensor::into_read_only), [`share`](dlbridge::Tensor::share) and
+//! [`share_bytes`](dlbridge::Tensor::share_bytes) mark as read-only what others may still write, and nobody can see
+//! it any more. So whoever calls one of them on a shared tensor gives his word that nobody writes the data while rten
+//! holds it, just as while a view of the tensor is alive.
+//!
 //! # What the library cannot do
 //!
 //! - It has no negative strides.

@@ -27,6 +27,10 @@ use rten_tensor::{DynLayout, TensorBase};
 pub struct TensorStorage<T> {
     /// Points at `len` elements, each of which is one of the tensor: aligned, initialised, and written by nobody else
     /// while the tensor is there. Of no tensor without elements.
+    ///
+    /// That nobody writes them is certain of an exclusive tensor. Of a read-only one it is the contract under which it was
+    /// made (nobody writes the data while a view of the tensor is alive, as which the storage counts), and the word of
+    /// whoever made it read-only, by `into_read_only` or `share`, though others may write.
     first: NonNull<T>,
     len: usize,
     /// Never touched before it is dropped.
@@ -55,7 +59,8 @@ unsafe impl<T: Element> Send for TensorStorage<T> {}
 // SAFETY: as above; shared access reads elements, which are `Sync`.
 unsafe impl<T: Element> Sync for TensorStorage<T> {}
 
-// SAFETY: the pointer and the length are of elements in one piece of memory, aligned and initialised. Nobody writes them.
+// SAFETY: the pointer and the length are of elements in one piece of memory, aligned and initialised, which nobody writes,
+// for the reasons that stand at `first`.
 unsafe impl<T> Storage for TensorStorage<T> {
     type Elem = T;
     const MUTABLE: bool = false;

@@ -45,6 +45,23 @@ fn what_is_read_only_is_read() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "Miri has no allocation that fails")]
+fn repeated_elements_without_room_are_refused() {
+    const BYTES: usize = 1 << 45;
+    let tensor = Tensor::from_parts_strided(vec![1_u8], [BYTES], [0], 0).unwrap();
+    let error = tensor.to_rten::<u8>().err();
+    assert_eq!(error, Some(Error::OutOfMemory { bytes: BYTES }));
+    // The same for elements that are not aligned.
+    let one = misaligned(&[1.0]);
+    let parts = RawParts { access: Access::ReadOnly, ..RawParts::new(one.data(), one.dtype()) };
+    // SAFETY: the one element, again and again, which the other tensor keeps alive.
+    let tensor = unsafe { Tensor::from_raw_parts(one, parts, &[BYTES / 4], Some(&[0_i64])) };
+    let tensor = tensor.unwrap();
+    let error = tensor.to_rten::<f32>().err();
+    assert_eq!(error, Some(Error::OutOfMemory { bytes: BYTES }));
+}
+
+#[test]
 fn what_is_shared_is_refused() {
     let shared = || foreign(&[1_u8, 2], &[2], Access::Shared);
     let (tensor, drops) = shared();
