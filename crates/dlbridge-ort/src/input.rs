@@ -5,6 +5,8 @@ use std::fmt;
 use ort::session::SessionInputValue;
 use ort::value::{DynTensor, Shape, TensorElementType};
 
+use crate::protect::Protection;
+
 /// A tensor as a value that sessions read: what goes in, and is not written.
 ///
 /// It is made by [`TensorExt::into_input`](crate::TensorExt::into_input), and goes into [`ort::inputs!`] by
@@ -19,11 +21,15 @@ use ort::value::{DynTensor, Shape, TensorElementType};
 ///     session.run(ort::inputs!["x" => input])
 /// }
 /// ```
-pub struct Input(DynTensor);
+pub struct Input {
+    value: DynTensor,
+    /// Of memory that is ONNX Runtime's own; what was lent it protects itself.
+    _protection: Option<Protection>,
+}
 
 impl Input {
-    pub(crate) fn new(value: DynTensor) -> Self {
-        Self(value)
+    pub(crate) fn new(value: DynTensor, protection: Option<Protection>) -> Self {
+        Self { value, _protection: protection }
     }
 
     /// The value, for reading.
@@ -34,7 +40,7 @@ impl Input {
     /// }
     /// ```
     pub fn as_value(&self) -> SessionInputValue<'_> {
-        (&self.0).into()
+        (&self.value).into()
     }
 
     /// The extents, in elements.
@@ -44,7 +50,7 @@ impl Input {
     /// assert_eq!(**input.shape(), [2, 3]);
     /// ```
     pub fn shape(&self) -> &Shape {
-        self.0.shape()
+        self.value.shape()
     }
 
     /// The type of the elements.
@@ -56,7 +62,7 @@ impl Input {
     /// assert_eq!(input.element_type(), TensorElementType::Float32);
     /// ```
     pub fn element_type(&self) -> TensorElementType {
-        *self.0.data_type()
+        *self.value.data_type()
     }
 }
 

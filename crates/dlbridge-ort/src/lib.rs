@@ -25,7 +25,7 @@
 //! | [`TensorExt::to_value`] | a tensor into a value: any strides, alignment and access | copy |
 //!
 //! All elements of one row are in C order and on the host. A tensor that is all of a value, as
-//! [`into_tensor`](ValueExt::into_tensor) made it, becomes that very value again.
+//! [`into_tensor`](ValueExt::into_tensor) made it, becomes that very value again, unless it is read-only or an input's.
 //!
 //! | elements of ort | dtype | |
 //! | --- | --- | --- |
@@ -46,7 +46,8 @@
 //!   that knows of nobody else says so with [`assume_exclusive`](dlbridge::Tensor::assume_exclusive). That no other value
 //!   has the memory is true of nearly all outputs, and cannot be seen: ONNX Runtime hands on the memory of
 //!   the input where a model's output *is* its input, and that of a value that was bound as an output.
-//! - Where that memory belongs to a read-only tensor, the output's tensor is read-only too.
+//! - Where that memory belongs to a read-only tensor, the output's tensor is read-only too; and where it is that of an
+//!   [`Input`], it does not become a value again.
 //! - `bool` elements that others may write are refused, because ort hands them out as `&[bool]`; those that
 //!   ort has are a read-only tensor.
 //!

@@ -40,36 +40,58 @@ impl<Type: ValueTypeMarker + ?Sized> ValueExt for Value<Type> {
             return Err(Error::Device { name: memory.allocation_device().as_str().to_owned() });
         }
         let data = value.data_ptr_mut();
-        let access = match dtype == DataType::BOOL || protect::is_protected(data.addr()) {
+        let read_only = protect::is_read_only(&protect::bytes_of(&value));
+        let access = match dtype == DataType::BOOL || read_only {
             true => Access::ReadOnly,
             false => Access::Shared,
         };
+        let held = Held { value, only_bool: !read_only };
         let parts = RawParts { access, ..RawParts::new(data, dtype) };
         // SAFETY: the contract of `Tensor::from_raw_parts`: a value has all elements of its shape, in C order, in
         // memory of the host that stays where it is until the last value on it is gone; any bytes are elements,
         // but of `bool`, which is read-only. ort takes who owns a value for the one who writes it.
-        let tensor = unsafe { Tensor::from_raw_parts(Held(value), parts, &shape, None::<&[i64]>) }?;
+        let tensor = unsafe { Tensor::from_raw_parts(held, parts, &shape, None::<&[i64]>) }?;
         Ok(tensor)
     }
 }
 
 /// The value in a tensor. Nobody but this crate takes it out: a consumer may have written it.
-pub(crate) struct Held(DynTensor);
+pub(crate) struct Held {
+    pub(crate) value: DynTensor,
+    /// The tensor is not read-only, unless for its `bool` elements, which only consumers must not write.
+    only_bool: bool,
+}
+
+impl Held {
+    /// The value, if whoever has it may write it as the tensor was accessed.
+    pub(crate) fn writable(self, access: Access) -> Result<DynTensor> {
+        let is_input = protect::is_protected(&protect::bytes_of(&self.value));
+        let is_bool = element::dtype(*self.value.data_type()) == Some(DataType::BOOL);
+        match access {
+            Access::Exclusive => Ok(self.value),
+            Access::Shared if !is_input => Ok(self.value),
+            Access::ReadOnly if !is_input && is_bool && self.only_bool => Ok(self.value),
+            Access::Shared => Err(dlbridge::Error::Shared.into()),
+            Access::ReadOnly => Err(dlbridge::Error::ReadOnly.into()),
+        }
+    }
+}
 
 /// The value that a tensor is all of; the tensor itself if there is none.
-pub(crate) fn take_back(tensor: Tensor) -> std::result::Result<DynTensor, Tensor> {
+pub(crate) fn take_back(tensor: Tensor) -> std::result::Result<Held, Tensor> {
     let (dtype, data, shape) = (tensor.dtype(), tensor.data(), tensor.shape().to_vec());
     let (access, c_order) = (tensor.access(), tensor.is_c_contiguous());
     let strides = tensor.strides().to_vec();
-    let Held(value) = tensor.try_into_owner::<Held>()?;
+    let held = tensor.try_into_owner::<Held>()?;
     // As many elements as the value has, in its order, can only be all of them.
-    let whole =
-        c_order && element::dtype(*value.data_type()) == Some(dtype) && **value.shape() == *shape;
+    let whole = c_order
+        && element::dtype(*held.value.data_type()) == Some(dtype)
+        && **held.value.shape() == *shape;
     if whole {
-        return Ok(value);
+        return Ok(held);
     }
     let parts = RawParts { access, ..RawParts::new(data, dtype) };
     // SAFETY: the same elements as those of the tensor that the value was just taken out of, in the same value.
-    let part = unsafe { Tensor::from_raw_parts(Held(value), parts, &shape, Some(&strides)) };
+    let part = unsafe { Tensor::from_raw_parts(held, parts, &shape, Some(&strides)) };
     Err(part.expect("what was a tensor is one"))
 }

@@ -323,6 +323,9 @@ fn bytes_that_are_no_bool_stay_out() {
     assert!(bytes(vec![0, 1]).into_read_only().into_input().is_ok());
     let value = bytes(vec![0, 1]).into_value_of::<bool>().unwrap();
     assert_eq!(value.extract_tensor().1, [false, true]);
+    let tensor = value.into_tensor().unwrap();
+    assert!(tensor.is_read_only(), "for consumers");
+    assert_eq!(tensor.into_value_of::<bool>().unwrap().extract_tensor().1, [false, true]);
     let mut owner = vec![true, false];
     let parts = RawParts::new(owner.as_mut_ptr().cast(), DataType::BOOL);
     // SAFETY: two bytes, which nobody writes.
