@@ -32,6 +32,10 @@ impl<Type: ValueTypeMarker + ?Sized> ValueExt for Value<Type> {
         let ValueType::Tensor { ty, shape, .. } = self.dtype() else {
             return Err(Error::NotATensor { kind: self.dtype().to_string() });
         };
+        // ort gives sparse ones the same type, and they have no elements in C order.
+        if !self.is_tensor() {
+            return Err(Error::NotATensor { kind: format!("a sparse {}", self.dtype()) });
+        }
         let dtype = element::dtype(*ty).ok_or(Error::ElementType { element: *ty })?;
         let shape = shape.clone();
         let mut value = self.into_dyn().downcast::<DynTensorValueType>()?;
