@@ -32,7 +32,12 @@ impl Input {
         Self { value, _protection: protection }
     }
 
-    /// The value, for reading.
+    /// The value, for sessions to read.
+    ///
+    /// ort's types let safe code extract slices of what this derefs to, and so does every
+    /// [`SessionInputValue`] made of an input. Of a [shared](dlbridge::Access::Shared) tensor, which others may write, only
+    /// sessions may read it so: whoever extracts a slice must know that nobody writes the memory as long as the slice is
+    /// used.
     ///
     /// ```no_run
     /// fn bind(binding: &mut ort::session::IoBinding, input: &dlbridge_ort::Input) -> ort::Result<()> {

@@ -11,6 +11,15 @@ pub trait ValueExt: Sealed {
     /// The value as a tensor in C order, which owns it, without a copy. [`Access::Shared`]; read-only for `bool`, and
     /// where a model has handed on the memory of a read-only input.
     ///
+    /// # Bound outputs: drop the binding first
+    /// ort does not tell what else has hold of a value's memory, and lets safe code write it by that. As long as the tensor
+    /// lives, whoever calls this must not
+    /// - run a session with an [`IoBinding`](ort::session::IoBinding) that has the value as its output, by
+    ///   [`bind_output`](ort::session::IoBinding::bind_output) or out of an earlier run, also where only a device was bound: drop the binding
+    ///   first, or clear its outputs;
+    /// - write, by its number, an output that was [removed](ort::session::SessionOutputs::remove) from outputs: drop those;
+    /// - write another value on the same memory, where a model's output *is* its input.
+    ///
     /// # Errors
     /// [`Error::NotATensor`], [`Error::ElementType`] and [`Error::Device`] by name. The value is dropped then.
     ///
@@ -53,7 +62,9 @@ impl<Type: ValueTypeMarker + ?Sized> ValueExt for Value<Type> {
         let parts = RawParts { access, ..RawParts::new(data, dtype) };
         // SAFETY: the contract of `Tensor::from_raw_parts`: a value has all elements of its shape, in C order, in
         // memory of the host that stays where it is until the last value on it is gone; any bytes are elements,
-        // but of `bool`, which is read-only. ort takes who owns a value for the one who writes it.
+        // but of `bool`, which is read-only. That nobody writes them while a view is alive cannot be asked of a
+        // value: a binding, and the outputs that it was removed from, can have hold of it. It is as with
+        // the slices that ort itself gives out, and stated above as what the caller must see to.
         let tensor = unsafe { Tensor::from_raw_parts(held, parts, &shape, None::<&[i64]>) }?;
         Ok(tensor)
     }

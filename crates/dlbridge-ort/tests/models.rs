@@ -9,6 +9,7 @@ use dlbridge::{Access, DataType, Error as Refusal, RawParts, Tensor};
 use dlbridge_ort::{Error, Input, TensorExt, ValueExt};
 use ort::environment::Environment;
 use ort::memory::Allocator;
+use ort::session::IoBinding;
 use ort::session::Session;
 use ort::value::{DynTensor, TensorElementType};
 use support::{Counted, Model, environment};
@@ -212,4 +213,31 @@ fn a_model_writes_into_the_memory_of_a_tensor() {
     drop(tensor);
     let drops = [input_drops, output_drops].map(|drops| drops.load(Ordering::Relaxed));
     assert_eq!(drops, [1, 1]);
+}
+
+#[test]
+fn a_run_writes_what_its_binding_has_hold_of() {
+    let Some(environment) = environment() else { return };
+    let mut session = session(environment, &twice());
+    let [one, ten] =
+        [1.0_f32, 10.0].map(|first| Tensor::from([[first, 2.0], [3.0, 4.0]]).into_input().unwrap());
+    let host = Allocator::default();
+    let mut binding = session.create_binding().unwrap();
+    let mut bound = square(Access::Exclusive).0.into_value().unwrap();
+    binding.bind_output("y", &mut bound).unwrap();
+    let bound = bound.into_tensor().unwrap();
+    let mut run = |binding: &mut IoBinding, input: &Input| {
+        binding.bind_input("x", &input.as_value()).unwrap();
+        session.run_binding(binding).unwrap().remove("y").unwrap().into_tensor().unwrap()
+    };
+    assert_eq!(run(&mut binding, &one).data(), bound.data());
+    assert_eq!(numbers(&bound), [2.0, 4.0, 6.0, 8.0]);
+    assert_eq!(run(&mut binding, &ten).data(), bound.data());
+    assert_eq!(numbers(&bound), [20.0, 4.0, 6.0, 8.0], "it is the binding's still");
+    binding.clear_outputs();
+    binding.bind_output_to_device("y", &host.memory_info()).unwrap();
+    let first = run(&mut binding, &one);
+    assert_eq!(numbers(&bound), [20.0, 4.0, 6.0, 8.0], "the binding is cleared");
+    let second = run(&mut binding, &ten);
+    assert_eq!((second.data(), numbers(&first)[0]), (first.data(), 20.0), "so is this memory");
 }
