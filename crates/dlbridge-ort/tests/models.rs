@@ -235,7 +235,7 @@ fn a_run_writes_what_its_binding_has_hold_of() {
     assert_eq!(run(&mut binding, &ten).data(), bound.data());
     assert_eq!(numbers(&bound), [20.0, 4.0, 6.0, 8.0], "it is the binding's still");
     binding.clear_outputs();
-    binding.bind_output_to_device("y", &host.memory_info()).unwrap();
+    binding.bind_output_to_device("y", host.memory_info()).unwrap();
     let first = run(&mut binding, &one);
     assert_eq!(numbers(&bound), [20.0, 4.0, 6.0, 8.0], "the binding is cleared");
     let second = run(&mut binding, &ten);
