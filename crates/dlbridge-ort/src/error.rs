@@ -42,7 +42,7 @@ pub enum Error {
         /// The type of the value's elements.
         element: TensorElementType,
     },
-    /// The value is a sequence, a map or optional.
+    /// The value is a sequence, a map, optional or sparse.
     NotATensor {
         /// The type of the value.
         kind: String,

@@ -5,6 +5,8 @@ use std::fmt;
 use ort::session::SessionInputValue;
 use ort::value::{DynTensor, Shape, TensorElementType};
 
+use crate::protect::Protection;
+
 /// A tensor as a value that sessions read: what goes in, and is not written.
 ///
 /// It is made by [`TensorExt::into_input`](crate::TensorExt::into_input), and goes into [`ort::inputs!`] by
@@ -19,14 +21,23 @@ use ort::value::{DynTensor, Shape, TensorElementType};
 ///     session.run(ort::inputs!["x" => input])
 /// }
 /// ```
-pub struct Input(DynTensor);
+pub struct Input {
+    value: DynTensor,
+    /// Of memory that is ONNX Runtime's own; what was lent it protects itself.
+    _protection: Option<Protection>,
+}
 
 impl Input {
-    pub(crate) fn new(value: DynTensor) -> Self {
-        Self(value)
+    pub(crate) fn new(value: DynTensor, protection: Option<Protection>) -> Self {
+        Self { value, _protection: protection }
     }
 
-    /// The value, for reading.
+    /// The value, for sessions to read.
+    ///
+    /// ort's types let safe code extract slices of what this derefs to, and so does every
+    /// [`SessionInputValue`] made of an input. Of a [shared](dlbridge::Access::Shared) tensor, which others may write, only
+    /// sessions may read it so: whoever extracts a slice must know that nobody writes the memory as long as the slice is
+    /// used.
     ///
     /// ```no_run
     /// fn bind(binding: &mut ort::session::IoBinding, input: &dlbridge_ort::Input) -> ort::Result<()> {
@@ -34,7 +45,7 @@ impl Input {
     /// }
     /// ```
     pub fn as_value(&self) -> SessionInputValue<'_> {
-        (&self.0).into()
+        (&self.value).into()
     }
 
     /// The extents, in elements.
@@ -44,7 +55,7 @@ impl Input {
     /// assert_eq!(**input.shape(), [2, 3]);
     /// ```
     pub fn shape(&self) -> &Shape {
-        self.0.shape()
+        self.value.shape()
     }
 
     /// The type of the elements.
@@ -56,7 +67,7 @@ impl Input {
     /// assert_eq!(input.element_type(), TensorElementType::Float32);
     /// ```
     pub fn element_type(&self) -> TensorElementType {
-        *self.0.data_type()
+        *self.value.data_type()
     }
 }
 

@@ -10,7 +10,7 @@ use ort::sys::{OrtAllocator, OrtMemoryInfo};
 use ort::value::{DynTensor, PrimitiveTensorElementType, TensorElementType, TensorValueType};
 use ort::{AsPointer, ortsys};
 
-use crate::protect::Protected;
+use crate::protect::{self, Protection};
 use crate::sealed::Sealed;
 use crate::value::take_back;
 use crate::{Error, Input, Result, element, library};
@@ -25,6 +25,9 @@ pub trait TensorExt: Sealed {
     /// `bool` that is none, and unless it is exclusive [`ReadOnly`](dlbridge::Error::ReadOnly) or
     /// [`Shared`](dlbridge::Error::Shared). [`Error::DataType`], [`Error::SubbytePadded`] and [`Error::Library`], and what ONNX
     /// Runtime says. The tensor is dropped then; [`to_value`](Self::to_value) copies it.
+    ///
+    /// A shared tensor that is all of a value becomes that value again, unless its memory is that of an [`Input`], which a
+    /// model has handed on.
     ///
     /// ```no_run
     /// use dlbridge::Tensor;
@@ -89,13 +92,14 @@ impl Sealed for Tensor {}
 
 impl TensorExt for Tensor {
     fn into_value(self) -> Result<DynTensor> {
+        let access = self.access();
         let tensor = match take_back(self) {
-            Ok(value) => return Ok(value),
+            Ok(held) => return held.writable(access),
             Err(tensor) => tensor,
         };
         let element = check(&tensor)?;
         match tensor.access() {
-            Access::Exclusive => lend(tensor, element),
+            Access::Exclusive => lend(tensor, element, None),
             Access::Shared => Err(dlbridge::Error::Shared.into()),
             Access::ReadOnly => Err(dlbridge::Error::ReadOnly.into()),
         }
@@ -112,15 +116,22 @@ impl TensorExt for Tensor {
     }
 
     fn into_input(self) -> Result<Input> {
+        let read_only = self.is_read_only();
         let tensor = match take_back(self) {
-            Ok(value) => return Ok(Input::new(value)),
+            Ok(held) => {
+                let protection = Protection::new(protect::bytes_of(&held.value), read_only);
+                return Ok(Input::new(held.value, Some(protection)));
+            }
             Err(tensor) => tensor,
         };
         let element = check(&tensor)?;
         if tensor.dtype() == DataType::BOOL && tensor.access() == Access::Shared {
             return Err(Error::SharedBool);
         }
-        lend(tensor, element).map(Input::new)
+        let start = tensor.data().addr();
+        let bytes = start..start + TensorRef::from(&tensor).as_bytes()?.len();
+        let protection = Protection::new(bytes, read_only);
+        lend(tensor, element, Some(protection)).map(|value| Input::new(value, None))
     }
 
     fn to_value(&self) -> Result<DynTensor> {
@@ -156,7 +167,7 @@ fn check(tensor: &Tensor) -> Result<TensorElementType> {
 struct Lent {
     allocator: OrtAllocator,
     memory: *const OrtMemoryInfo,
-    _protected: Option<Protected>,
+    _protection: Option<Protection>,
     tensor: Tensor,
 }
 
@@ -166,12 +177,15 @@ unsafe impl Send for Lent {}
 unsafe impl Sync for Lent {}
 
 /// A value over the memory of a tensor that was checked.
-fn lend(tensor: Tensor, element: TensorElementType) -> Result<DynTensor> {
+fn lend(
+    tensor: Tensor,
+    element: TensorElementType,
+    protection: Option<Protection>,
+) -> Result<DynTensor> {
     library::open()?;
     let host = Allocator::default();
     let bytes = TensorRef::from(&tensor).as_bytes()?.len();
     let data = tensor.data();
-    let read_only = tensor.is_read_only() && bytes != 0;
     let lent = Arc::new(Lent {
         allocator: OrtAllocator {
             Free: Some(free),
@@ -181,7 +195,7 @@ fn lend(tensor: Tensor, element: TensorElementType) -> Result<DynTensor> {
         },
         // The default allocator's, which lives as long as the library.
         memory: host.memory_info().ptr(),
-        _protected: read_only.then(|| Protected::new(data.addr()..data.addr() + bytes)),
+        _protection: protection,
         tensor,
     });
     let deleter = Arc::into_raw(Arc::clone(&lent));

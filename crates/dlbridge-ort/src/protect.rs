@@ -1,36 +1,61 @@
-//! Read-only memory that values are over: a model whose output is its input hands it on, and nothing else
-//! tells who it belongs to.
+//! Memory that inputs are over: a model whose output is its input hands it on, and nothing else tells who it
+//! belongs to.
 
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The addresses of all of it.
-static PROTECTED: Mutex<Vec<Range<usize>>> = Mutex::new(Vec::new());
+use ort::value::DynTensor;
 
-/// Read-only memory, for as long as this lives.
-pub(crate) struct Protected(Range<usize>);
+/// All such memory.
+static PROTECTED: Mutex<Vec<Protected>> = Mutex::new(Vec::new());
 
-impl Protected {
-    pub(crate) fn new(bytes: Range<usize>) -> Self {
-        protected().push(bytes.clone());
-        Self(bytes)
+/// The memory of an input.
+#[derive(Clone, PartialEq)]
+struct Protected {
+    bytes: Range<usize>,
+    read_only: bool,
+}
+
+/// Keeps memory protected for as long as it lives.
+pub(crate) struct Protection(Protected);
+
+impl Protection {
+    pub(crate) fn new(bytes: Range<usize>, read_only: bool) -> Self {
+        let memory = Protected { bytes, read_only };
+        protected().push(memory.clone());
+        Self(memory)
     }
 }
 
-impl Drop for Protected {
+impl Drop for Protection {
     fn drop(&mut self) {
         let mut all = protected();
-        if let Some(place) = all.iter().position(|bytes| *bytes == self.0) {
+        if let Some(place) = all.iter().position(|memory| *memory == self.0) {
             all.swap_remove(place);
         }
     }
 }
 
-/// Whether the memory at an address must not be written.
-pub(crate) fn is_protected(address: usize) -> bool {
-    protected().iter().any(|bytes| bytes.contains(&address))
+/// The addresses of the elements of a value on the host.
+pub(crate) fn bytes_of(value: &DynTensor) -> Range<usize> {
+    let start = value.data_ptr().addr();
+    start..start + value.size().unwrap_or(0)
 }
 
-fn protected() -> MutexGuard<'static, Vec<Range<usize>>> {
+/// Whether an input is over a part of the bytes.
+pub(crate) fn is_protected(bytes: &Range<usize>) -> bool {
+    protected().iter().any(|memory| overlap(&memory.bytes, bytes))
+}
+
+/// Whether an input is over a part of the bytes that must not be written.
+pub(crate) fn is_read_only(bytes: &Range<usize>) -> bool {
+    protected().iter().any(|memory| memory.read_only && overlap(&memory.bytes, bytes))
+}
+
+fn overlap(one: &Range<usize>, other: &Range<usize>) -> bool {
+    one.start.max(other.start) < one.end.min(other.end)
+}
+
+fn protected() -> MutexGuard<'static, Vec<Protected>> {
     PROTECTED.lock().unwrap_or_else(PoisonError::into_inner)
 }

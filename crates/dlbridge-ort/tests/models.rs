@@ -5,10 +5,13 @@ mod support;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use dlbridge::{Access, DataType, RawParts, Tensor};
-use dlbridge_ort::{TensorExt, ValueExt};
+use dlbridge::{Access, DataType, Error as Refusal, RawParts, Tensor};
+use dlbridge_ort::{Error, Input, TensorExt, ValueExt};
 use ort::environment::Environment;
+use ort::memory::Allocator;
+use ort::session::IoBinding;
 use ort::session::Session;
+use ort::value::{DynTensor, TensorElementType};
 use support::{Counted, Model, environment};
 
 /// A session of a model.
@@ -138,6 +141,60 @@ fn a_model_sees_the_memory_of_the_tensor_and_keeps_it() {
 }
 
 #[test]
+fn the_memory_of_an_input_becomes_no_value() {
+    let Some(environment) = environment() else { return };
+    let mut session = session(environment, &nothing());
+    let mut run = |input: &Input| {
+        let output = session.run(ort::inputs!["x" => input]).unwrap().remove("x").unwrap();
+        output.into_tensor().unwrap()
+    };
+    let refused = |tensor: Tensor| match tensor.into_value_of::<f32>() {
+        Err(Error::Tensor(error)) => error,
+        other => panic!("{other:?}"),
+    };
+    for access in [Access::Exclusive, Access::Shared, Access::ReadOnly] {
+        let error = match access {
+            Access::ReadOnly => Refusal::ReadOnly,
+            _ => Refusal::Shared,
+        };
+        let (tensor, drops) = square(access);
+        let input = tensor.into_input().unwrap();
+        let (one, other) = (run(&input), run(&input));
+        assert_eq!(refused(one), error);
+        assert_eq!(drops.load(Ordering::Relaxed), 0);
+        drop(input);
+        assert_eq!(refused(other), error, "the last value, but the memory may still be shared");
+        assert_eq!(drops.load(Ordering::Relaxed), 1);
+    }
+    static WEIGHTS: [f32; 4] = [1.0; 4];
+    let input = Tensor::from(&WEIGHTS[..]).reshape([2, 2]).unwrap().into_input().unwrap();
+    assert_eq!(refused(run(&input)), Refusal::ReadOnly);
+
+    // Memory of ONNX Runtime's own.
+    let output = || {
+        DynTensor::new(&Allocator::default(), TensorElementType::Float32, [2_usize, 2])
+            .unwrap()
+            .into_tensor()
+            .unwrap()
+    };
+    let input = output().into_input().unwrap();
+    assert_eq!(refused(run(&input)), Refusal::Shared);
+    let last = run(&input);
+    drop(input);
+    assert!(last.into_value().is_ok(), "there is no input any longer");
+    let input = output().into_read_only().into_input().unwrap();
+    assert_eq!(refused(run(&input)), Refusal::ReadOnly);
+    // A part of it.
+    let input = output().into_input().unwrap();
+    let (whole, rows) = (run(&input), run(&input).slice(0, 1..2).unwrap());
+    drop(input);
+    let rows = rows.into_input().unwrap();
+    assert_eq!(refused(whole), Refusal::Shared);
+    drop(rows);
+    assert_eq!(refused(output().into_read_only()), Refusal::ReadOnly);
+}
+
+#[test]
 fn a_model_writes_into_the_memory_of_a_tensor() {
     let Some(environment) = environment() else { return };
     let mut session = session(environment, &twice());
@@ -156,4 +213,31 @@ fn a_model_writes_into_the_memory_of_a_tensor() {
     drop(tensor);
     let drops = [input_drops, output_drops].map(|drops| drops.load(Ordering::Relaxed));
     assert_eq!(drops, [1, 1]);
+}
+
+#[test]
+fn a_run_writes_what_its_binding_has_hold_of() {
+    let Some(environment) = environment() else { return };
+    let mut session = session(environment, &twice());
+    let [one, ten] =
+        [1.0_f32, 10.0].map(|first| Tensor::from([[first, 2.0], [3.0, 4.0]]).into_input().unwrap());
+    let host = Allocator::default();
+    let mut binding = session.create_binding().unwrap();
+    let mut bound = square(Access::Exclusive).0.into_value().unwrap();
+    binding.bind_output("y", &mut bound).unwrap();
+    let bound = bound.into_tensor().unwrap();
+    let mut run = |binding: &mut IoBinding, input: &Input| {
+        binding.bind_input("x", &input.as_value()).unwrap();
+        session.run_binding(binding).unwrap().remove("y").unwrap().into_tensor().unwrap()
+    };
+    assert_eq!(run(&mut binding, &one).data(), bound.data());
+    assert_eq!(numbers(&bound), [2.0, 4.0, 6.0, 8.0]);
+    assert_eq!(run(&mut binding, &ten).data(), bound.data());
+    assert_eq!(numbers(&bound), [20.0, 4.0, 6.0, 8.0], "it is the binding's still");
+    binding.clear_outputs();
+    binding.bind_output_to_device("y", host.memory_info()).unwrap();
+    let first = run(&mut binding, &one);
+    assert_eq!(numbers(&bound), [20.0, 4.0, 6.0, 8.0], "the binding is cleared");
+    let second = run(&mut binding, &ten);
+    assert_eq!((second.data(), numbers(&first)[0]), (first.data(), 20.0), "so is this memory");
 }

@@ -15,7 +15,7 @@ use dlbridge::{
 use dlbridge_ort::{Error, TensorExt, ValueExt};
 use ort::AsPointer;
 use ort::memory::{AllocationDevice, Allocator, AllocatorType, MemoryInfo, MemoryType};
-use ort::value::{DynTensor, Sequence, TensorElementType};
+use ort::value::{DynTensor, DynValue, Sequence, TensorElementType};
 use support::{Counted, environment};
 
 const DTYPES: &str = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 bfloat16 float32 float64 \
@@ -129,6 +129,26 @@ fn values_that_are_no_tensors_are_refused_by_name() {
     let error = sequence.into_tensor().unwrap_err();
     assert!(matches!(error, Error::NotATensor { .. }), "{error}");
     assert!(error.to_string().contains("Sequence"), "{error}");
+}
+
+#[test]
+fn a_sparse_value_is_refused() {
+    if environment().is_none() {
+        return;
+    }
+    let (host, shape, mut value) = (Allocator::default(), [3_i64], ptr::null_mut());
+    let element = TensorElementType::Float32.into();
+    // SAFETY: a value without any numbers yet, made by the allocator.
+    let value: DynValue = unsafe {
+        let make = ort::api().CreateSparseTensorAsOrtValue;
+        let made = make(host.ptr().cast_mut(), shape.as_ptr(), 1, element, &mut value);
+        ort::Error::result_from_status(made).unwrap();
+        DynValue::from_ptr(NonNull::new(value).unwrap(), Some(&host))
+    };
+    assert!(value.dtype().is_tensor(), "as ort sees it");
+    let error = value.into_tensor().unwrap_err();
+    assert!(matches!(error, Error::NotATensor { .. }), "{error}");
+    assert!(error.to_string().contains("a sparse Tensor"), "{error}");
 }
 
 #[test]
@@ -323,6 +343,9 @@ fn bytes_that_are_no_bool_stay_out() {
     assert!(bytes(vec![0, 1]).into_read_only().into_input().is_ok());
     let value = bytes(vec![0, 1]).into_value_of::<bool>().unwrap();
     assert_eq!(value.extract_tensor().1, [false, true]);
+    let tensor = value.into_tensor().unwrap();
+    assert!(tensor.is_read_only(), "for consumers");
+    assert_eq!(tensor.into_value_of::<bool>().unwrap().extract_tensor().1, [false, true]);
     let mut owner = vec![true, false];
     let parts = RawParts::new(owner.as_mut_ptr().cast(), DataType::BOOL);
     // SAFETY: two bytes, which nobody writes.

@@ -35,7 +35,31 @@ fn open_library(path: PathBuf) -> PyResult<()> {
 }
 
 /// A library, the address of the numbers there, and what became of their bytes.
-type Step = (&'static str, usize, &'static str);
+type Step = (&'static str, usize, String);
+
+/// The steps until now. What became of the bytes is told by the address before.
+struct Way(Vec<Step>);
+
+impl Way {
+    /// A step that leaves the numbers where they are, unless it copies them.
+    fn moved(&mut self, library: &'static str, address: usize, what: &str) {
+        self.step(library, address, "a copy", what);
+    }
+
+    /// A step that computes other numbers, unless it hands on those that it was given.
+    fn computed(&mut self, library: &'static str, address: usize, what: &str) {
+        self.step(library, address, "a result", what);
+    }
+
+    fn step(&mut self, library: &'static str, address: usize, elsewhere: &str, what: &str) {
+        let words = match self.0.last() {
+            None => what.to_owned(),
+            Some((_, before, _)) if *before == address => format!("the same memory: {what}"),
+            Some(_) => format!("{elsewhere}: {what}"),
+        };
+        self.0.push((library, address, words));
+    }
+}
 
 /// Takes a picture of a width and a height through all of them, with a model that takes and gives planes of colour. Its
 /// values are `2 * (0.5 * (v + 0.25) + 1)` in the end, where they were `v`.
@@ -46,52 +70,53 @@ fn cross<'py>(
     height: u32,
     model: &[u8],
 ) -> PyResult<(Vec<Step>, Bound<'py, PyAny>)> {
-    let mut steps = Vec::new();
-    let tensor = through(width, height, model, &mut steps)
+    let mut way = Way(Vec::new());
+    let tensor = through(width, height, model, &mut way)
         .map_err(|e| PyValueError::new_err(e.to_string()))?;
     let array = PyTensor::from(tensor).into_library(py, "numpy")?;
     let address = array.getattr("ctypes")?.getattr("data")?.extract()?;
-    steps.push(("NumPy", address, "the same memory: an array"));
-    Ok((steps, array))
+    way.moved("NumPy", address, "an array");
+    Ok((way.0, array))
 }
 
 fn through(
     width: u32,
     height: u32,
     model: &[u8],
-    steps: &mut Vec<Step>,
+    way: &mut Way,
 ) -> Result<Tensor, Box<dyn std::error::Error>> {
     let picture = ImageBuffer::from_fn(width, height, |x, y| {
         Rgb([x as f32 / width as f32, y as f32 / height as f32, 0.5])
     });
-    steps.push(("image", picture.as_ptr().addr(), "the picture, in a Vec"));
+    way.moved("image", picture.as_ptr().addr(), "the picture, in a Vec");
 
     let mut tensor = Tensor::from(picture);
     let mut array: ArrayViewMutD<'_, f32> = tensor.view_mut::<f32>()?.try_into()?;
     array += 0.25;
-    steps.push(("ndarray", array.as_ptr().addr(), "the same memory: brightened where it is"));
+    way.moved("ndarray", array.as_ptr().addr(), "brightened");
 
     let pixels = tensor.into_candle()?;
     let address = pixels.clone().into_tensor()?.data().addr();
-    steps.push(("candle", address, "the same memory: the Vec moved"));
+    way.moved("candle", address, "rows of pixels");
     let planes = pixels.permute((2, 0, 1))?.affine(0.5, 1.0)?;
     let planes = planes.into_tensor()?;
-    steps.push(("candle", planes.data().addr(), "a result: planes of colour, scaled"));
+    way.computed("candle", planes.data().addr(), "planes of colour, scaled");
 
     let environment =
         ENVIRONMENT.get().ok_or_else(|| PyRuntimeError::new_err("open_library comes first"))?;
     let mut session = Session::builder(environment)?.commit_from_memory(model)?;
     let input = planes.into_input()?;
     let address = input.as_value().try_extract_tensor::<f32>()?.1.as_ptr().addr();
-    steps.push(("ONNX Runtime", address, "the same memory: the session's input"));
+    way.moved("ONNX Runtime", address, "the session's input");
     let outputs = session.run(ort::inputs![&input])?;
     let (_, output) = outputs.into_iter().next().ok_or("the model has no output")?;
     let output = output.into_tensor()?;
-    steps.push(("ONNX Runtime", output.data().addr(), "a result: the model's output"));
+    way.computed("ONNX Runtime", output.data().addr(), "the model's output");
 
-    // Arrow hands memory out as slices, so nobody may write it any longer.
+    // Arrow hands memory out as slices, and takes no tensor that is shared. This mark stops nobody who has the memory
+    // otherwise: that is the session's input at most, which nothing here writes.
     let array = output.into_read_only().into_array()?;
-    steps.push(("Arrow", address_of(&array), "the same memory: lists of lists"));
+    way.moved("Arrow", address_of(&array), "lists of lists");
     Ok(array.into_tensor()?)
 }
 

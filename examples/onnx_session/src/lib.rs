@@ -47,11 +47,15 @@ impl Model {
         let input = import(x)?.into_input().map_err(|e| PyValueError::new_err(e.to_string()))?;
         let output = x.py().detach(|| {
             let mut session = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            let outputs = session.run(ort::inputs![&input])?;
-            let (_, output) = outputs.into_iter().next().expect("a model has an output");
-            output.into_tensor()
+            let outputs = session
+                .run(ort::inputs![&input])
+                .map_err(|e| PyValueError::new_err(e.to_string()))?;
+            let output = outputs.into_iter().next();
+            let (_, output) =
+                output.ok_or_else(|| PyValueError::new_err("the model has no output"))?;
+            output.into_tensor().map_err(|e| PyValueError::new_err(e.to_string()))
         });
-        output.map(PyTensor::from).map_err(|e| PyValueError::new_err(e.to_string()))
+        output.map(PyTensor::from)
     }
 }
 

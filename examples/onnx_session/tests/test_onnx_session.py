@@ -33,14 +33,16 @@ def described(name: str) -> bytes:
     return field(1, name) + field(2, field(1, field(1, 1) + field(2, extents)))
 
 
-def model(operator: str, inputs: list[str], output: str) -> bytes:
+def model(operator: str, inputs: list[str], output: str | None) -> bytes:
     """A model of one operator, which has the constant matrix `w` beside the input `x`."""
-    result = "unused" if output == "x" else output
+    result = "unused" if output in ("x", None) else output
     node = b"".join(field(1, name) for name in inputs) + field(2, result) + field(4, operator)
     extents = b"".join(field(1, extent) for extent in WEIGHTS.shape)
     constant = extents + field(2, 1) + field(8, "w") + field(9, WEIGHTS.tobytes())
     graph = field(1, node) + field(2, "graph") + field(5, constant)
-    graph += field(11, described("x")) + field(12, described(output))
+    graph += field(11, described("x"))
+    if output is not None:
+        graph += field(12, described(output))
     return field(1, 8) + field(7, graph) + field(8, field(2, 13))
 
 
@@ -100,3 +102,8 @@ def test_what_does_not_fit_is_refused() -> None:
         onnx_session.Model(PRODUCT)(np.asfortranarray(X))
     with pytest.raises(ValueError, match="(?i)protobuf"):
         onnx_session.Model(b"no model")
+
+
+def test_a_model_without_an_output_is_refused() -> None:
+    with pytest.raises(ValueError, match="output"):
+        onnx_session.Model(model("MatMul", ["x", "w"], None))(X)
