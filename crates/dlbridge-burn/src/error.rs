@@ -42,6 +42,8 @@ pub enum Error {
         /// The dtype of the tensor.
         dtype: DataType,
     },
+    /// Somebody else may write the tensor's data too.
+    Shared,
     /// There are bytes between the elements, which may be somebody else's.
     Gaps,
     /// The tensor of burn is on another backend, or tracked for gradients; in burn's words.
@@ -65,6 +67,10 @@ impl fmt::Display for Error {
             Self::Kind { kind, dtype } => write!(
                 f,
                 "elements of {dtype} are no tensor of the kind {kind}; ask for the kind that they are"
+            ),
+            Self::Shared => f.write_str(
+                "somebody else may write the data, and who has a tensor of burn reads it at any time; copy the \
+                 tensor with to_flex, or say that nobody does with Tensor::into_read_only",
             ),
             Self::Gaps => f.write_str(
                 "there are gaps between the elements, which burn would take for the tensor's; copy it with to_flex",

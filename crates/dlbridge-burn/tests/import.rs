@@ -98,18 +98,44 @@ fn exclusive_memory_of_others_is_written_in_place() {
 
 #[test]
 fn what_others_have_too_is_copied_before_it_is_written() {
-    for access in [Access::ReadOnly, Access::Shared] {
-        let (tensor, drops) = foreign(access, 4, &[4, 6]);
-        let tensor = Arc::new(tensor);
-        let mut flex = tensor.share().into_flex().unwrap();
-        assert_eq!(address(&flex), tensor.data().addr(), "not copied");
-        flex.storage_mut::<f32>()[0] = 100.0;
-        assert_ne!(address(&flex), tensor.data().addr(), "copied");
-        assert_eq!((flex.storage::<f32>()[0], flex.storage::<f32>()[23]), (100.0, 23.0));
-        assert_eq!(tensor.view::<f32>().unwrap()[[0, 0]], 0.0);
-        drop(tensor);
-        assert_eq!(drops.load(Ordering::SeqCst), 1, "burn has let it go");
+    let (tensor, drops) = foreign(Access::ReadOnly, 4, &[4, 6]);
+    let tensor = Arc::new(tensor);
+    let mut flex = tensor.share().into_flex().unwrap();
+    assert_eq!(address(&flex), tensor.data().addr(), "not copied");
+    flex.storage_mut::<f32>()[0] = 100.0;
+    assert_ne!(address(&flex), tensor.data().addr(), "copied");
+    assert_eq!((flex.storage::<f32>()[0], flex.storage::<f32>()[23]), (100.0, 23.0));
+    assert_eq!(tensor.view::<f32>().unwrap()[[0, 0]], 0.0);
+    drop(tensor);
+    assert_eq!(drops.load(Ordering::SeqCst), 1, "burn has let it go");
+}
+
+#[test]
+fn what_somebody_else_may_write_is_refused() {
+    let (tensor, drops) = foreign(Access::Shared, 4, &[4, 6]);
+    let copy = tensor.to_flex().unwrap();
+    assert_eq!(copy.storage::<f32>()[23], 23.0);
+    assert_ne!(address(&copy), tensor.data().addr(), "copied");
+    let error = tensor.into_flex().unwrap_err();
+    assert_eq!((&error, drops.load(Ordering::SeqCst)), (&Error::Shared, 1));
+    for way_out in ["Tensor::into_read_only", "to_flex"] {
+        assert!(error.to_string().contains(way_out), "{error}");
     }
+    let (tensor, drops) = foreign(Access::Shared, 0, &[4, 6]);
+    assert_eq!(tensor.into_burn::<2, Float>().unwrap_err(), Error::Shared);
+    assert_eq!(drops.load(Ordering::SeqCst), 1);
+
+    let (tensor, drops) = foreign(Access::Shared, 4, &[4, 6]);
+    let first = tensor.data().addr();
+    let flex = tensor.into_read_only().into_flex().unwrap();
+    assert_eq!((address(&flex), drops.load(Ordering::SeqCst)), (first, 0));
+    assert_eq!(flex.into_tensor().unwrap().access(), Access::ReadOnly);
+
+    let mut mask = vec![1_u8, 0];
+    let parts = RawParts::new(mask.as_mut_ptr().cast(), DataType::BOOL);
+    // SAFETY: the vector owns two bytes, which nobody writes, and which stay where they are when it moves.
+    let tensor = unsafe { Tensor::from_raw_parts(mask, parts, &[2], None::<&[i64]>) }.unwrap();
+    assert_eq!(tensor.into_flex().unwrap_err(), Error::Shared);
 }
 
 #[test]
