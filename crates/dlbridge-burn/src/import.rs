@@ -2,9 +2,10 @@
 
 use burn_flex::{Flex, FlexTensor, Layout};
 use burn_std::{Bytes, Shape};
-use dlbridge::{Access, Element, Tensor, TensorRef, Unaligned};
+use dlbridge::{Access, Element, Tensor, TensorRef};
 
 use crate::dtype::{for_type, to_burn};
+use crate::elements::elements;
 use crate::part::{Part, extents};
 use crate::sealed::Sealed;
 use crate::{Error, FlexKind, Result, held};
@@ -37,7 +38,8 @@ pub trait TensorExt: Sealed {
     /// A copy of the elements in C order as a tensor of the Flex backend, wherever they lie.
     ///
     /// # Errors
-    /// As [`into_flex`](Self::into_flex), but for gaps, alignment and data that others may write.
+    /// As [`into_flex`](Self::into_flex), but for gaps, alignment and data that others may write; [`dlbridge::Error::OutOfMemory`] if
+    /// there is no room for the copy.
     ///
     /// ```
     /// use dlbridge::Tensor;
@@ -122,16 +124,5 @@ fn vec<T: Element>(tensor: Tensor) -> std::result::Result<Vec<T>, Tensor> {
     match tensor.try_into_owner::<Vec<T>>() {
         Ok(vec) => Ok(vec),
         Err(tensor) => tensor.try_into_owner::<Box<[T]>>().map(<[T]>::into_vec),
-    }
-}
-
-/// The elements in C order, wherever they are.
-fn elements<T: Element>(tensor: &TensorRef<'_>) -> Result<Vec<T>> {
-    match tensor.view::<T>() {
-        Ok(view) => Ok(view.to_vec()),
-        Err(dlbridge::Error::Misaligned { .. }) => {
-            Ok(tensor.view::<Unaligned<T>>()?.iter().map(|element| element.get()).collect())
-        }
-        Err(error) => Err(error.into()),
     }
 }

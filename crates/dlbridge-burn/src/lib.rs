@@ -59,6 +59,7 @@
 //! [`FlexTensor`]: burn_flex::FlexTensor
 
 mod dtype;
+mod elements;
 mod error;
 mod export;
 mod held;

@@ -274,3 +274,20 @@ fn repeated_elements_have_no_gaps() {
         [2.0, 3.0, 2.0, 3.0, 2.0, 3.0]
     );
 }
+
+#[test]
+fn more_elements_than_memory_holds_are_refused() {
+    let expected = |bytes| Error::Tensor(dlbridge::Error::OutOfMemory { bytes });
+    let huge = Tensor::from_parts_strided(vec![0_u8], [1 << 46], [0], 0).unwrap();
+    assert_eq!(huge.to_flex().unwrap_err(), expected(1 << 46));
+    assert_eq!(huge.into_flex().unwrap().bytes(), [0], "not copied");
+    let mut numbers = vec![0_u64; 2];
+    let parts = RawParts {
+        byte_offset: 1,
+        ..RawParts::new(numbers.as_mut_ptr().cast(), DataType::FLOAT64)
+    };
+    // SAFETY: the vector owns the number at an odd address, which every index leads to.
+    let odd =
+        unsafe { Tensor::from_raw_parts(numbers, parts, &[1_i64 << 58], Some(&[0_i64])) }.unwrap();
+    assert_eq!(odd.to_flex().unwrap_err(), expected(1 << 61));
+}

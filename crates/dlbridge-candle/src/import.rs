@@ -2,11 +2,12 @@
 
 use candle_core::op::BackpropOp;
 use candle_core::{CpuStorage, Device, Storage, WithDType};
-use dlbridge::{Access, DataType, Element, RawParts, Tensor, TensorRef, Unaligned};
+use dlbridge::{Access, DataType, Element, RawParts, Tensor, TensorRef};
 use float8::F8E4M3;
 use half::{bf16, f16};
 
 use crate::dtype::{E4m3fn, E8m0fnu};
+use crate::elements::elements;
 use crate::locked::Locked;
 use crate::sealed::Sealed;
 use crate::{Error, Result};
@@ -20,7 +21,7 @@ pub trait TensorExt: Sealed {
     ///
     /// # Errors
     /// [`Error::DataType`] for elements that candle does not have; [`Error::Tensor`] for a tensor that the CPU
-    /// cannot read. The tensor is dropped.
+    /// cannot read, and with [`dlbridge::Error::OutOfMemory`] if there is no room for a copy. The tensor is dropped.
     ///
     /// ```
     /// use dlbridge::Tensor;
@@ -126,17 +127,6 @@ impl TensorRefExt for TensorRef<'_> {
         };
         let (storage, shape) = (Storage::Cpu(storage), extents(self.shape()));
         Ok(candle_core::Tensor::from_storage(storage, shape, BackpropOp::none(), false))
-    }
-}
-
-/// The elements in C order, wherever they are.
-fn elements<T: Element>(tensor: &TensorRef<'_>) -> Result<Vec<T>> {
-    match tensor.view::<T>() {
-        Ok(view) => Ok(view.to_vec()),
-        Err(dlbridge::Error::Misaligned { .. }) => {
-            Ok(tensor.view::<Unaligned<T>>()?.iter().map(|element| element.get()).collect())
-        }
-        Err(error) => Err(error.into()),
     }
 }
 

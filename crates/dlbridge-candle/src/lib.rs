@@ -75,6 +75,7 @@
 //! [candle]: candle_core
 
 mod dtype;
+mod elements;
 mod error;
 mod export;
 mod import;

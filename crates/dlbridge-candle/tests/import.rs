@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use candle_core::{DType, Device, WithDType};
 use common::address;
-use dlbridge::{Access, DataType, DeviceType, Element, Owner, RawParts, Tensor};
+use dlbridge::{Access, DataType, DeviceType, Element, Owner, RawParts, Tensor, TensorRef};
 use dlbridge_candle::{CandleExt, Error, TensorExt, TensorRefExt};
 use half::{bf16, f16};
 
@@ -267,4 +267,21 @@ fn memory_that_the_cpu_cannot_read() {
     let tensor = unsafe { Tensor::from_raw_parts((), parts, &[2], None::<&[i64]>) }.unwrap();
     let error = tensor.into_candle().unwrap_err();
     assert!(matches!(error, Error::Tensor(dlbridge::Error::NotHostAccessible { .. })));
+}
+
+#[test]
+fn more_elements_than_memory_holds_are_refused() {
+    let expected = dlbridge::Error::OutOfMemory { bytes: 1 << 46 };
+    let huge = || Tensor::from_parts_strided(vec![0_u8], [1 << 46], [0], 0).unwrap();
+    let error = huge().to_candle().unwrap_err();
+    assert!(matches!(error, Error::Tensor(error) if error == expected));
+    let error = huge().into_candle().unwrap_err();
+    assert!(matches!(error, Error::Tensor(error) if error == expected));
+    let bytes = vec![0; 16];
+    let offset = 1 + (8 - bytes.as_ptr().addr() % 8) % 8;
+    let odd = Tensor::from_bytes(bytes, DataType::FLOAT64, [1], offset).unwrap();
+    let odd = TensorRef::from(&odd).broadcast_to([1 << 58]).unwrap();
+    let error = odd.to_candle().unwrap_err();
+    let expected = dlbridge::Error::OutOfMemory { bytes: 1 << 61 };
+    assert!(matches!(error, Error::Tensor(error) if error == expected));
 }
