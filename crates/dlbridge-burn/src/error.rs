@@ -46,6 +46,11 @@ pub enum Error {
     Shared,
     /// There are bytes between the elements, which may be somebody else's.
     Gaps,
+    /// Burn cannot read the bytes of its tensor, such as those of a file that is not there; in burn's words.
+    Unreadable {
+        /// What burn says.
+        message: String,
+    },
     /// The tensor of burn is on another backend, or tracked for gradients; in burn's words.
     NotFlex {
         /// What burn says.
@@ -74,6 +79,10 @@ impl fmt::Display for Error {
             ),
             Self::Gaps => f.write_str(
                 "there are gaps between the elements, which burn would take for the tensor's; copy it with to_flex",
+            ),
+            Self::Unreadable { message } => write!(
+                f,
+                "burn cannot read the bytes of its tensor ({message}); see to what they are made of"
             ),
             Self::NotFlex { message } => write!(
                 f,

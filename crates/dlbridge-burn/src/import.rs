@@ -84,19 +84,27 @@ impl TensorExt for Tensor {
             return Err(Error::Shared);
         }
         let tensor = match self.try_into_owner::<FlexTensor>() {
-            Ok(whole) => {
-                let layout = part.layout_in(whole.bytes())?;
-                return Ok(whole.with_layout(layout));
-            }
+            Ok(whole) => match part.layout_of(&whole) {
+                Some(layout) => return Ok(whole.with_layout(layout)),
+                // SAFETY: it was the owner.
+                None => unsafe { part.again(whole) }?,
+            },
             Err(tensor) => tensor,
         };
-        let bytes = match for_type!(dtype, T => Ok(vec(tensor).map(Bytes::from_elems::<T>)))? {
-            Ok(bytes) => bytes,
-            Err(_) if !part.is_dense() => return Err(Error::Gaps),
-            // SAFETY: the CPU can read it, there are elements, no gaps, and nobody else writes them.
-            Err(tensor) => unsafe { held::bytes(tensor) },
+        let tensor = match for_type!(dtype, T => Ok(vec(tensor).map(Bytes::from_elems::<T>)))? {
+            Ok(bytes) => match part.layout_in(&bytes) {
+                Some(layout) => return Ok(FlexTensor::new(bytes, layout, part.dtype)),
+                // SAFETY: the vector, which was the owner, is within.
+                None => unsafe { part.again(bytes) }?,
+            },
+            Err(tensor) => tensor,
         };
-        let layout = part.layout_in(&bytes)?;
+        if !part.is_dense() {
+            return Err(Error::Gaps);
+        }
+        // SAFETY: the CPU can read it, there are elements, no gaps, and nobody else writes them.
+        let bytes = unsafe { held::bytes(tensor) };
+        let layout = part.layout_in(&bytes).ok_or(dlbridge::Error::TooLarge)?;
         Ok(FlexTensor::new(bytes, layout, part.dtype))
     }
 

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use burn_flex::FlexTensor;
+use burn_flex::{FlexTensor, Layout};
+use burn_std::{Bytes, DType, Shape};
 use burn_tensor::{Bool, Float, Int, Tensor as Burn};
 use dlbridge::{Access, DataType, Device, DeviceType, Element, Owner, RawParts, Tensor};
 use dlbridge_burn::{BurnExt, Error, TensorExt};
@@ -290,4 +291,48 @@ fn more_elements_than_memory_holds_are_refused() {
     let odd =
         unsafe { Tensor::from_raw_parts(numbers, parts, &[1_i64 << 58], Some(&[0_i64])) }.unwrap();
     assert_eq!(odd.to_flex().unwrap_err(), expected(1 << 61));
+}
+
+#[test]
+fn elements_that_are_not_those_of_the_owner_are_not_taken_for_them() {
+    static OTHERS: [f32; 4] = [7.0, 8.0, 9.0, 10.0];
+    let shape = |extents: &[usize]| Layout::contiguous(Shape::from(extents.to_vec()));
+    let integers = || {
+        let bits = vec![1.0_f32.to_bits(), 2.0_f32.to_bits(), 3.0_f32.to_bits()];
+        FlexTensor::new(Bytes::from_elems(bits), shape(&[3]), DType::U32)
+    };
+    let read_only = |first: *const u8| RawParts {
+        access: Access::ReadOnly,
+        ..RawParts::new(first.cast_mut().cast(), DataType::FLOAT32)
+    };
+    let owner = integers();
+    let parts = read_only(owner.bytes().as_ptr());
+    // SAFETY: the owner has three numbers of four bytes, which stay where they are when it moves.
+    let floats = unsafe { Tensor::from_raw_parts(owner, parts, &[3], None::<&[i64]>) }.unwrap();
+    let first = floats.data().addr();
+    let flex = floats.into_flex().unwrap();
+    assert_eq!((flex.dtype(), address(&flex)), (DType::F32, first));
+    assert_eq!(flex.storage::<f32>(), [1.0, 2.0, 3.0]);
+
+    let data = (&raw const OTHERS).cast();
+    for strides in [[2_i64, 1], [1, 2]] {
+        let owner = FlexTensor::new(Bytes::from_elems(vec![0.0_f32; 2]), shape(&[2]), DType::F32);
+        // SAFETY: nobody writes what is static, and any owner keeps it.
+        let others =
+            unsafe { Tensor::from_raw_parts(owner, read_only(data), &[2, 2], Some(&strides)) };
+        let flex = others.unwrap().into_flex().unwrap();
+        assert_eq!(
+            (address(&flex), flex.layout().strides()),
+            (data.addr(), &strides.map(|stride| stride as isize)[..])
+        );
+        assert_eq!(flex.storage::<f32>(), OTHERS);
+    }
+    // SAFETY: as above.
+    let of_vec =
+        unsafe { Tensor::from_raw_parts(vec![0.0_f32; 9], read_only(data), &[4], None::<&[i64]>) };
+    let flex = of_vec.unwrap().into_flex().unwrap();
+    assert_eq!((address(&flex), flex.storage::<f32>()), (data.addr(), &OTHERS[..]));
+    // SAFETY: as above.
+    let gaps = unsafe { Tensor::from_raw_parts(integers(), read_only(data), &[2], Some(&[2_i64])) };
+    assert_eq!(gaps.unwrap().into_flex().unwrap_err(), Error::Gaps);
 }
