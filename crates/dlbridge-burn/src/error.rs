@@ -42,8 +42,15 @@ pub enum Error {
         /// The dtype of the tensor.
         dtype: DataType,
     },
+    /// Somebody else may write the tensor's data too.
+    Shared,
     /// There are bytes between the elements, which may be somebody else's.
     Gaps,
+    /// Burn cannot read the bytes of its tensor, such as those of a file that is not there; in burn's words.
+    Unreadable {
+        /// What burn says.
+        message: String,
+    },
     /// The tensor of burn is on another backend, or tracked for gradients; in burn's words.
     NotFlex {
         /// What burn says.
@@ -66,8 +73,16 @@ impl fmt::Display for Error {
                 f,
                 "elements of {dtype} are no tensor of the kind {kind}; ask for the kind that they are"
             ),
+            Self::Shared => f.write_str(
+                "somebody else may write the data, and who has a tensor of burn reads it at any time; copy the \
+                 tensor with to_flex, or say that nobody does with Tensor::into_read_only",
+            ),
             Self::Gaps => f.write_str(
                 "there are gaps between the elements, which burn would take for the tensor's; copy it with to_flex",
+            ),
+            Self::Unreadable { message } => write!(
+                f,
+                "burn cannot read the bytes of its tensor ({message}); see to what they are made of"
             ),
             Self::NotFlex { message } => write!(
                 f,

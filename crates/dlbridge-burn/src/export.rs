@@ -2,7 +2,7 @@
 
 use burn_flex::{Flex, FlexTensor};
 use burn_std::sync::Arc;
-use burn_std::{DType, Writer};
+use burn_std::{DType, Reader, Writer};
 use dlbridge::{Access, RawParts, Tensor};
 
 use crate::sealed::Sealed;
@@ -18,6 +18,7 @@ pub trait BurnExt: Sealed + Sized {
     ///
     /// # Errors
     /// [`Error::DType`] for elements that DLPack does not have; [`Error::NotFlex`] for a tensor on another backend;
+    /// [`Error::Unreadable`] for bytes that burn cannot read, such as those of a file that is not there;
     /// [`Error::Tensor`] for a layout that leads outside of the bytes. The tensor of burn is dropped.
     ///
     /// ```
@@ -58,10 +59,15 @@ impl BurnExt for FlexTensor {
                 .and_then(|bytes| bytes.write(Writer::new().no_copy()).ok())
                 .map(|bytes| (bytes.as_mut_ptr(), bytes.len(), Access::Exclusive)),
         };
-        let (first, len, access) = alone.unwrap_or_else(|| {
-            let bytes: &[u8] = &bytes;
-            (bytes.as_ptr().cast_mut(), bytes.len(), Access::ReadOnly)
-        });
+        let (first, len, access) = match alone {
+            Some(alone) => alone,
+            None => {
+                let bytes = bytes.read(Reader::new());
+                let bytes =
+                    bytes.map_err(|error| Error::Unreadable { message: error.to_string() })?;
+                (bytes.as_ptr().cast_mut(), bytes.len(), Access::ReadOnly)
+            }
+        };
         let (shape, strides) = (layout.shape().to_vec(), layout.strides().to_vec());
         check_bounds(&shape, &strides, layout.start_offset(), len / dtype.itemsize())?;
         let offset = layout.start_offset().wrapping_mul(dtype.itemsize());

@@ -8,7 +8,7 @@ use dlbridge::{Access, Tensor, TensorRef};
 
 /// A tensor on the CPU that consists of all bytes from its lowest to its highest.
 ///
-/// - **Held.** These bytes are elements of the tensor, all of them.
+/// - **Held.** These bytes are elements of the tensor, all of them, and nobody else writes them.
 struct Held {
     tensor: Tensor,
     lowest: isize,
@@ -19,7 +19,7 @@ struct Held {
 /// The bytes of a tensor for burn, from the lowest to the highest.
 ///
 /// # Safety
-/// The tensor is on the CPU and has elements, and there are no gaps between them.
+/// The tensor is on the CPU and has elements, there are no gaps between them, and it is not [`Access::Shared`].
 pub(crate) unsafe fn bytes(tensor: Tensor) -> Bytes {
     let bounds = TensorRef::from(&tensor).byte_bounds();
     let (lowest, len) = (bounds.start, bounds.len());
@@ -52,7 +52,7 @@ impl AllocationController for Held {
     }
 
     fn memory(&self, _: AccessPolicy) -> Result<&[MaybeUninit<u8>], AccessError> {
-        // SAFETY: Held; nobody writes them while the tensor is borrowed.
+        // SAFETY: Held; the holder writes them only while the tensor is borrowed mutably.
         Ok(unsafe { slice::from_raw_parts(self.first(), self.len) })
     }
 

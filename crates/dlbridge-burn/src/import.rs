@@ -2,9 +2,10 @@
 
 use burn_flex::{Flex, FlexTensor, Layout};
 use burn_std::{Bytes, Shape};
-use dlbridge::{Element, Tensor, TensorRef, Unaligned};
+use dlbridge::{Access, Element, Tensor, TensorRef};
 
 use crate::dtype::{for_type, to_burn};
+use crate::elements::elements;
 use crate::part::{Part, extents};
 use crate::sealed::Sealed;
 use crate::{Error, FlexKind, Result, held};
@@ -13,13 +14,14 @@ use crate::{Error, FlexKind, Result, held};
 pub trait TensorExt: Sealed {
     /// The tensor's elements where they are, with its strides, as a tensor of the Flex backend.
     ///
-    /// Burn writes in place what is [exclusive](dlbridge::Access::Exclusive), and copies all else when it wants to write.
+    /// Burn writes in place what is [exclusive](Access::Exclusive), and copies what is read-only when it wants to write.
     /// What came from burn, and vectors and boxed slices, are taken over; other owners live as long as the tensor of burn.
     ///
     /// # Errors
-    /// [`Error::DataType`] for elements that burn does not have; [`Error::Gaps`] for memory of another owner with gaps between
-    /// the elements; [`Error::Tensor`] for a tensor that the CPU cannot read, that is not aligned, or of `bool` with other
-    /// bytes than 0 and 1. The tensor is dropped.
+    /// [`Error::DataType`] for elements that burn does not have; [`Error::Shared`] for data that others may write
+    /// ([`Access::Shared`]), until [`Tensor::into_read_only`] says that nobody does; [`Error::Gaps`] for memory of another
+    /// owner with gaps between the elements; [`Error::Tensor`] for a tensor that the CPU cannot read, that is not aligned, or
+    /// of `bool` with other bytes than 0 and 1. The tensor is dropped.
     ///
     /// ```
     /// use dlbridge::Tensor;
@@ -36,7 +38,8 @@ pub trait TensorExt: Sealed {
     /// A copy of the elements in C order as a tensor of the Flex backend, wherever they lie.
     ///
     /// # Errors
-    /// As [`into_flex`](Self::into_flex), but for gaps and alignment.
+    /// As [`into_flex`](Self::into_flex), but for gaps, alignment and data that others may write; [`dlbridge::Error::OutOfMemory`] if
+    /// there is no room for the copy.
     ///
     /// ```
     /// use dlbridge::Tensor;
@@ -76,20 +79,32 @@ impl TensorExt for Tensor {
         if self.is_empty() {
             return Ok(FlexTensor::empty(Shape::from(part.shape), part.dtype));
         }
+        // Burn hands the elements out as slices, at any time.
+        if self.access() == Access::Shared {
+            return Err(Error::Shared);
+        }
         let tensor = match self.try_into_owner::<FlexTensor>() {
-            Ok(whole) => {
-                let layout = part.layout_in(whole.bytes())?;
-                return Ok(whole.with_layout(layout));
-            }
+            Ok(whole) => match part.layout_of(&whole) {
+                Some(layout) => return Ok(whole.with_layout(layout)),
+                // SAFETY: it was the owner.
+                None => unsafe { part.again(whole) }?,
+            },
             Err(tensor) => tensor,
         };
-        let bytes = match for_type!(dtype, T => Ok(vec(tensor).map(Bytes::from_elems::<T>)))? {
-            Ok(bytes) => bytes,
-            Err(_) if !part.is_dense() => return Err(Error::Gaps),
-            // SAFETY: the CPU can read it, there are elements, and no gaps.
-            Err(tensor) => unsafe { held::bytes(tensor) },
+        let tensor = match for_type!(dtype, T => Ok(vec(tensor).map(Bytes::from_elems::<T>)))? {
+            Ok(bytes) => match part.layout_in(&bytes) {
+                Some(layout) => return Ok(FlexTensor::new(bytes, layout, part.dtype)),
+                // SAFETY: the vector, which was the owner, is within.
+                None => unsafe { part.again(bytes) }?,
+            },
+            Err(tensor) => tensor,
         };
-        let layout = part.layout_in(&bytes)?;
+        if !part.is_dense() {
+            return Err(Error::Gaps);
+        }
+        // SAFETY: the CPU can read it, there are elements, no gaps, and nobody else writes them.
+        let bytes = unsafe { held::bytes(tensor) };
+        let layout = part.layout_in(&bytes).ok_or(dlbridge::Error::TooLarge)?;
         Ok(FlexTensor::new(bytes, layout, part.dtype))
     }
 
@@ -117,16 +132,5 @@ fn vec<T: Element>(tensor: Tensor) -> std::result::Result<Vec<T>, Tensor> {
     match tensor.try_into_owner::<Vec<T>>() {
         Ok(vec) => Ok(vec),
         Err(tensor) => tensor.try_into_owner::<Box<[T]>>().map(<[T]>::into_vec),
-    }
-}
-
-/// The elements in C order, wherever they are.
-fn elements<T: Element>(tensor: &TensorRef<'_>) -> Result<Vec<T>> {
-    match tensor.view::<T>() {
-        Ok(view) => Ok(view.to_vec()),
-        Err(dlbridge::Error::Misaligned { .. }) => {
-            Ok(tensor.view::<Unaligned<T>>()?.iter().map(|element| element.get()).collect())
-        }
-        Err(error) => Err(error.into()),
     }
 }

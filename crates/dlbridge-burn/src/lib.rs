@@ -27,7 +27,8 @@
 //! | a tensor that came from burn, or a part of it | burn | zero-copy, any strides |
 //! | a `Vec<T>` or `Box<[T]>` of the core, or a part of it | burn | zero-copy, any strides: the vector moves |
 //! | exclusive memory of any other owner, without gaps | burn | zero-copy, any strides; burn writes in place |
-//! | shared and read-only memory, without gaps | burn | zero-copy, any strides; burn copies when it wants to write |
+//! | read-only memory, without gaps | burn | zero-copy, any strides; burn copies when it wants to write |
+//! | memory that others may write ([`Access::Shared`](dlbridge::Access::Shared)) | burn | [refused](Error::Shared) |
 //! | anything, by [`to_flex`](TensorExt::to_flex) | burn | one copy |
 //!
 //! | burn | DLPack |
@@ -40,6 +41,13 @@
 //!
 //! Every other dtype is refused by name.
 //!
+//! # Who may write
+//!
+//! Burn hands its memory out as slices, at any time. So a tensor whose data somebody else may write
+//! ([`Access::Shared`](dlbridge::Access::Shared), as most producers lend it) is [refused](Error::Shared), until
+//! [`Tensor::into_read_only`](dlbridge::Tensor::into_read_only) says that nobody does, or it is copied by
+//! [`to_flex`](TensorExt::to_flex).
+//!
 //! # What the library cannot do
 //!
 //! - Burn hands the bytes of a storage out as one slice, from the lowest to the highest. So memory of a foreign owner must
@@ -47,12 +55,11 @@
 //!   at odd addresses, is refused, and copied by [`to_flex`](TensorExt::to_flex).
 //! - Have complex elements, or floats of eight bits.
 //! - Give foreign memory to other backends than Flex: bring tensors to it first.
-//! - Memory that a producer shares without a flag must stay as it is while burn has the tensor, as while a view of it is
-//!   alive: that is the contract of [`Tensor::from_raw`](dlbridge::Tensor::from_raw).
 //!
 //! [`FlexTensor`]: burn_flex::FlexTensor
 
 mod dtype;
+mod elements;
 mod error;
 mod export;
 mod held;

@@ -2,16 +2,17 @@
 
 use std::ops::Range;
 
-use burn_flex::Layout;
-use burn_std::{DType, Shape};
-use dlbridge::{Error, Result, Tensor, TensorRef};
+use burn_flex::{FlexTensor, Layout};
+use burn_std::{DType, Reader, Shape};
+use dlbridge::{RawParts, Tensor, TensorRef};
+
+use crate::dtype;
 
 pub(crate) struct Part {
     pub(crate) dtype: DType,
     pub(crate) shape: Vec<usize>,
     strides: Vec<isize>,
-    itemsize: usize,
-    first: usize,
+    parts: RawParts,
     bounds: Range<isize>,
 }
 
@@ -21,8 +22,12 @@ impl Part {
             dtype,
             shape: extents(tensor.shape()),
             strides: tensor.strides().iter().map(|&stride| stride as isize).collect(),
-            itemsize: tensor.dtype().itemsize(),
-            first: tensor.data().addr(),
+            parts: RawParts {
+                device: tensor.device(),
+                byte_offset: tensor.byte_offset(),
+                access: tensor.access(),
+                ..RawParts::new(tensor.data(), tensor.dtype())
+            },
             bounds: TensorRef::from(tensor).byte_bounds(),
         }
     }
@@ -46,20 +51,37 @@ impl Part {
         })
     }
 
-    /// The part as a layout of elements in some bytes.
-    pub(crate) fn layout_in(&self, bytes: &[u8]) -> Result<Layout> {
-        let at = |end: isize| {
-            let from_base = self.first as i128 - bytes.as_ptr().addr() as i128 + end as i128;
-            from_base / self.itemsize as i128
-        };
-        let (lowest, end, owner) =
-            (at(self.bounds.start), at(self.bounds.end), bytes.len() / self.itemsize);
-        if lowest < 0 || end > owner as i128 {
-            let (lowest, highest) = (lowest as i64, end as i64 - 1);
-            return Err(Error::OutOfBounds { lowest, highest, owner });
-        }
+    /// The part as a layout of elements in some bytes, if all of it is there, at whole elements.
+    pub(crate) fn layout_in(&self, bytes: &[u8]) -> Option<Layout> {
+        let itemsize = self.parts.dtype.itemsize();
+        let first = self.parts.data.addr().checked_signed_diff(bytes.as_ptr().addr())?;
+        let (lowest, end) =
+            (first.checked_add(self.bounds.start)?, first.checked_add(self.bounds.end)?);
+        let is_within = lowest >= 0 && end as usize <= bytes.len();
+        let start = usize::try_from(first).ok().filter(|first| first % itemsize == 0)? / itemsize;
         let shape = Shape::from(self.shape.clone());
-        Ok(Layout::new(shape, self.strides.clone(), at(0) as usize))
+        is_within.then(|| Layout::new(shape, self.strides.clone(), start))
+    }
+
+    /// The part as a layout of a tensor of burn, if all of it is there, of the same dtype.
+    pub(crate) fn layout_of(&self, whole: &FlexTensor) -> Option<Layout> {
+        let found = dtype::to_dlpack(whole.dtype()).ok()?;
+        let bytes = whole.data_arc();
+        if found == self.parts.dtype {
+            self.layout_in(bytes.read(Reader::new()).ok()?)
+        } else {
+            None
+        }
+    }
+
+    /// The tensor again, of the owner that was taken out of it.
+    ///
+    /// # Safety
+    /// It was that, and keeps the elements.
+    pub(crate) unsafe fn again<O: Send + 'static>(&self, owner: O) -> dlbridge::Result<Tensor> {
+        let strides = Some(&*self.strides);
+        // SAFETY: the parts and the layout of the tensor, by contract.
+        unsafe { Tensor::from_raw_parts(owner, self.parts, &self.shape, strides) }
     }
 }
 

@@ -154,3 +154,17 @@ fn what_burn_computed_and_moved() {
     let tensor = std::thread::spawn(move || product.into_tensor().unwrap()).join().unwrap();
     assert_eq!(tensor.view::<f32>().unwrap().to_vec(), [11.0, 25.0, 5.0, 11.0]);
 }
+
+#[test]
+fn bytes_that_burn_cannot_read_are_refused() {
+    let file = std::env::temp_dir().join(format!("dlbridge-burn-{}", std::process::id()));
+    let of_file = || flex(Bytes::from_file(&file, 8, 0), &[2], DType::I32);
+    let error = of_file().into_tensor().unwrap_err();
+    assert!(matches!(&error, Error::Unreadable { message } if !message.is_empty()), "{error}");
+    let burn: Burn<1, Int> = Burn::from_primitive::<burn_flex::Flex>(of_file());
+    assert!(matches!(burn.into_tensor().unwrap_err(), Error::Unreadable { .. }));
+    std::fs::write(&file, [5_i32.to_ne_bytes(), 6_i32.to_ne_bytes()].concat()).unwrap();
+    let tensor = of_file().into_tensor();
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(tensor.unwrap().view::<i32>().unwrap().to_vec(), [5, 6]);
+}

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use burn_flex::FlexTensor;
+use burn_flex::{FlexTensor, Layout};
+use burn_std::{Bytes, DType, Shape};
 use burn_tensor::{Bool, Float, Int, Tensor as Burn};
 use dlbridge::{Access, DataType, Device, DeviceType, Element, Owner, RawParts, Tensor};
 use dlbridge_burn::{BurnExt, Error, TensorExt};
@@ -98,18 +99,44 @@ fn exclusive_memory_of_others_is_written_in_place() {
 
 #[test]
 fn what_others_have_too_is_copied_before_it_is_written() {
-    for access in [Access::ReadOnly, Access::Shared] {
-        let (tensor, drops) = foreign(access, 4, &[4, 6]);
-        let tensor = Arc::new(tensor);
-        let mut flex = tensor.share().into_flex().unwrap();
-        assert_eq!(address(&flex), tensor.data().addr(), "not copied");
-        flex.storage_mut::<f32>()[0] = 100.0;
-        assert_ne!(address(&flex), tensor.data().addr(), "copied");
-        assert_eq!((flex.storage::<f32>()[0], flex.storage::<f32>()[23]), (100.0, 23.0));
-        assert_eq!(tensor.view::<f32>().unwrap()[[0, 0]], 0.0);
-        drop(tensor);
-        assert_eq!(drops.load(Ordering::SeqCst), 1, "burn has let it go");
+    let (tensor, drops) = foreign(Access::ReadOnly, 4, &[4, 6]);
+    let tensor = Arc::new(tensor);
+    let mut flex = tensor.share().into_flex().unwrap();
+    assert_eq!(address(&flex), tensor.data().addr(), "not copied");
+    flex.storage_mut::<f32>()[0] = 100.0;
+    assert_ne!(address(&flex), tensor.data().addr(), "copied");
+    assert_eq!((flex.storage::<f32>()[0], flex.storage::<f32>()[23]), (100.0, 23.0));
+    assert_eq!(tensor.view::<f32>().unwrap()[[0, 0]], 0.0);
+    drop(tensor);
+    assert_eq!(drops.load(Ordering::SeqCst), 1, "burn has let it go");
+}
+
+#[test]
+fn what_somebody_else_may_write_is_refused() {
+    let (tensor, drops) = foreign(Access::Shared, 4, &[4, 6]);
+    let copy = tensor.to_flex().unwrap();
+    assert_eq!(copy.storage::<f32>()[23], 23.0);
+    assert_ne!(address(&copy), tensor.data().addr(), "copied");
+    let error = tensor.into_flex().unwrap_err();
+    assert_eq!((&error, drops.load(Ordering::SeqCst)), (&Error::Shared, 1));
+    for way_out in ["Tensor::into_read_only", "to_flex"] {
+        assert!(error.to_string().contains(way_out), "{error}");
     }
+    let (tensor, drops) = foreign(Access::Shared, 0, &[4, 6]);
+    assert_eq!(tensor.into_burn::<2, Float>().unwrap_err(), Error::Shared);
+    assert_eq!(drops.load(Ordering::SeqCst), 1);
+
+    let (tensor, drops) = foreign(Access::Shared, 4, &[4, 6]);
+    let first = tensor.data().addr();
+    let flex = tensor.into_read_only().into_flex().unwrap();
+    assert_eq!((address(&flex), drops.load(Ordering::SeqCst)), (first, 0));
+    assert_eq!(flex.into_tensor().unwrap().access(), Access::ReadOnly);
+
+    let mut mask = vec![1_u8, 0];
+    let parts = RawParts::new(mask.as_mut_ptr().cast(), DataType::BOOL);
+    // SAFETY: the vector owns two bytes, which nobody writes, and which stay where they are when it moves.
+    let tensor = unsafe { Tensor::from_raw_parts(mask, parts, &[2], None::<&[i64]>) }.unwrap();
+    assert_eq!(tensor.into_flex().unwrap_err(), Error::Shared);
 }
 
 #[test]
@@ -247,4 +274,65 @@ fn repeated_elements_have_no_gaps() {
         (burn + 1.0).into_data().try_to_vec::<f32>().unwrap(),
         [2.0, 3.0, 2.0, 3.0, 2.0, 3.0]
     );
+}
+
+#[test]
+fn more_elements_than_memory_holds_are_refused() {
+    let expected = |bytes| Error::Tensor(dlbridge::Error::OutOfMemory { bytes });
+    let huge = Tensor::from_parts_strided(vec![0_u8], [1 << 46], [0], 0).unwrap();
+    assert_eq!(huge.to_flex().unwrap_err(), expected(1 << 46));
+    assert_eq!(huge.into_flex().unwrap().bytes(), [0], "not copied");
+    let mut numbers = vec![0_u64; 2];
+    let parts = RawParts {
+        byte_offset: 1,
+        ..RawParts::new(numbers.as_mut_ptr().cast(), DataType::FLOAT64)
+    };
+    // SAFETY: the vector owns the number at an odd address, which every index leads to.
+    let odd =
+        unsafe { Tensor::from_raw_parts(numbers, parts, &[1_i64 << 58], Some(&[0_i64])) }.unwrap();
+    assert_eq!(odd.to_flex().unwrap_err(), expected(1 << 61));
+}
+
+#[test]
+fn elements_that_are_not_those_of_the_owner_are_not_taken_for_them() {
+    static OTHERS: [f32; 4] = [7.0, 8.0, 9.0, 10.0];
+    let shape = |extents: &[usize]| Layout::contiguous(Shape::from(extents.to_vec()));
+    let integers = || {
+        let bits = vec![1.0_f32.to_bits(), 2.0_f32.to_bits(), 3.0_f32.to_bits()];
+        FlexTensor::new(Bytes::from_elems(bits), shape(&[3]), DType::U32)
+    };
+    let read_only = |first: *const u8| RawParts {
+        access: Access::ReadOnly,
+        ..RawParts::new(first.cast_mut().cast(), DataType::FLOAT32)
+    };
+    let owner = integers();
+    let parts = read_only(owner.bytes().as_ptr());
+    // SAFETY: the owner has three numbers of four bytes, which stay where they are when it moves.
+    let floats = unsafe { Tensor::from_raw_parts(owner, parts, &[3], None::<&[i64]>) }.unwrap();
+    let first = floats.data().addr();
+    let flex = floats.into_flex().unwrap();
+    assert_eq!((flex.dtype(), address(&flex)), (DType::F32, first));
+    assert_eq!(flex.storage::<f32>(), [1.0, 2.0, 3.0]);
+
+    let data = (&raw const OTHERS).cast();
+    for strides in [[2_i64, 1], [1, 2]] {
+        let owner = FlexTensor::new(Bytes::from_elems(vec![0.0_f32; 2]), shape(&[2]), DType::F32);
+        // SAFETY: nobody writes what is static, and any owner keeps it.
+        let others =
+            unsafe { Tensor::from_raw_parts(owner, read_only(data), &[2, 2], Some(&strides)) };
+        let flex = others.unwrap().into_flex().unwrap();
+        assert_eq!(
+            (address(&flex), flex.layout().strides()),
+            (data.addr(), &strides.map(|stride| stride as isize)[..])
+        );
+        assert_eq!(flex.storage::<f32>(), OTHERS);
+    }
+    // SAFETY: as above.
+    let of_vec =
+        unsafe { Tensor::from_raw_parts(vec![0.0_f32; 9], read_only(data), &[4], None::<&[i64]>) };
+    let flex = of_vec.unwrap().into_flex().unwrap();
+    assert_eq!((address(&flex), flex.storage::<f32>()), (data.addr(), &OTHERS[..]));
+    // SAFETY: as above.
+    let gaps = unsafe { Tensor::from_raw_parts(integers(), read_only(data), &[2], Some(&[2_i64])) };
+    assert_eq!(gaps.unwrap().into_flex().unwrap_err(), Error::Gaps);
 }

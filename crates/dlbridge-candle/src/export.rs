@@ -11,7 +11,10 @@ pub trait CandleExt: Sealed + Sized {
     /// The tensor's elements where they are, with its shape and its strides. Read-only.
     ///
     /// Until the tensor is dropped, and all that was made of it without a copy, it holds the lock of candle's storage for
-    /// reading: operations of candle that write there in place wait, on any tensor that shares the storage.
+    /// reading: operations of candle that write there in place wait, on any tensor that shares the storage. While one
+    /// waits, so does this method on such a tensor; in the thread that would drop the first, for ever. See
+    /// [the crate](crate#a-tensor-holds-the-lock).
+    ///
     /// [`TensorExt::into_candle`](crate::TensorExt::into_candle) gives the tensor of candle back.
     ///
     /// # Errors
@@ -36,7 +39,8 @@ pub trait CandleExt: Sealed + Sized {
     fn into_tensor(self) -> Result<Tensor>;
 
     /// As [`into_tensor`](Self::into_tensor), but nothing stays locked: candle can write in place meanwhile, and consumers
-    /// see that. The tensor's owner is the [`candle_core::Tensor`], which [`Tensor::try_into_owner`] gives back.
+    /// see that. The lock is taken once, to look where the elements are: behind a writer that waits, this method waits
+    /// too. The tensor's owner is the [`candle_core::Tensor`], which [`Tensor::try_into_owner`] gives back.
     ///
     /// # Errors
     /// As [`into_tensor`](Self::into_tensor).

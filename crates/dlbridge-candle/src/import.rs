@@ -2,11 +2,12 @@
 
 use candle_core::op::BackpropOp;
 use candle_core::{CpuStorage, Device, Storage, WithDType};
-use dlbridge::{Access, DataType, Element, RawParts, Tensor, TensorRef, Unaligned};
+use dlbridge::{Access, DataType, Element, RawParts, Tensor, TensorRef};
 use float8::F8E4M3;
 use half::{bf16, f16};
 
 use crate::dtype::{E4m3fn, E8m0fnu};
+use crate::elements::elements;
 use crate::locked::Locked;
 use crate::sealed::Sealed;
 use crate::{Error, Result};
@@ -20,7 +21,7 @@ pub trait TensorExt: Sealed {
     ///
     /// # Errors
     /// [`Error::DataType`] for elements that candle does not have; [`Error::Tensor`] for a tensor that the CPU
-    /// cannot read. The tensor is dropped.
+    /// cannot read, and with [`dlbridge::Error::OutOfMemory`] if there is no room for a copy. The tensor is dropped.
     ///
     /// ```
     /// use dlbridge::Tensor;
@@ -81,7 +82,7 @@ impl TensorExt for Tensor {
             Ok(unlocked) => return part.of_candle(Locked::new(unlocked)),
             Err(tensor) => tensor,
         };
-        let moved = match part.dtype {
+        let moved = match part.parts.dtype {
             DataType::UINT8 => part.of_vec::<u8>(tensor),
             DataType::UINT32 => part.of_vec::<u32>(tensor),
             DataType::INT16 => part.of_vec::<i16>(tensor),
@@ -129,25 +130,13 @@ impl TensorRefExt for TensorRef<'_> {
     }
 }
 
-/// The elements in C order, wherever they are.
-fn elements<T: Element>(tensor: &TensorRef<'_>) -> Result<Vec<T>> {
-    match tensor.view::<T>() {
-        Ok(view) => Ok(view.to_vec()),
-        Err(dlbridge::Error::Misaligned { .. }) => {
-            Ok(tensor.view::<Unaligned<T>>()?.iter().map(|element| element.get()).collect())
-        }
-        Err(error) => Err(error.into()),
-    }
-}
-
 fn extents(shape: &[i64]) -> Vec<usize> {
     shape.iter().map(|&extent| extent as usize).collect()
 }
 
 /// Which elements a tensor is, kept while its owner is taken out.
 struct Part {
-    first: *mut core::ffi::c_void,
-    dtype: DataType,
+    parts: RawParts,
     shape: Vec<usize>,
     strides: Vec<i64>,
     is_c_contiguous: bool,
@@ -156,8 +145,12 @@ struct Part {
 impl Part {
     fn of(tensor: &Tensor) -> Self {
         Self {
-            first: tensor.data(),
-            dtype: tensor.dtype(),
+            parts: RawParts {
+                device: tensor.device(),
+                byte_offset: tensor.byte_offset(),
+                access: Access::ReadOnly,
+                ..RawParts::new(tensor.data(), tensor.dtype())
+            },
             shape: extents(tensor.shape()),
             strides: tensor.strides().to_vec(),
             is_c_contiguous: tensor.is_c_contiguous(),
@@ -169,9 +162,16 @@ impl Part {
         if self.is_all_of(&locked)? {
             return Ok(locked.into_tensor());
         }
-        let parts = RawParts { access: Access::ReadOnly, ..RawParts::new(self.first, self.dtype) };
         // SAFETY: a part of a tensor that was made of this storage, which is locked while it is read.
-        unsafe { TensorRef::from_raw_parts(&parts, &self.shape, Some(&self.strides)) }?.to_candle()
+        unsafe { self.copied() }
+    }
+
+    /// # Safety
+    /// The owner that was taken out is alive, and nobody writes the elements.
+    unsafe fn copied(&self) -> Result<candle_core::Tensor> {
+        let strides = Some(&*self.strides);
+        // SAFETY: the elements of a tensor stay where they are while its owner is alive, and by contract.
+        unsafe { TensorRef::from_raw_parts(&self.parts, &self.shape, strides) }?.to_candle()
     }
 
     fn is_all_of(&self, locked: &Locked) -> Result<bool> {
@@ -182,18 +182,18 @@ impl Part {
             let mut axes = self.shape.iter().zip(strides);
             axes.all(|(&extent, (&part, &whole))| extent <= 1 || part == whole as i64)
         };
-        Ok(self.dtype == whole.dtype
+        Ok(self.parts.dtype == whole.dtype
             && self.shape == tensor.dims()
-            && (is_empty || self.first == whole.data && same_strides()))
+            && (is_empty || self.parts.data == whole.data && same_strides()))
     }
 
     /// The part of the vector that the tensor was made of, which moves. The tensor if it was made of
-    /// something else, or is in another order.
+    /// something else, is in another order, or cannot be viewed as such elements.
     fn of_vec<T: Element + WithDType>(
         &self,
         tensor: Tensor,
     ) -> std::result::Result<Result<candle_core::Tensor>, Tensor> {
-        if !self.is_c_contiguous {
+        if !self.is_c_contiguous || tensor.view::<T>().is_err() {
             return Err(tensor);
         }
         let vec = match tensor.try_into_owner::<Vec<T>>() {
@@ -208,16 +208,19 @@ impl Part {
         if count == 0 {
             return Ok(candle_core::Tensor::from_vec(Vec::<T>::new(), &*self.shape, &Device::Cpu)?);
         }
-        let start = self.first.addr().wrapping_sub(vec.as_ptr().addr()) / size_of::<T>();
-        if start > len || len - start < count {
-            return Err(dlbridge::Error::OutOfBounds {
-                lowest: start as i64,
-                highest: start.wrapping_add(count - 1) as i64,
-                owner: len,
-            }
-            .into());
-        }
+        let Some(start) = self.start_in(&vec, count) else {
+            // SAFETY: the vector was the owner, and is not touched.
+            return unsafe { self.copied() };
+        };
         let all = candle_core::Tensor::from_vec(vec, len, &Device::Cpu)?;
         Ok(all.narrow(0, start, count)?.reshape(&*self.shape)?)
+    }
+
+    /// Which element of its owner the first one is, if all are elements of it.
+    fn start_in<T>(&self, owner: &[T], count: usize) -> Option<usize> {
+        let distance = self.parts.data.addr().checked_sub(owner.as_ptr().addr())?;
+        let start = distance / size_of::<T>();
+        let is_within = distance % size_of::<T>() == 0 && owner.len().checked_sub(start)? >= count;
+        is_within.then_some(start)
     }
 }

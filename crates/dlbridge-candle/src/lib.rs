@@ -47,10 +47,18 @@
 //! The storage of a tensor of candle is behind a lock, is shared by its clones and views, and may be written in
 //! place: by `Var::set`, by `zero_set`, by an optimiser, by any `InplaceOp1`, which may also replace it.
 //! So a tensor made of it holds that lock for reading until it is dropped, wherever that is, and so do all that are made
-//! of it without a copy. All that only reads goes on. **What writes in place waits**, and for ever if the thread
-//! that writes is the one that would drop the tensor. Who needs to write meanwhile copies the tensor
+//! of it without a copy. **What writes in place waits.** Meanwhile:
+//!
+//! - candle's operations that only read, such as `matmul` and `to_vec1`, go on;
+//! - what takes the lock anew, for however short a time, waits behind a writer that waits, so that writers have their
+//!   turn. That is [`into_tensor`](CandleExt::into_tensor), and [`into_tensor_unlocked`](CandleExt::into_tensor_unlocked)
+//!   too, of any tensor with that storage; [`into_candle`](TensorExt::into_candle) of an unlocked tensor;
+//!   candle's `storage_and_layout`; and `Var::set`, which reads its argument so. Candle offers no other door to the lock.
+//!
+//! What waits does so for ever in the thread that would drop the tensor. Who needs to write meanwhile copies the tensor
 //! ([`Tensor::to_copy`](dlbridge::Tensor::to_copy)), or promises what the lock would
-//! ([`CandleExt::into_tensor_unlocked`]).
+//! ([`CandleExt::into_tensor_unlocked`]). Who makes several tensors of one storage makes them before anybody writes, or
+//! shares one ([`Tensor::share`](dlbridge::Tensor::share)).
 //!
 //! The feature `send_guard` of parking_lot, which lets a lock be released on another thread, is on for the whole
 //! program; with parking_lot's `deadlock_detection` it does not compile.
@@ -67,6 +75,7 @@
 //! [candle]: candle_core
 
 mod dtype;
+mod elements;
 mod error;
 mod export;
 mod import;

@@ -166,6 +166,52 @@ fn writers_wait_and_readers_do_not() {
 }
 
 #[test]
+fn what_takes_the_lock_anew_waits_behind_a_writer() {
+    const SOON: Duration = Duration::from_millis(200);
+    const LATE: Duration = Duration::from_secs(60);
+    let candle = counted();
+    let tensor = candle.clone().into_tensor().unwrap();
+    let (done, is_done) = mpsc::channel();
+    let start = |what: fn(Tensor) -> Tensor| {
+        let (candle, done) = (candle.clone(), done.clone());
+        thread::spawn(move || done.send(what(candle)));
+    };
+    let out: fn(Tensor) -> Tensor = |candle| candle.into_tensor().unwrap().into_candle().unwrap();
+    let unlocked: fn(Tensor) -> Tensor = |candle| {
+        // SAFETY: dropped in the same breath, and nothing replaces the storage.
+        let tensor = unsafe { candle.clone().into_tensor_unlocked() }.unwrap();
+        drop(tensor);
+        candle
+    };
+    let set: fn(Tensor) -> Tensor = |candle| {
+        let var = candle_core::Var::zeros((2, 3, 4), DType::F32, &Device::Cpu).unwrap();
+        var.set(&candle).unwrap();
+        candle
+    };
+    for what in [out, unlocked, set] {
+        start(what);
+        is_done.recv_timeout(LATE).expect("no writer waits, so a second reader does not");
+    }
+    start(|candle| {
+        candle.zero_set().unwrap();
+        candle
+    });
+    assert!(is_done.recv_timeout(SOON).is_err(), "the tensor is locked");
+    start(|candle| candle.sum_all().unwrap());
+    let sum = is_done.recv_timeout(LATE).expect("operations go on");
+    assert_eq!(sum.to_scalar::<f32>().unwrap(), 276.0);
+    for what in [out, unlocked, set] {
+        start(what);
+        assert!(is_done.recv_timeout(SOON).is_err(), "it waits behind the writer");
+    }
+    drop(tensor);
+    for _ in 0..4 {
+        let candle = is_done.recv_timeout(LATE).expect("all that waited goes on");
+        assert_eq!(candle.sum_all().unwrap().to_scalar::<f32>().unwrap(), 0.0);
+    }
+}
+
+#[test]
 fn a_consumer_releases_the_lock() {
     let candle = counted();
     let managed = candle.clone().into_tensor().unwrap().into_raw();

@@ -1,5 +1,9 @@
-//! Candle's floats of eight bits are e4m3fn, value by value.
+//! Candle's floats of eight bits are e4m3fn, value by value, and its powers of two e8m0fnu.
+//!
+//! PyTorch is asked if `DLBRIDGE_PYTHON` names a Python that has it; otherwise that is not tried, which is a failure where
+//! `DLBRIDGE_REQUIRE` is set.
 
+use std::env;
 use std::process::Command;
 
 use candle_core::{DType, Device};
@@ -59,22 +63,65 @@ fn every_value_goes_out_as_the_byte_of_e4m3fn() {
     }
 }
 
-/// The same of PyTorch, by the Python that `DLBRIDGE_PYTHON` names.
-#[test]
-#[ignore = "needs a Python with torch: DLBRIDGE_PYTHON=python cargo test -- --ignored"]
-fn torch_has_the_same_values() {
-    let python = std::env::var_os("DLBRIDGE_PYTHON").unwrap_or_else(|| "python3".into());
-    let script = "import torch; t = torch.arange(256, dtype=torch.uint8); \
-         print(*t.view(torch.float8_e4m3fn).float().view(torch.int32).tolist())";
-    let output = Command::new(python).args(["-c", script]).output().expect("a Python");
+/// A byte as e8m0fnu: eight bits of exponent with a bias of 127, as those of `f32`, and nothing else.
+fn e8m0fnu(byte: u8) -> f32 {
+    match byte {
+        0 => 2_f32.powi(-126) / 2.0,
+        255 => f32::NAN,
+        _ => f32::from_bits(u32::from(byte) << 23),
+    }
+}
+
+/// Every byte through candle and out again, as `float8_e8m0fnu`, with which candle does not compute.
+fn powers_of_candle() -> Vec<f32> {
+    let tensor = Tensor::from_bytes(all_bytes(), DataType::FLOAT8_E8M0FNU, [256], 0).unwrap();
+    let candle = tensor.into_candle().unwrap();
+    assert_eq!(candle.dtype(), DType::F8E8M0);
+    let tensor = candle.into_tensor().unwrap();
+    assert_eq!(tensor.dtype(), DataType::FLOAT8_E8M0FNU);
+    let bytes = TensorRef::from(&tensor).as_bytes().unwrap();
+    bytes.iter().map(|&byte| e8m0fnu(byte)).collect()
+}
+
+/// What PyTorch makes of every byte, by the Python that `DLBRIDGE_PYTHON` names, or nothing, with the reason printed,
+/// which is a failure where `DLBRIDGE_REQUIRE` is set. Nothing too if it has no such dtype.
+fn values_of_torch(dtype: &str) -> Option<Vec<f32>> {
+    let Some(python) = env::var_os("DLBRIDGE_PYTHON") else {
+        assert!(env::var_os("DLBRIDGE_REQUIRE").is_none(), "DLBRIDGE_PYTHON is not set");
+        eprintln!("skipped: DLBRIDGE_PYTHON does not name a Python with torch");
+        return None;
+    };
+    let script = "import sys, torch; d = getattr(torch, sys.argv[1], None); \
+         b = torch.arange(256, dtype=torch.uint8); \
+         print('none') if d is None else print(*b.view(d).float().view(torch.int32).tolist())";
+    let output = Command::new(python).args(["-c", script, dtype]).output().expect("a Python");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let bits = String::from_utf8(output.stdout).unwrap();
-    let torch: Vec<f32> = bits
+    if bits.trim() == "none" {
+        eprintln!("skipped: this torch has no {dtype}");
+        return None;
+    }
+    let values: Vec<f32> = bits
         .split_whitespace()
         .map(|bits| f32::from_bits(bits.parse::<i32>().unwrap() as u32))
         .collect();
-    assert_eq!(torch.len(), 256);
-    for (byte, (torch, candle)) in torch.into_iter().zip(values_of_candle()).enumerate() {
+    assert_eq!(values.len(), 256);
+    Some(values)
+}
+
+fn assert_torch_has(dtype: &str, values: Vec<f32>) {
+    let torch = values_of_torch(dtype).into_iter().flatten();
+    for (byte, (torch, candle)) in torch.zip(values).enumerate() {
         assert!(same(torch, candle), "{byte:#04x} is {torch} in torch, {candle} in candle");
     }
+}
+
+#[test]
+fn torch_has_the_same_values() {
+    assert_torch_has("float8_e4m3fn", values_of_candle());
+}
+
+#[test]
+fn torch_has_the_same_powers() {
+    assert_torch_has("float8_e8m0fnu", powers_of_candle());
 }

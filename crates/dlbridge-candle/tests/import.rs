@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use candle_core::{DType, Device, WithDType};
 use common::address;
-use dlbridge::{Access, DataType, DeviceType, Element, Owner, RawParts, Tensor};
+use dlbridge::{Access, DataType, DeviceType, Element, Owner, RawParts, Tensor, TensorRef};
 use dlbridge_candle::{CandleExt, Error, TensorExt, TensorRefExt};
 use half::{bf16, f16};
 
@@ -266,5 +266,61 @@ fn memory_that_the_cpu_cannot_read() {
     // SAFETY: nobody follows an address on a device that the CPU cannot reach.
     let tensor = unsafe { Tensor::from_raw_parts((), parts, &[2], None::<&[i64]>) }.unwrap();
     let error = tensor.into_candle().unwrap_err();
+    assert!(matches!(error, Error::Tensor(dlbridge::Error::NotHostAccessible { .. })));
+}
+
+#[test]
+fn more_elements_than_memory_holds_are_refused() {
+    let expected = dlbridge::Error::OutOfMemory { bytes: 1 << 46 };
+    let huge = || Tensor::from_parts_strided(vec![0_u8], [1 << 46], [0], 0).unwrap();
+    let error = huge().to_candle().unwrap_err();
+    assert!(matches!(error, Error::Tensor(error) if error == expected));
+    let error = huge().into_candle().unwrap_err();
+    assert!(matches!(error, Error::Tensor(error) if error == expected));
+    let bytes = vec![0; 16];
+    let offset = 1 + (8 - bytes.as_ptr().addr() % 8) % 8;
+    let odd = Tensor::from_bytes(bytes, DataType::FLOAT64, [1], offset).unwrap();
+    let odd = TensorRef::from(&odd).broadcast_to([1 << 58]).unwrap();
+    let error = odd.to_candle().unwrap_err();
+    let expected = dlbridge::Error::OutOfMemory { bytes: 1 << 61 };
+    assert!(matches!(error, Error::Tensor(error) if error == expected));
+}
+
+#[test]
+fn elements_that_are_not_the_vectors_are_copied() {
+    static OTHERS: [i32; 4] = [7, 8, 9, 10];
+    let read_only =
+        |data| RawParts { access: Access::ReadOnly, ..RawParts::new(data, DataType::INT32) };
+
+    let vec = vec![0x0100_0000_i32.to_le(), 2_i32.to_le(), 0];
+    let first = vec.as_ptr();
+    let parts = RawParts { byte_offset: 3, ..read_only(first.cast_mut().cast()) };
+    // SAFETY: the vector owns the two numbers at an odd address, and stays where it is when it moves.
+    let odd = unsafe { Tensor::from_raw_parts(vec, parts, &[2], None::<&[i64]>) }.unwrap();
+    let candle = odd.into_candle().unwrap();
+    let values = candle.to_vec1::<i32>().unwrap().into_iter().map(i32::from_le);
+    assert_eq!(values.collect::<Vec<_>>(), [0x0201, 0]);
+    assert_eq!(candle.storage_and_layout().1.start_offset(), 0);
+
+    let data = (&raw const OTHERS).cast_mut().cast();
+    for owner in [vec![1_i32, 2], Vec::new()] {
+        // SAFETY: nobody writes what is static, and any owner keeps it.
+        let others =
+            unsafe { Tensor::from_raw_parts(owner, read_only(data), &[2, 2], None::<&[i64]>) };
+        let candle = others.unwrap().into_candle().unwrap();
+        assert_eq!(candle.to_vec2::<i32>().unwrap(), [[7, 8], [9, 10]]);
+        assert_ne!(address(&candle), data.addr(), "a copy");
+    }
+}
+
+#[test]
+fn a_vector_on_a_device_that_the_cpu_cannot_read() {
+    let parts = RawParts {
+        device: dlbridge::Device::new(DeviceType::CUDA, 0),
+        ..RawParts::new(std::ptr::without_provenance_mut(4096), DataType::FLOAT32)
+    };
+    // SAFETY: nobody follows an address on a device that the CPU cannot reach.
+    let tensor = unsafe { Tensor::from_raw_parts(vec![1.0_f32; 2], parts, &[2], None::<&[i64]>) };
+    let error = tensor.unwrap().into_candle().unwrap_err();
     assert!(matches!(error, Error::Tensor(dlbridge::Error::NotHostAccessible { .. })));
 }
