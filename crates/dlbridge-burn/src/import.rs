@@ -38,8 +38,8 @@ pub trait TensorExt: Sealed {
     /// A copy of the elements in C order as a tensor of the Flex backend, wherever they lie.
     ///
     /// # Errors
-    /// As [`into_flex`](Self::into_flex), but for gaps, alignment and data that others may write; [`dlbridge::Error::OutOfMemory`] if
-    /// there is no room for the copy.
+    /// As [`into_flex`](Self::into_flex), but for gaps, alignment and data that others may write;
+    /// [`dlbridge::Error::OutOfMemory`] if there is no room for the copy.
     ///
     /// ```
     /// use dlbridge::Tensor;
