@@ -67,3 +67,13 @@ int stand_in_block(uintptr_t stream) {
 void stand_in_release(void) {
     released = 1;
 }
+
+/* No event is made, recorded or waited for by a stream. */
+void stand_in_fail_events(int status) {
+    event_result = status;
+}
+
+/* The host waits for nothing. */
+void stand_in_fail_waits(int status) {
+    wait_result = status;
+}
