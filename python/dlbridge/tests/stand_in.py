@@ -219,13 +219,14 @@ class Array:
     ) -> None:
         self.driver, self.native, self.crafted = driver, native, crafted
         self.stream, self.device = stream, device
+        # The struct is gone when the tensor was given back.
+        self.fields = crafted.fields
         self.asked: list[Any] = []
 
     def again(self) -> Array:
         """An array over the same memory, of which nothing is under way."""
-        fields = self.crafted.fields
-        assert fields.shape is not None
-        crafted = self.native.craft(fields.shape, device=self.device, data=fields.data)
+        assert self.fields.shape is not None
+        crafted = self.native.craft(self.fields.shape, device=self.device, data=self.fields.data)
         return Array(self.driver, self.native, crafted, self.stream, self.device)
 
     def __dlpack_device__(self) -> tuple[int, int]:
