@@ -139,7 +139,7 @@ fn is_whole<T, const N: usize>(
     kornia.as_ptr() == first
         && kornia.shape == shape
         && kornia.is_standard_layout()
-        && kornia.numel() == shape.iter().product()
+        && kornia.numel() == shape.iter().product::<usize>()
 }
 
 /// A tensor of kornia over elements that an owner keeps alive, which are adjacent in C order.
