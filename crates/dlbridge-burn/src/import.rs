@@ -5,7 +5,6 @@ use burn_std::{Bytes, Shape};
 use dlbridge::{Access, Element, Tensor, TensorRef};
 
 use crate::dtype::{for_type, to_burn};
-use crate::elements::elements;
 use crate::part::{Part, extents};
 use crate::sealed::Sealed;
 use crate::{Error, FlexKind, Result, held};
@@ -110,7 +109,7 @@ impl TensorExt for Tensor {
 
     fn to_flex(&self) -> Result<FlexTensor> {
         let (tensor, dtype) = (TensorRef::from(self), to_burn(self.dtype())?);
-        let bytes = for_type!(self.dtype(), T => Ok(Bytes::from_elems(elements::<T>(&tensor)?)))?;
+        let bytes = for_type!(self.dtype(), T => Ok(Bytes::from_elems(tensor.to_vec::<T>()?)))?;
         let shape = Shape::from(extents(self.shape()));
         Ok(FlexTensor::new(bytes, Layout::contiguous(shape), dtype))
     }

@@ -59,7 +59,6 @@
 //! [`FlexTensor`]: burn_flex::FlexTensor
 
 mod dtype;
-mod elements;
 mod error;
 mod export;
 mod held;

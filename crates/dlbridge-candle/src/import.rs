@@ -7,7 +7,6 @@ use float8::F8E4M3;
 use half::{bf16, f16};
 
 use crate::dtype::{E4m3fn, E8m0fnu};
-use crate::elements::elements;
 use crate::locked::Locked;
 use crate::sealed::Sealed;
 use crate::{Error, Result};
@@ -105,22 +104,22 @@ impl TensorExt for Tensor {
 impl TensorRefExt for TensorRef<'_> {
     fn to_candle(&self) -> Result<candle_core::Tensor> {
         let storage = match self.dtype() {
-            DataType::UINT8 => CpuStorage::U8(elements(self)?),
-            DataType::UINT32 => CpuStorage::U32(elements(self)?),
-            DataType::INT16 => CpuStorage::I16(elements(self)?),
-            DataType::INT32 => CpuStorage::I32(elements(self)?),
-            DataType::INT64 => CpuStorage::I64(elements(self)?),
-            DataType::FLOAT16 => CpuStorage::F16(elements(self)?),
-            DataType::BFLOAT16 => CpuStorage::BF16(elements(self)?),
-            DataType::FLOAT32 => CpuStorage::F32(elements(self)?),
-            DataType::FLOAT64 => CpuStorage::F64(elements(self)?),
+            DataType::UINT8 => CpuStorage::U8(self.to_vec()?),
+            DataType::UINT32 => CpuStorage::U32(self.to_vec()?),
+            DataType::INT16 => CpuStorage::I16(self.to_vec()?),
+            DataType::INT32 => CpuStorage::I32(self.to_vec()?),
+            DataType::INT64 => CpuStorage::I64(self.to_vec()?),
+            DataType::FLOAT16 => CpuStorage::F16(self.to_vec()?),
+            DataType::BFLOAT16 => CpuStorage::BF16(self.to_vec()?),
+            DataType::FLOAT32 => CpuStorage::F32(self.to_vec()?),
+            DataType::FLOAT64 => CpuStorage::F64(self.to_vec()?),
             // The vectors below become others in place: the elements are bytes of the same meaning.
             DataType::FLOAT8_E4M3FN => {
-                let floats = elements::<E4m3fn>(self)?.into_iter();
+                let floats = self.to_vec::<E4m3fn>()?.into_iter();
                 CpuStorage::F8E4M3(floats.map(|float| F8E4M3::from_bits(float.0)).collect())
             }
             DataType::FLOAT8_E8M0FNU => {
-                let powers = elements::<E8m0fnu>(self)?.into_iter();
+                let powers = self.to_vec::<E8m0fnu>()?.into_iter();
                 CpuStorage::F8E8M0(powers.map(|power| power.0).collect())
             }
             dtype => return Err(Error::DataType { dtype }),

@@ -75,7 +75,6 @@
 //! [candle]: candle_core
 
 mod dtype;
-mod elements;
 mod error;
 mod export;
 mod import;

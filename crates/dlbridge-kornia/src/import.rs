@@ -1,10 +1,9 @@
 //! Tensors, into tensors and images of kornia.
 
 use std::any::Any;
-use std::hint::black_box;
 use std::sync::Arc;
 
-use dlbridge::{Access, Element, Error, Result, Tensor, Unaligned};
+use dlbridge::{Access, Element, Error, Result, Tensor, TensorRef};
 use kornia_image::Image;
 
 use crate::sealed::Sealed;
@@ -114,7 +113,7 @@ impl TensorExt for Tensor {
 
     fn to_kornia<T: Element, const N: usize>(&self) -> Result<kornia_tensor::Tensor<T, N>> {
         let shape = extents::<N>(self.shape())?;
-        Ok(own(shape, elements(self)?))
+        Ok(own(shape, TensorRef::from(self).to_vec()?))
     }
 
     fn into_image<T: Element, const C: usize>(self) -> Result<Image<T, C>> {
@@ -125,7 +124,7 @@ impl TensorExt for Tensor {
 
     fn to_image<T: Element, const C: usize>(&self) -> Result<Image<T, C>> {
         let shape = image_shape::<C>(self.shape())?;
-        Ok(Image(own(shape, elements(self)?)))
+        Ok(Image(own(shape, TensorRef::from(self).to_vec()?)))
     }
 }
 
@@ -169,32 +168,6 @@ fn adopt<T: Element, const N: usize>(
 /// A tensor of kornia's own.
 fn own<T, const N: usize>(shape: [usize; N], elements: Vec<T>) -> kornia_tensor::Tensor<T, N> {
     kornia_tensor::Tensor::from_shape_vec(shape, elements).expect("as many as the shape has")
-}
-
-/// The elements, copied.
-fn elements<T: Element>(tensor: &Tensor) -> Result<Vec<T>> {
-    match tensor.view::<T>() {
-        Ok(view) => {
-            check_room::<T>(view.len())?;
-            Ok(view.to_vec())
-        }
-        Err(Error::Misaligned { .. }) => {
-            let view = tensor.view::<Unaligned<T>>()?;
-            check_room::<T>(view.len())?;
-            Ok(view.iter().map(|element| element.get()).collect())
-        }
-        Err(error) => Err(error),
-    }
-}
-
-/// Refuses more elements than there is room for, before they are copied into a vector of Rust, which would abort.
-/// Repeated elements may be so many.
-fn check_room<T>(len: usize) -> Result<()> {
-    let mut room = Vec::<T>::new();
-    let reserved = room.try_reserve_exact(len);
-    // Nothing uses the room: without this the compiler may leave the question out.
-    black_box(&mut room);
-    reserved.map_err(|_| Error::OutOfMemory { bytes: len.saturating_mul(size_of::<T>()) })
 }
 
 /// The extents, if they are as many as asked for.

@@ -1,10 +1,9 @@
 //! Tensors and views, into tensors and views of rten.
 
-use std::hint::black_box;
 use std::ptr::NonNull;
 use std::slice;
 
-use dlbridge::{Access, Element, Error, Result, Tensor, TensorView, TensorViewMut, Unaligned};
+use dlbridge::{Access, Element, Error, Result, Tensor, TensorRef, TensorView, TensorViewMut};
 use rten_tensor::prelude::*;
 use rten_tensor::{DynLayout, TensorBase};
 
@@ -161,18 +160,7 @@ impl TensorExt for Tensor {
 
     fn to_rten<T: Element>(&self) -> Result<rten_tensor::Tensor<T>> {
         let shape = extents(self.shape());
-        let elements = match self.view::<T>() {
-            Ok(view) => {
-                check_room::<T>(view.len())?;
-                view.to_vec()
-            }
-            Err(Error::Misaligned { .. }) => {
-                let view = self.view::<Unaligned<T>>()?;
-                check_room::<T>(view.len())?;
-                view.iter().map(|element| element.get()).collect()
-            }
-            Err(error) => return Err(error),
-        };
+        let elements = TensorRef::from(self).to_vec()?;
         Ok(rten_tensor::Tensor::from_data(&shape, elements))
     }
 }
@@ -204,16 +192,6 @@ impl<'a, T: Element> TensorViewMutExt<'a, T> for TensorViewMut<'a, T> {
         );
         Ok(rten.expect("a mutable view has no two indices that lead to one element"))
     }
-}
-
-/// Refuses more elements than there is room for, before they are copied into a vector of Rust, which would abort.
-/// Repeated elements may be so many.
-fn check_room<T>(len: usize) -> Result<()> {
-    let mut room = Vec::<T>::new();
-    let reserved = room.try_reserve_exact(len);
-    // Nothing uses the room: without this the compiler may leave the question out.
-    black_box(&mut room);
-    reserved.map_err(|_| Error::OutOfMemory { bytes: len.saturating_mul(size_of::<T>()) })
 }
 
 fn first<T>(first: *mut T) -> NonNull<T> {

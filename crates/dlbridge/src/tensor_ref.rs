@@ -1,9 +1,12 @@
 //! What borrowed tensors tell of themselves beyond the fields of `raw/tensor_ref/`.
 
+use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
 
-use crate::{DataType, Device, TensorRef, TensorRefMut, layout};
+use crate::{
+    DataType, Device, Element, Error, Result, TensorRef, TensorRefMut, Unaligned, layout, raw,
+};
 
 impl TensorRef<'_> {
     /// The number of dimensions.
@@ -34,6 +37,39 @@ impl TensorRef<'_> {
     /// ```
     pub fn nbytes(&self) -> u128 {
         layout::byte_count(self.len(), self.dtype(), self.is_subbyte_padded())
+    }
+
+    /// A copy of the elements in the order of their indices, the last axis fastest, also if they are not aligned.
+    ///
+    /// # Errors
+    /// Those of [`TensorRef::view`], but for the alignment; [`Error::OutOfMemory`], as a tensor that repeats some elements
+    /// may have more than there is room for.
+    ///
+    /// ```
+    /// use dlbridge::{DataType, Error, Tensor, TensorRef};
+    ///
+    /// let columns = TensorRef::from(&[[1, 2], [3, 4]]).transpose();
+    /// assert_eq!(columns.to_vec::<i32>()?, [1, 3, 2, 4]);
+    ///
+    /// let odd = Tensor::from_bytes(vec![0_u8, 1, 1, 2, 2], DataType::UINT16, [2], 1)?;
+    /// assert_eq!(TensorRef::from(&odd).to_vec::<u16>()?, [0x0101, 0x0202]);
+    ///
+    /// let repeated = Tensor::from_parts_strided(vec![7_u8], [1 << 46], [0], 0)?;
+    /// let refused = TensorRef::from(&repeated).to_vec::<u8>();
+    /// assert_eq!(refused, Err(Error::OutOfMemory { bytes: 1 << 46 }));
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
+        match self.view::<T>() {
+            Ok(view) => raw::try_to_vec(&view),
+            Err(Error::Misaligned { .. }) => {
+                let view = self.view::<Unaligned<T>>()?;
+                let mut elements = raw::with_room(view.len())?;
+                elements.extend(view.iter().map(|element| element.get()));
+                Ok(elements)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// The bytes that the elements occupy, counted from the one in which the element at index zero begins: from

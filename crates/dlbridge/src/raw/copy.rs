@@ -124,8 +124,26 @@ fn check_same_shape(expected: &Dims<'_>, found: &Dims<'_>) -> Result<()> {
 
 /// The elements of a view in the order of their indices.
 pub(crate) fn to_vec<T: Copy>(view: &TensorView<'_, T>) -> Vec<T> {
+    filled(view, Vec::with_capacity(view.len()))
+}
+
+/// The same, or an error without memory for them: a view that repeats some may have more than there is room for.
+pub(crate) fn try_to_vec<T: Copy>(view: &TensorView<'_, T>) -> Result<Vec<T>> {
+    Ok(filled(view, with_room(view.len())?))
+}
+
+/// An empty vector with room for so many elements.
+pub(crate) fn with_room<T>(len: usize) -> Result<Vec<T>> {
+    let mut elements = Vec::new();
+    let bytes = len.saturating_mul(size_of::<T>());
+    elements.try_reserve_exact(len).map_err(|_| Error::OutOfMemory { bytes })?;
+    Ok(elements)
+}
+
+/// The elements of a view in an empty vector that has room for them.
+fn filled<T: Copy>(view: &TensorView<'_, T>, mut elements: Vec<T>) -> Vec<T> {
     let len = view.len();
-    let mut elements: Vec<T> = Vec::with_capacity(len);
+    assert!(elements.is_empty() && elements.capacity() >= len, "there is no room");
     pages::prefer_huge(NonNull::from(elements.spare_capacity_mut()).cast(), len * size_of::<T>());
     if len != 0 {
         let (shape, mut to_strides) = (view.shape(), alloc::vec![0; view.ndim()]);

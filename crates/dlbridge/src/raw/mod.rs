@@ -55,7 +55,7 @@ mod zeros;
 #[cfg(feature = "ndarray")]
 pub(crate) use block::DimsOut;
 pub(crate) use block::Managed;
-pub(crate) use copy::to_vec;
+pub(crate) use copy::{to_vec, try_to_vec, with_room};
 pub use dl_tensor::DLTensorRef;
 pub use element::Element;
 pub(crate) use export::{into_raw_legacy, lend, lend_legacy, share, share_bytes};
