@@ -100,6 +100,32 @@ assert gone() is None
     with_driver(driver, code)
 
 
+def test_a_driver_that_is_loaded_later_is_found(driver: Path) -> None:
+    """As when the library that brings it is imported after the first attempt."""
+    code = f"""
+import ctypes, dlbridge
+
+class Memory:
+    buffer = (ctypes.c_float * 6)()
+    __cuda_array_interface__ = {{
+        "version": 3, "shape": (6,), "typestr": "<f4", "data": (ctypes.addressof(buffer), False)
+    }}
+
+try:
+    dlbridge.asdlpack(Memory())
+except BufferError as error:
+    assert "there is no driver of CUDA" in str(error), error
+else:
+    raise AssertionError("not refused")
+ctypes.CDLL({str(driver / "libcuda.so.1")!r}).stand_in_know(
+    ctypes.c_uint64(ctypes.addressof(Memory.buffer)), 1, 0
+)
+assert dlbridge.asdlpack(Memory()).device == "cuda:1"
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
+    assert (result.returncode, result.stderr) == (0, "")
+
+
 def test_streams_that_cannot_be_waited_for(driver: Path) -> None:
     code = """
 for stream, match in [(0, "never 0"), (-5, "None or an integer"), ("a", "None or an integer")]:

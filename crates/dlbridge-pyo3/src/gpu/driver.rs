@@ -21,7 +21,7 @@ type ContextHandle = usize;
 
 /// Why a driver did not do what it was asked for, as a sentence; and its number for that, if it was the driver that
 /// refused.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Failure {
     text: String,
     status: Option<Status>,
@@ -120,15 +120,20 @@ enum Switch {
 }
 
 impl Driver {
-    /// The driver for the devices of a type, an error that says what is wrong with it if it cannot be used.
+    /// The driver for the devices of a type, an error that says what is wrong with it if it cannot be used. One that
+    /// could not be used is looked for again: another library may have loaded it since.
     pub(crate) fn of(device_type: DeviceType) -> Result<&'static Self> {
-        static CUDA: OnceLock<Result<Driver>> = OnceLock::new();
-        static ROCM: OnceLock<Result<Driver>> = OnceLock::new();
-        let driver = match device_type {
-            DeviceType::ROCM => ROCM.get_or_init(Self::load_rocm),
-            _ => CUDA.get_or_init(Self::load_cuda),
+        static CUDA: OnceLock<Driver> = OnceLock::new();
+        static ROCM: OnceLock<Driver> = OnceLock::new();
+        let (driver, load): (_, fn() -> Result<Self>) = match device_type {
+            DeviceType::ROCM => (&ROCM, Self::load_rocm),
+            _ => (&CUDA, Self::load_cuda),
         };
-        driver.as_ref().map_err(Failure::clone)
+        if let Some(driver) = driver.get() {
+            return Ok(driver);
+        }
+        let loaded = load()?;
+        Ok(driver.get_or_init(|| loaded))
     }
 
     fn load_cuda() -> Result<Self> {
