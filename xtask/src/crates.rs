@@ -40,6 +40,9 @@ pub(crate) const LIBRARIES: &[&str] = &[
     "dlbridge-tract",
 ];
 
+/// The one feature of theirs that a program turns on.
+const COMPLEX: &str = "dlbridge-tract/complex";
+
 /// Cargo's words for every other member of the workspace: those that use PyO3.
 pub(crate) fn with_pyo3() -> impl Iterator<Item = &'static str> {
     let others = RUST_ONLY.iter().chain(ADAPTERS).chain(LIBRARIES).chain(&["dlbridge"]);
@@ -48,7 +51,7 @@ pub(crate) fn with_pyo3() -> impl Iterator<Item = &'static str> {
 
 /// Tells tests in Rust where the library of ONNX Runtime is, which is part of its Python package, and the Python that has
 /// PyTorch: then they require both.
-fn with_frameworks(test: &mut Command, venv: &Venv<'_>) -> Result<()> {
+pub(crate) fn with_frameworks(test: &mut Command, venv: &Venv<'_>) -> Result<()> {
     const LIBRARY: &str = "import glob, onnxruntime, os; \
         print(*glob.glob(os.path.dirname(onnxruntime.__file__) + '/capi/libonnxruntime.so*'))";
     let library = process::answer(venv.python().args(["-c", LIBRARY]))
@@ -77,7 +80,7 @@ pub(crate) fn lint(steps: &mut Steps, workplace: &Workplace) {
     clippy("dlbridge, all features", "dlbridge", &["--all-features"]);
     // Together, since what they are built of keeps all processors busy.
     steps.run("clippy: the adapters of libraries", || {
-        let mut clippy = workplace.cargo(&["clippy", "--all-targets"]);
+        let mut clippy = workplace.cargo(&["clippy", "--all-targets", "--features", COMPLEX]);
         process::run(clippy.args(libraries()).args(["--", "-D", "warnings"]))
     });
 }
@@ -159,7 +162,14 @@ pub(crate) fn test_libraries(
         if !quick {
             with_frameworks(&mut test, venv)?;
         }
-        process::run(test.args(libraries()))
+        process::run(test.args(libraries()))?;
+        process::run(&mut workplace.cargo(&[
+            "test",
+            "--package",
+            "dlbridge-tract",
+            "--features",
+            COMPLEX,
+        ]))
     });
 }
 
@@ -176,6 +186,18 @@ mod tests {
             assert!(features.iter().any(|f| f == name), "{features:?}");
         }
         assert!(features.iter().all(|f| f != "default" && !f.contains(['#', ' '])), "{features:?}");
+    }
+
+    #[test]
+    fn what_builds_by_default_has_no_adapter() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let manifest = fs::read_to_string(root.join("Cargo.toml")).unwrap();
+        let (_, list) = manifest.split_once("default-members = [").unwrap();
+        let (list, _) = list.split_once(']').unwrap();
+        assert!(list.contains("\"crates/dlbridge\""), "{list}");
+        for name in ADAPTERS.iter().chain(LIBRARIES) {
+            assert!(!list.contains(&format!("crates/{name}\"")), "{name}");
+        }
     }
 
     #[test]

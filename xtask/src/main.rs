@@ -13,7 +13,7 @@
 //! | `pins` | the version of everything that is installed |
 //! | `process` | running commands |
 //! | `c_examples` | the examples that are C programs |
-//! | `sanitizers` | Miri, sanitizers, fuzzing: what needs the nightly toolchain |
+//! | `nightly` | Miri, sanitizers, fuzzing: what needs the nightly toolchain |
 //! | `seeded_faults` | whether the conformance kit finds faults made on purpose |
 //! | `toolchains` | what has to compile with another Rust, or for another target |
 //! | `unsafe_table` | where the unsafe code is, as the documentation has it |
@@ -26,11 +26,11 @@ mod debian;
 mod demo;
 mod devices;
 mod gpu;
+mod nightly;
 mod peers;
 mod pins;
 mod process;
 mod python;
-mod sanitizers;
 mod seeded_faults;
 mod steps;
 mod test;
@@ -50,11 +50,11 @@ cargo xtask demo [--with NAMES] [--out DIR]
     --with NAMES  frameworks to install first, separated by commas, or `all`: {frameworks}
     --out DIR     where the pictures go; `out` if not given
 
-cargo xtask test [--quick | --instrumented | --kit]
+cargo xtask test [--quick | --nightly | --kit]
     Runs everything: formatting, lints, documentation, Rust tests, C examples, Miri, sanitizers,
     fuzzing, and the Python tests against the real frameworks.
     --quick         leaves out Miri, sanitizers, fuzzing, and all frameworks but numpy
-    --instrumented  only Miri and the sanitizers, which else run beside the rest
+    --nightly       only Miri, the sanitizers and fuzzing, which else run beside the rest
     --kit           only the tests of the conformance kit, which else run beside the rest
 
 cargo xtask compare
@@ -171,15 +171,14 @@ fn parse(arguments: &[String]) -> Result<Task> {
             for argument in rest {
                 match argument {
                     "--quick" => options.quick = true,
-                    "--instrumented" => options.instrumented = true,
+                    "--nightly" => options.nightly = true,
                     "--kit" => options.kit = true,
                     "--help" | "-h" => return Ok(Task::Help),
                     _ => return unknown(argument),
                 }
             }
-            if [options.quick, options.instrumented, options.kit].iter().filter(|o| **o).count() > 1
-            {
-                return Err("`--quick`, `--instrumented` and `--kit` exclude each other".into());
+            if [options.quick, options.nightly, options.kit].iter().filter(|o| **o).count() > 1 {
+                return Err("`--quick`, `--nightly` and `--kit` exclude each other".into());
             }
             Ok(Task::Test(options))
         }
@@ -294,10 +293,10 @@ mod tests {
         assert_eq!(parsed("test"), Ok(Task::Test(test::Options::default())));
         let quick = test::Options { quick: true, ..Default::default() };
         assert_eq!(parsed("test --quick"), Ok(Task::Test(quick)));
-        let instrumented = test::Options { instrumented: true, ..Default::default() };
-        assert_eq!(parsed("test --instrumented"), Ok(Task::Test(instrumented)));
-        assert!(parsed("test --quick --instrumented").is_err());
-        assert!(parsed("test --kit --instrumented").is_err());
+        let nightly = test::Options { nightly: true, ..Default::default() };
+        assert_eq!(parsed("test --nightly"), Ok(Task::Test(nightly)));
+        assert!(parsed("test --quick --nightly").is_err());
+        assert!(parsed("test --kit --nightly").is_err());
         assert_eq!(parsed("bench"), Ok(Task::Bench(bench::Options::default())));
         let write = bench::Options { instructions: true, write: true, ..Default::default() };
         assert_eq!(parsed("bench --instructions --write"), Ok(Task::Bench(write)));

@@ -8,7 +8,7 @@ use std::{env, fs};
 use crate::python::Venv;
 use crate::steps::{Begun, Finished, Steps};
 use crate::{
-    Result, Workplace, bench, c_examples, compare, crates, debian, gpu, pins, process, sanitizers,
+    Result, Workplace, bench, c_examples, compare, crates, debian, gpu, nightly, pins, process,
     toolchains, unsafe_table,
 };
 
@@ -16,8 +16,8 @@ use crate::{
 pub(crate) struct Options {
     /// Without Miri, sanitizers and fuzzing, and with no framework but numpy.
     pub(crate) quick: bool,
-    /// Only Miri and the sanitizers.
-    pub(crate) instrumented: bool,
+    /// Only what needs the nightly toolchain, and nothing of Python.
+    pub(crate) nightly: bool,
     /// Only the tests of the conformance kit, with what is installed.
     pub(crate) kit: bool,
 }
@@ -27,8 +27,8 @@ const PYTHON_TESTS: &str = "python/dlbridge/tests";
 /// Runs all steps, prints the summary, and returns whether none failed.
 pub(crate) fn run(workplace: &Workplace, options: &Options) -> bool {
     let mut steps = Steps::default();
-    if options.instrumented {
-        sanitizers::instrumented(&mut steps, workplace);
+    if options.nightly {
+        nightly::run(&mut steps, workplace);
     } else if options.kit {
         if let Some(venv) = steps.run(".venv", || Venv::ready(workplace)) {
             python_tests(&mut steps, workplace, &venv, options, is_about_the_kit);
@@ -45,7 +45,7 @@ pub(crate) fn run(workplace: &Workplace, options: &Options) -> bool {
 
 /// `None` if a step failed that the ones after it cannot do without.
 fn all(steps: &mut Steps, workplace: &Workplace, options: &Options) -> Option<()> {
-    let beside = if options.quick { None } else { sanitizers::begin(steps, workplace) };
+    let beside = if options.quick { None } else { nightly::begin(steps, workplace) };
     let done = one_after_another(steps, workplace, options);
     if let Some(beside) = beside {
         steps.end(beside);
@@ -66,7 +66,7 @@ fn one_after_another(steps: &mut Steps, workplace: &Workplace, options: &Options
         c_examples::test(steps, workplace, &venv, &example);
     }
     if !options.quick {
-        sanitizers::run(steps, workplace, &venv);
+        nightly::with_python(steps, workplace, &venv);
     }
     with_python(steps, workplace, &venv, options)
 }
@@ -87,6 +87,9 @@ fn with_python(
         steps.run(&format!("the wheel of {example}"), || venv.install_example(&example));
     }
     crates::test_libraries(steps, workplace, venv, options.quick);
+    if !options.quick {
+        nightly::with_onnx_runtime(steps, workplace, venv);
+    }
     steps.run("the stub of the template", || venv.compare_stub("examples/template"));
     type_checks(steps, workplace, venv);
     if in_ci() {
@@ -116,6 +119,9 @@ fn with_python(
             let mut tests = pytest(workplace, venv, &format!("{example}/tests"), !options.quick)?;
             if let Some(folder) = &rust_numpy {
                 tests.env("DLBRIDGE_RUST_NUMPY", folder);
+            }
+            if !options.quick {
+                tests.args(["-p", "examples.no_skips"]);
             }
             process::run(&mut tests)
         });

@@ -53,6 +53,11 @@ pub enum Error {
         /// What is wrong.
         reason: String,
     },
+    /// One value of a fixed-shape tensor has more numbers than a list of Arrow can.
+    ListSize {
+        /// How many, in all dimensions but the first.
+        len: usize,
+    },
     /// A batch has no columns, so it has no dtype.
     NoColumns,
     /// The columns of a batch are of different types.
@@ -125,6 +130,11 @@ impl fmt::Display for Error {
             Self::Metadata { reason } => write!(
                 f,
                 "the metadata of arrow.fixed_shape_tensor is wrong: {reason}; mend the field"
+            ),
+            Self::ListSize { len } => write!(
+                f,
+                "each index of the first axis has {len} elements, and a list of Arrow at most {}; take a part",
+                i32::MAX
             ),
             Self::NoColumns => f.write_str("the batch has no columns, and so no dtype; add one"),
             Self::ColumnTypes { column, first, found } => write!(

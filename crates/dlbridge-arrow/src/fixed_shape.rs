@@ -132,7 +132,8 @@ pub(crate) fn write(tensor: Tensor, name: String) -> Result<(Field, FixedSizeLis
     let extents: Vec<usize> = physical.shape().iter().map(|&extent| extent as usize).collect();
     let shape = &extents[1..];
     // The core keeps such products within isize.
-    let size = tensor::list_size(1, shape.iter().product())?;
+    let len = shape.iter().product();
+    let size = i32::try_from(len).map_err(|_| Error::ListSize { len })?;
     // Lists of numbers look in JSON as they do here.
     let metadata = if order.is_sorted() {
         format!(r#"{{"shape":{shape:?}}}"#)

@@ -301,7 +301,7 @@ pub(crate) fn nested(tensor: Tensor, shape: &[usize]) -> Result<FixedSizeListArr
 }
 
 /// The number of values of a list, which Arrow keeps as an `i32`.
-pub(crate) fn list_size(axis: usize, extent: usize) -> Result<i32> {
+fn list_size(axis: usize, extent: usize) -> Result<i32> {
     let too_many = TensorError::ExtentLimit { axis, limit: i32::MAX as usize, found: extent };
     Ok(i32::try_from(extent).map_err(|_| too_many)?)
 }

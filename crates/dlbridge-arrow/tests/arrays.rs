@@ -10,7 +10,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::*;
 use arrow_array::*;
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer, i256};
-use arrow_schema::{DataType, Field};
+use arrow_schema::{DataType, Field, Fields, UnionFields, UnionMode};
 use dlbridge::{Access, Element, Tensor};
 use dlbridge_arrow::{ArrayExt, BufferExt, Error, TensorExt};
 use half::f16;
@@ -93,16 +93,29 @@ fn numbers_with_a_meaning_go_out_when_asked() {
 
 #[test]
 fn other_types_are_refused_by_name() {
+    let item = || Arc::new(Field::new_list_field(DataType::Int32, false));
+    let fields: Fields =
+        ["keys", "values"].map(|name| Field::new(name, DataType::Int32, false)).to_vec().into();
+    let entries = Arc::new(Field::new("entries", DataType::Struct(fields), false));
     let arrays: Vec<ArrayRef> = vec![
         Arc::new(Decimal256Array::from(vec![i256::ONE])),
         Arc::new(IntervalDayTimeArray::from(vec![IntervalDayTime::new(1, 2)])),
         Arc::new(IntervalMonthDayNanoArray::from(vec![IntervalMonthDayNano::new(1, 2, 3)])),
         Arc::new(StringArray::from(vec!["a"])),
+        Arc::new(LargeStringArray::from(vec!["a"])),
         Arc::new(StringViewArray::from(vec!["a"])),
         Arc::new(BinaryArray::from(vec![&b"a"[..]])),
+        Arc::new(LargeBinaryArray::from(vec![&b"a"[..]])),
+        Arc::new(BinaryViewArray::from(vec![&b"a"[..]])),
         Arc::new(FixedSizeBinaryArray::try_from_iter([b"a"].into_iter()).unwrap()),
         Arc::new(NullArray::new(0)),
         Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>([Some([Some(1)])])),
+        Arc::new(LargeListArray::from_iter_primitive::<Int32Type, _, _>([Some([Some(1)])])),
+        new_empty_array(&DataType::ListView(item())),
+        new_empty_array(&DataType::LargeListView(item())),
+        new_empty_array(&DataType::Map(entries, false)),
+        new_empty_array(&DataType::Union(UnionFields::empty(), UnionMode::Dense)),
+        Arc::new(RunArray::<Int32Type>::from_iter(["a"])),
         Arc::new(DictionaryArray::<Int32Type>::from_iter(["a"])),
         Arc::new(StructArray::from(vec![(
             Arc::new(Field::new("a", DataType::Int32, false)),

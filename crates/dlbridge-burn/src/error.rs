@@ -86,7 +86,8 @@ impl fmt::Display for Error {
             ),
             Self::NotFlex { message } => write!(
                 f,
-                "the tensor of burn is not one of the Flex backend ({message}); bring it to Device::flex()"
+                "the tensor of burn is not one of the Flex backend ({message}); bring it to Device::flex(), and take \
+                 it out of autodiff with inner()"
             ),
         }
     }

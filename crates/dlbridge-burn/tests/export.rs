@@ -156,6 +156,7 @@ fn what_burn_computed_and_moved() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "Miri opens no files")]
 fn bytes_that_burn_cannot_read_are_refused() {
     let file = std::env::temp_dir().join(format!("dlbridge-burn-{}", std::process::id()));
     let of_file = || flex(Bytes::from_file(&file, 8, 0), &[2], DType::I32);
@@ -167,4 +168,17 @@ fn bytes_that_burn_cannot_read_are_refused() {
     let tensor = of_file().into_tensor();
     std::fs::remove_file(&file).unwrap();
     assert_eq!(tensor.unwrap().view::<i32>().unwrap().to_vec(), [5, 6]);
+}
+
+#[test]
+fn what_is_tracked_for_gradients_is_refused_until_it_is_taken_out() {
+    let tracked = Burn::<1>::from_floats([1.0, 2.0], &Device::flex().autodiff());
+    let error = tracked.clone().into_tensor().unwrap_err();
+    assert!(matches!(&error, Error::NotFlex { message } if !message.is_empty()), "{error}");
+    assert!(error.to_string().contains("inner()"), "{error}");
+    let inner = tracked.inner();
+    let first = address(&inner.clone().try_into_primitive::<burn_flex::Flex>().unwrap());
+    let tensor = inner.into_tensor().unwrap();
+    assert_eq!(tensor.data().addr(), first);
+    assert_eq!(tensor.view::<f32>().unwrap().to_vec(), [1.0, 2.0]);
 }

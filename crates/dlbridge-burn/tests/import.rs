@@ -277,6 +277,7 @@ fn repeated_elements_have_no_gaps() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "Miri has no allocation that fails")]
 fn more_elements_than_memory_holds_are_refused() {
     let expected = |bytes| Error::Tensor(dlbridge::Error::OutOfMemory { bytes });
     let huge = Tensor::from_parts_strided(vec![0_u8], [1 << 46], [0], 0).unwrap();

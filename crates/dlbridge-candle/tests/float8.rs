@@ -10,14 +10,19 @@ use candle_core::{DType, Device};
 use dlbridge::{DataType, Tensor, TensorRef};
 use dlbridge_candle::{CandleExt, TensorExt};
 
+/// A power of two that `f32` has with all its bits.
+fn power(exponent: i32) -> f32 {
+    f32::from_bits(((127 + exponent) as u32) << 23)
+}
+
 /// A byte as e4m3fn: a sign, four bits of exponent with a bias of 7, three of mantissa. There are no infinities, and
 /// the only NaN has all bits of both.
 fn e4m3fn(byte: u8) -> f32 {
     let (exponent, mantissa) = (i32::from(byte >> 3 & 0xf), f32::from(byte & 7));
     let magnitude = match exponent {
         0xf if mantissa == 7.0 => f32::NAN,
-        0 => mantissa / 8.0 * 2_f32.powi(-6),
-        _ => (1.0 + mantissa / 8.0) * 2_f32.powi(exponent - 7),
+        0 => mantissa / 8.0 * power(-6),
+        _ => (1.0 + mantissa / 8.0) * power(exponent - 7),
     };
     if byte >> 7 == 1 { -magnitude } else { magnitude }
 }
@@ -46,7 +51,7 @@ fn every_byte_has_the_value_of_e4m3fn() {
     }
     assert_eq!(e4m3fn(0x7e), 448.0);
     assert_eq!(e4m3fn(0x78), 256.0, "an infinity in float8_e4m3");
-    assert_eq!(e4m3fn(0x01), 2_f32.powi(-9));
+    assert_eq!(e4m3fn(0x01), power(-9));
 }
 
 #[test]
@@ -66,7 +71,7 @@ fn every_value_goes_out_as_the_byte_of_e4m3fn() {
 /// A byte as e8m0fnu: eight bits of exponent with a bias of 127, as those of `f32`, and nothing else.
 fn e8m0fnu(byte: u8) -> f32 {
     match byte {
-        0 => 2_f32.powi(-126) / 2.0,
+        0 => power(-126) / 2.0,
         255 => f32::NAN,
         _ => f32::from_bits(u32::from(byte) << 23),
     }
@@ -84,7 +89,7 @@ fn powers_of_candle() -> Vec<f32> {
 }
 
 /// What PyTorch makes of every byte, by the Python that `DLBRIDGE_PYTHON` names, or nothing, with the reason printed,
-/// which is a failure where `DLBRIDGE_REQUIRE` is set. Nothing too if it has no such dtype.
+/// which is a failure where `DLBRIDGE_REQUIRE` is set. So it is if torch has no such dtype.
 fn values_of_torch(dtype: &str) -> Option<Vec<f32>> {
     let Some(python) = env::var_os("DLBRIDGE_PYTHON") else {
         assert!(env::var_os("DLBRIDGE_REQUIRE").is_none(), "DLBRIDGE_PYTHON is not set");
@@ -98,6 +103,7 @@ fn values_of_torch(dtype: &str) -> Option<Vec<f32>> {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let bits = String::from_utf8(output.stdout).unwrap();
     if bits.trim() == "none" {
+        assert!(env::var_os("DLBRIDGE_REQUIRE").is_none(), "this torch has no {dtype}");
         eprintln!("skipped: this torch has no {dtype}");
         return None;
     }

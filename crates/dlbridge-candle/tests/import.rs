@@ -270,6 +270,7 @@ fn memory_that_the_cpu_cannot_read() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "Miri has no allocation that fails")]
 fn more_elements_than_memory_holds_are_refused() {
     let expected = dlbridge::Error::OutOfMemory { bytes: 1 << 46 };
     let huge = || Tensor::from_parts_strided(vec![0_u8], [1 << 46], [0], 0).unwrap();

@@ -2,7 +2,7 @@
 //!
 //! | | from | to | |
 //! | --- | --- | --- | --- |
-//! | [`PyArrayExt::to_tensor`] | `Bound<PyArray<T, D>>`, `PyReadonlyArray<T, D>` | `Tensor` | zero-copy, any strides |
+//! | [`PyArrayExt::into_tensor`] | `Bound<PyArray<T, D>>`, `&Bound<PyArray<T, D>>`, `PyReadonlyArray<T, D>` | `Tensor` | zero-copy, any strides |
 //! | [`TensorExt::into_pyarray`] | `Tensor` | `Bound<PyArray<T, D>>` | zero-copy, any strides; read-only unless the tensor is exclusive |
 //!
 //! Borrows of both sides meet: a tensor of an array is a borrow to read that rust-numpy sees, and what it has borrowed to
@@ -32,7 +32,7 @@ use numpy::{Element, PyArray, PyReadonlyArray};
 use pyo3::prelude::*;
 
 /// Arrays as tensors.
-pub trait PyArrayExt: sealed::Sealed {
+pub trait PyArrayExt: sealed::Sealed + Sized {
     /// The array's memory as a tensor, borrowed to be read until the tensor, and all that was made of it without a copy, is
     /// dropped. It keeps the array.
     ///
@@ -47,20 +47,26 @@ pub trait PyArrayExt: sealed::Sealed {
     ///
     /// #[pyfunction]
     /// fn strides(x: &Bound<'_, PyArrayDyn<f32>>) -> PyResult<Vec<i64>> {
-    ///     Ok(x.to_tensor()?.strides().to_vec())
+    ///     Ok(x.into_tensor()?.strides().to_vec())
     /// }
     /// ```
-    fn to_tensor(&self) -> PyResult<Tensor>;
+    fn into_tensor(self) -> PyResult<Tensor>;
+}
+
+impl<T, D> PyArrayExt for &Bound<'_, PyArray<T, D>> {
+    fn into_tensor(self) -> PyResult<Tensor> {
+        dlbridge_pyo3::import(self.as_any())
+    }
 }
 
 impl<T, D> PyArrayExt for Bound<'_, PyArray<T, D>> {
-    fn to_tensor(&self) -> PyResult<Tensor> {
+    fn into_tensor(self) -> PyResult<Tensor> {
         dlbridge_pyo3::import(self.as_any())
     }
 }
 
 impl<T: Element, D: Dimension> PyArrayExt for PyReadonlyArray<'_, T, D> {
-    fn to_tensor(&self) -> PyResult<Tensor> {
+    fn into_tensor(self) -> PyResult<Tensor> {
         dlbridge_pyo3::import(self.as_any())
     }
 }
@@ -115,6 +121,7 @@ mod sealed {
     pub trait Sealed {}
 
     impl<T, D> Sealed for Bound<'_, PyArray<T, D>> {}
+    impl<T, D> Sealed for &Bound<'_, PyArray<T, D>> {}
     impl<T: Element, D: Dimension> Sealed for PyReadonlyArray<'_, T, D> {}
     impl Sealed for dlbridge::Tensor {}
 }

@@ -5,8 +5,6 @@ use std::fmt;
 use ort::session::SessionInputValue;
 use ort::value::{DynTensor, Shape, TensorElementType};
 
-use crate::protect::Protection;
-
 /// A tensor as a value that sessions read: what goes in, and is not written.
 ///
 /// It is made by [`TensorExt::into_input`](crate::TensorExt::into_input), and goes into [`ort::inputs!`] by
@@ -23,13 +21,11 @@ use crate::protect::Protection;
 /// ```
 pub struct Input {
     value: DynTensor,
-    /// Of memory that is ONNX Runtime's own; what was lent it protects itself.
-    _protection: Option<Protection>,
 }
 
 impl Input {
-    pub(crate) fn new(value: DynTensor, protection: Option<Protection>) -> Self {
-        Self { value, _protection: protection }
+    pub(crate) fn new(value: DynTensor) -> Self {
+        Self { value }
     }
 
     /// The value, for sessions to read.

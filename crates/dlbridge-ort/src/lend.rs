@@ -10,7 +10,7 @@ use ort::sys::{OrtAllocator, OrtMemoryInfo};
 use ort::value::{DynTensor, PrimitiveTensorElementType, TensorElementType, TensorValueType};
 use ort::{AsPointer, ortsys};
 
-use crate::protect::{self, Protection};
+use crate::protect::Protection;
 use crate::sealed::Sealed;
 use crate::value::take_back;
 use crate::{Error, Input, Result, element, library};
@@ -55,6 +55,10 @@ pub trait TensorExt: Sealed {
     fn into_value_of<T: PrimitiveTensorElementType + Debug>(self) -> Result<ort::value::Tensor<T>>;
 
     /// The tensor as what sessions read, without a copy, also where it must not be written.
+    ///
+    /// Where a model's output *is* its input, ort gives out a value on this memory, which safe code can write. Whoever
+    /// runs such a model with memory that must not be written leaves that output unwritten, or copies the tensor
+    /// first.
     ///
     /// # Errors
     /// As [`into_value`](Self::into_value); of the accesses only shared `bool` elements are refused, as
@@ -116,22 +120,16 @@ impl TensorExt for Tensor {
     }
 
     fn into_input(self) -> Result<Input> {
-        let read_only = self.is_read_only();
-        let tensor = match take_back(self) {
-            Ok(held) => {
-                let protection = Protection::new(protect::bytes_of(&held.value), read_only);
-                return Ok(Input::new(held.value, Some(protection)));
-            }
-            Err(tensor) => tensor,
-        };
-        let element = check(&tensor)?;
-        if tensor.dtype() == DataType::BOOL && tensor.access() == Access::Shared {
+        let element = check(&self)?;
+        if self.dtype() == DataType::BOOL && self.access() == Access::Shared {
             return Err(Error::SharedBool);
         }
-        let start = tensor.data().addr();
-        let bytes = start..start + TensorRef::from(&tensor).as_bytes()?.len();
-        let protection = Protection::new(bytes, read_only);
-        lend(tensor, element, Some(protection)).map(|value| Input::new(value, None))
+        let start = self.data().addr();
+        let bytes = start..start + TensorRef::from(&self).as_bytes()?.len();
+        let protection = Protection::new(bytes, self.is_read_only());
+        // Also where the tensor is all of a value: the protection must last as long as whatever has hold of the input,
+        // such as a binding.
+        lend(self, element, Some(protection)).map(Input::new)
     }
 
     fn to_value(&self) -> Result<DynTensor> {

@@ -45,8 +45,8 @@
 //! - A tensor made of a value is [shared](dlbridge::Access::Shared): consumers of DLPack may write it, and Rust code
 //!   that knows of nobody else says so with [`assume_exclusive`](dlbridge::Tensor::assume_exclusive). That no other value
 //!   has the memory is true of nearly all outputs, and cannot be seen: ONNX Runtime hands on the memory of
-//!   the input where a model's output *is* its input, and that of a value that was bound as an output. A binding writes it
-//!   again in its next run: [drop it first](ValueExt::into_tensor).
+//!   the input where a model's output *is* its input, and that of a value that was bound or preallocated as an output. The
+//!   next run writes it again: [drop the binding, or the options, first](ValueExt::into_tensor).
 //! - Where that memory belongs to a read-only tensor, the output's tensor is read-only too; and where it is that of an
 //!   [`Input`], it does not become a value again.
 //! - `bool` elements that others may write are refused, because ort hands them out as `&[bool]`; those that
@@ -58,8 +58,9 @@
 //! - **Read-only values.** ort has none, hence [`Input`]. Of a model whose output is its input, ort gives safe code
 //!   a writable second value over the input's memory, as it does for its own borrowed inputs; whoever
 //!   runs models of others leaves outputs unwritten, or compares addresses.
-//! - **Who has a value.** ort does not tell: a binding keeps its outputs, and outputs keep what was removed from them.
-//!   [`into_tensor`](ValueExt::into_tensor) and [`Input::as_value`] say what is left to their callers.
+//! - **Who has a value.** ort does not tell: a binding keeps its outputs, options keep what they preallocate, and outputs keep what
+//!   was removed from them. [`into_tensor`](ValueExt::into_tensor), [`into_input`](TensorExt::into_input) and
+//!   [`Input::as_value`] say what is left to their callers.
 //! - **Borrowed inputs.** ort makes values of slices, for the length of a borrow, and gives out an output over
 //!   the same memory that may outlive it, where a model's output is its input. So nothing here borrows: the
 //!   tensor lives until the last value on its memory is gone.

@@ -11,12 +11,14 @@ pub trait ValueExt: Sealed {
     /// The value as a tensor in C order, which owns it, without a copy. [`Access::Shared`]; read-only for `bool`, and
     /// where a model has handed on the memory of a read-only input.
     ///
-    /// # Bound outputs: drop the binding first
+    /// # Who else has the value
     /// ort does not tell what else has hold of a value's memory, and lets safe code write it by that. As long as the tensor
     /// lives, whoever calls this must not
     /// - run a session with an [`IoBinding`](ort::session::IoBinding) that has the value as its output, by
     ///   [`bind_output`](ort::session::IoBinding::bind_output) or out of an earlier run, also where only a device
     ///   was bound: drop the binding first, or clear its outputs;
+    /// - run a session with [options](ort::session::OutputSelector::preallocate) that preallocate the value as an
+    ///   output: each run writes it again;
     /// - write, by its number, an output that was [removed](ort::session::SessionOutputs::remove) from outputs: drop those;
     /// - write another value on the same memory, where a model's output *is* its input.
     ///

@@ -181,7 +181,11 @@ fn the_memory_of_an_input_becomes_no_value() {
     assert_eq!(refused(run(&input)), Refusal::Shared);
     let last = run(&input);
     drop(input);
-    assert!(last.into_value().is_ok(), "there is no input any longer");
+    assert_eq!(
+        refused(last),
+        Refusal::Shared,
+        "the last value, but the memory may still be shared"
+    );
     let input = output().into_read_only().into_input().unwrap();
     assert_eq!(refused(run(&input)), Refusal::ReadOnly);
     // A part of it.
@@ -192,6 +196,27 @@ fn the_memory_of_an_input_becomes_no_value() {
     assert_eq!(refused(whole), Refusal::Shared);
     drop(rows);
     assert_eq!(refused(output().into_read_only()), Refusal::ReadOnly);
+}
+
+#[test]
+fn the_memory_of_an_input_is_protected_as_long_as_a_binding_has_it() {
+    let Some(environment) = environment() else { return };
+    let mut session = session(environment, &nothing());
+    let host = Allocator::default();
+    let output = || DynTensor::new(&host, TensorElementType::Float32, [2_usize, 2]).unwrap();
+    for read_only in [false, true] {
+        let tensor = output().into_tensor().unwrap();
+        let input = if read_only { tensor.into_read_only() } else { tensor }.into_input().unwrap();
+        let mut binding = session.create_binding().unwrap();
+        binding.bind_input("x", &input.as_value()).unwrap();
+        binding.bind_output_to_device("x", host.memory_info()).unwrap();
+        drop(input);
+        let outputs = session.run_binding(&binding).unwrap().remove("x").unwrap();
+        let tensor = outputs.into_tensor().unwrap();
+        assert_eq!(tensor.is_read_only(), read_only);
+        let refusal = if read_only { Refusal::ReadOnly } else { Refusal::Shared };
+        assert!(matches!(tensor.into_value(), Err(Error::Tensor(error)) if error == refusal));
+    }
 }
 
 #[test]

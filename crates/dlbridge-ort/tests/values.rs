@@ -15,7 +15,7 @@ use dlbridge::{
 use dlbridge_ort::{Error, TensorExt, ValueExt};
 use ort::AsPointer;
 use ort::memory::{AllocationDevice, Allocator, AllocatorType, MemoryInfo, MemoryType};
-use ort::value::{DynTensor, DynValue, Sequence, TensorElementType};
+use ort::value::{DynTensor, DynValue, Map, Sequence, TensorElementType};
 use support::{Counted, environment};
 
 const DTYPES: &str = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 bfloat16 float32 float64 \
@@ -129,6 +129,10 @@ fn values_that_are_no_tensors_are_refused_by_name() {
     let error = sequence.into_tensor().unwrap_err();
     assert!(matches!(error, Error::NotATensor { .. }), "{error}");
     assert!(error.to_string().contains("Sequence"), "{error}");
+    let map = Map::<i64, f32>::new([(1, 2.0)]).unwrap();
+    let error = map.into_tensor().unwrap_err();
+    assert!(matches!(error, Error::NotATensor { .. }), "{error}");
+    assert!(error.to_string().contains("Map"), "{error}");
 }
 
 #[test]
@@ -308,7 +312,15 @@ fn a_value_comes_back_as_the_same_object() {
     assert_eq!(value.ptr(), object);
     // SAFETY: out of `into_raw`.
     let tensor = unsafe { Tensor::from_raw(value.into_tensor().unwrap().into_raw()) }.unwrap();
-    assert_eq!(tensor.into_input().unwrap().as_value().ptr(), object);
+    let value = tensor.into_value().unwrap();
+    assert_eq!(value.ptr(), object);
+    // An input is a value of its own, over the same memory, so that what protects it lasts as long as it does.
+    let tensor = value.into_tensor().unwrap();
+    let address = tensor.data().cast_const();
+    let input = tensor.into_input().unwrap();
+    let seen = input.as_value();
+    assert_ne!(seen.ptr(), object);
+    assert_eq!(seen.try_extract_tensor::<f32>().unwrap().1.as_ptr().cast(), address);
     // A part of it is not.
     let whole = || {
         DynTensor::new(&Allocator::default(), TensorElementType::Float32, [2_usize, 3])

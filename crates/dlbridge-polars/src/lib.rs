@@ -44,7 +44,8 @@
 //! # Which columns lie in one allocation
 //!
 //! Those that are parts of one [`Buffer`](polars_buffer::Buffer), as those of a tensor in Fortran order are. Adjacent
-//! addresses alone prove nothing. Most data frames have their columns in allocations of their own.
+//! addresses alone prove nothing. Most data frames have their columns in allocations of their own; a column of one scalar
+//! has none until it is asked for, and is then written out by Polars.
 //!
 //! # What the library cannot do
 //!

@@ -120,12 +120,17 @@ fn other_types_are_refused_by_name() {
         .unwrap();
     let inner = Series::new("a".into(), [1, 2]);
     let lists = Series::new("a".into(), std::slice::from_ref(&inner));
+    let array = DataType::Array(Box::new(DataType::Int32), 2);
+    let fixed = FrozenCategories::new(["x", "y"]).unwrap();
+    let fixed = Series::new("a".into(), ["x"]).cast(&DataType::from_frozen_categories(fixed));
     let structs = StructChunked::from_series("a".into(), 2, [&inner].into_iter()).unwrap();
     let series = [
         Series::new("a".into(), ["x"]),
         Series::new("a".into(), [&b"x"[..]]),
         Series::new_null("a".into(), 2),
         categories,
+        fixed.unwrap(),
+        lists.cast(&array).unwrap(),
         lists,
         structs.into_series(),
     ];

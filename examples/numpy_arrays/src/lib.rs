@@ -1,13 +1,16 @@
 //! Arrays of rust-numpy that become tensors, and tensors that become its arrays.
 
+use std::sync::{Arc, LazyLock};
+
 use dlbridge::Tensor;
 use dlbridge_numpy::{PyArrayExt, TensorExt};
 use half::{bf16, f16};
 use num_complex::Complex;
+use numpy::datetime::{Datetime, units};
 use numpy::ndarray::Ix0;
 use numpy::{
-    Ix2, IxDyn, PyArray, PyArray0, PyArray2, PyArrayDyn, PyArrayMethods, PyReadonlyArray2,
-    PyReadonlyArrayDyn,
+    Ix1, Ix2, IxDyn, PyArray, PyArray0, PyArray1, PyArray2, PyArrayDyn, PyArrayMethods,
+    PyFixedString, PyFixedUnicode, PyReadonlyArray2, PyReadonlyArrayDyn,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -24,13 +27,13 @@ fn described(tensor: &Tensor) -> Described {
 /// What an array of floats is as a tensor.
 #[pyfunction]
 fn describe(x: &Bound<'_, PyArrayDyn<f64>>) -> PyResult<Described> {
-    Ok(described(&x.to_tensor()?))
+    Ok(described(&x.into_tensor()?))
 }
 
 /// The same for an array that rust-numpy has borrowed to be read.
 #[pyfunction]
 fn describe_borrowed(x: PyReadonlyArrayDyn<'_, f64>) -> PyResult<Described> {
-    Ok(described(&x.to_tensor()?))
+    Ok(described(&x.into_tensor()?))
 }
 
 /// What an array is as a tensor, and the array of that tensor, for every element that both have.
@@ -39,7 +42,7 @@ fn there_and_back<'py>(x: &Bound<'py, PyAny>) -> PyResult<(Described, Bound<'py,
     macro_rules! first_of {
         ($($T:ty)*) => {
             $(if let Ok(array) = x.cast::<PyArray<$T, IxDyn>>() {
-                let tensor = array.to_tensor()?;
+                let tensor = array.into_tensor()?;
                 let words = described(&tensor);
                 return Ok((words, tensor.into_pyarray::<$T, IxDyn>(x.py())?.into_any()));
             })*
@@ -49,10 +52,46 @@ fn there_and_back<'py>(x: &Bound<'py, PyAny>) -> PyResult<(Described, Bound<'py,
     Err(PyValueError::new_err(format!("rust-numpy has no elements of {}", x.getattr("dtype")?)))
 }
 
+/// What an array is as a tensor whose elements rust-numpy has, and tensors do not.
+#[pyfunction]
+fn describe_others(x: &Bound<'_, PyAny>) -> PyResult<Described> {
+    if let Ok(objects) = x.cast::<PyArrayDyn<Py<PyAny>>>() {
+        return Ok(described(&objects.into_tensor()?));
+    }
+    if let Ok(words) = x.cast::<PyArrayDyn<PyFixedUnicode<1>>>() {
+        return Ok(described(&words.into_tensor()?));
+    }
+    if let Ok(bytes) = x.cast::<PyArrayDyn<PyFixedString<1>>>() {
+        return Ok(described(&bytes.into_tensor()?));
+    }
+    Ok(described(&x.cast::<PyArrayDyn<Datetime<units::Days>>>()?.into_tensor()?))
+}
+
+/// What any library lends, as an array of floats.
+#[pyfunction]
+fn array_of<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArrayDyn<f32>>> {
+    dlbridge_pyo3::import(x)?.into_pyarray::<f32, IxDyn>(x.py())
+}
+
+/// Memory that arrays share with each other, and with nobody else.
+static SHARED: LazyLock<Arc<[f32]>> = LazyLock::new(|| Arc::from([1.0, 2.0, 3.0]));
+
+/// An array over the shared memory.
+#[pyfunction]
+fn sharing(py: Python<'_>) -> PyResult<Bound<'_, PyArray1<f32>>> {
+    Tensor::from(Arc::clone(&SHARED)).into_pyarray::<f32, Ix1>(py)
+}
+
+/// How many there are that hold the shared memory.
+#[pyfunction]
+fn holders() -> usize {
+    Arc::strong_count(&SHARED) - 1
+}
+
 /// The transpose of a matrix, over its memory.
 #[pyfunction]
 fn transposed<'py>(x: &Bound<'py, PyArray2<f64>>) -> PyResult<Bound<'py, PyArray2<f64>>> {
-    x.to_tensor()?.transpose().into_pyarray::<f64, Ix2>(x.py())
+    x.into_tensor()?.transpose().into_pyarray::<f64, Ix2>(x.py())
 }
 
 /// An array over memory of Rust, and its address.
@@ -91,7 +130,7 @@ fn mistaken(py: Python<'_>, dtype: bool) -> PyResult<Bound<'_, PyAny>> {
 /// afterwards.
 #[pyfunction]
 fn while_there_is_a_tensor(x: &Bound<'_, PyArray2<f64>>) -> PyResult<(bool, bool, bool)> {
-    let tensor = x.to_tensor()?;
+    let tensor = x.into_tensor()?;
     let (written, read) = (x.try_readwrite().is_ok(), x.try_readonly().is_ok());
     drop(tensor);
     Ok((written, read, x.try_readwrite().is_ok()))
@@ -101,7 +140,7 @@ fn while_there_is_a_tensor(x: &Bound<'_, PyArray2<f64>>) -> PyResult<(bool, bool
 /// first one afterwards.
 #[pyfunction]
 fn while_there_is_its_tensors_array(x: &Bound<'_, PyArray2<f64>>) -> PyResult<(bool, bool, bool)> {
-    let again = x.to_tensor()?.into_pyarray::<f64, Ix2>(x.py())?;
+    let again = x.into_tensor()?.into_pyarray::<f64, Ix2>(x.py())?;
     let (first, second) = (x.try_readwrite().is_ok(), again.try_readwrite().is_ok());
     drop(again);
     Ok((first, second, x.try_readwrite().is_ok()))
@@ -111,13 +150,13 @@ fn while_there_is_its_tensors_array(x: &Bound<'_, PyArray2<f64>>) -> PyResult<(b
 #[pyfunction]
 fn while_it_is_written(x: &Bound<'_, PyArray2<f64>>) -> PyResult<usize> {
     let _written = x.try_readwrite()?;
-    Ok(x.to_tensor()?.ndim())
+    Ok(x.into_tensor()?.ndim())
 }
 
 /// A tensor of an array that rust-numpy has lent to be read.
 #[pyfunction]
 fn while_it_is_read(x: PyReadonlyArray2<'_, f64>) -> PyResult<usize> {
-    Ok(x.to_tensor()?.ndim())
+    Ok(x.into_tensor()?.ndim())
 }
 
 /// Arrays of rust-numpy that become tensors, and tensors that become its arrays.
@@ -125,8 +164,8 @@ fn while_it_is_read(x: PyReadonlyArray2<'_, f64>) -> PyResult<usize> {
 mod numpy_arrays {
     #[pymodule_export]
     use super::{
-        describe, describe_borrowed, made, made_read_only, mistaken, number, there_and_back,
-        transposed, while_it_is_read, while_it_is_written, while_there_is_a_tensor,
-        while_there_is_its_tensors_array,
+        array_of, describe, describe_borrowed, describe_others, holders, made, made_read_only,
+        mistaken, number, sharing, there_and_back, transposed, while_it_is_read,
+        while_it_is_written, while_there_is_a_tensor, while_there_is_its_tensors_array,
     };
 }

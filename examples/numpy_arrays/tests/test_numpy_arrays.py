@@ -6,12 +6,18 @@ import gc
 import subprocess
 import sys
 import weakref
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import numpy_arrays as arrays
 import pytest
+import torch
+
+sys.path.append(str(Path(__file__).parents[3] / "python/dlbridge/tests"))
+
+import native as n
 
 VIEWS: dict[str, Any] = {
     "whole": lambda x: x,
@@ -50,11 +56,54 @@ def test_every_element(dtype: Any) -> None:
 
 
 def test_elements_that_a_tensor_lacks() -> None:
-    for x in (np.array(["a"]), np.array(["2026-01-01"], "M8[D]"), np.zeros(2, [("a", "f4")])):
-        with pytest.raises(ValueError, match="rust-numpy has no elements of"):
-            arrays.there_and_back(x)
+    for x in (np.array(["a"]), np.array([b"a"]), np.array([object()]), np.array(["2026-01-01"], "M8[D]")):
+        with pytest.raises(BufferError, match="dtype"):
+            arrays.describe_others(x)
     with pytest.raises(BufferError, match="mask"):
         arrays.describe(np.ma.masked_array([1.0, 2.0], [True, False]))
+
+
+@pytest.fixture(scope="module")
+def native(tmp_path_factory: pytest.TempPathFactory) -> n.Native:
+    """native.c, compiled and loaded."""
+    compiler = n.compiler()
+    assert compiler is not None, "there is no C compiler"
+    return n.load(n.build(tmp_path_factory.mktemp("native"), compiler))
+
+
+def test_what_other_libraries_lend(native: n.Native) -> None:
+    tensor = torch.arange(6.0).reshape(2, 3)
+    for x in (tensor, tensor.T, tensor[:, ::2], tensor[:0], tensor[1, 2]):
+        array = arrays.array_of(x)
+        assert (array.shape, array.tolist()) == (tuple(x.shape), x.tolist())
+        if x.numel():
+            assert array.ctypes.data == x.data_ptr()
+            assert [stride // 4 for stride in array.strides] == list(x.stride())
+
+    class OnDevice:
+        """A float on the first device of CUDA, which is only described."""
+
+        def __dlpack__(self, **_: Any) -> Any:
+            return native.craft((1,), device=n.CUDA).capsule()
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return n.CUDA
+
+    with pytest.raises(BufferError, match="cuda:0"):
+        arrays.array_of(OnDevice())
+
+
+def test_the_owner_in_rust_goes_with_the_last_array() -> None:
+    first, second = arrays.sharing(), arrays.sharing()
+    part = first[1:]
+    assert (first.ctypes.data, first.tolist()) == (second.ctypes.data, [1, 2, 3])
+    assert arrays.holders() == 2
+    del first
+    assert arrays.holders() == 2
+    del part
+    assert arrays.holders() == 1
+    del second
+    assert arrays.holders() == 0
 
 
 def test_a_tensor_is_an_array_over_its_memory() -> None:

@@ -1,5 +1,5 @@
-//! The Rust tests of the core where mistakes show themselves: Miri, the sanitizers, a compiler that
-//! compares error codes, fuzzing. All of it needs the nightly toolchain.
+//! What needs the nightly toolchain: Rust tests where mistakes show themselves, under Miri and the sanitizers; a compiler that
+//! compares error codes; the oldest versions of dependencies; fuzzing.
 
 use std::env;
 use std::process::Command;
@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::python::Venv;
 use crate::steps::{Begun, Finished, Steps};
 use crate::test::in_ci;
-use crate::{Result, Workplace, pins, process};
+use crate::{Result, Workplace, crates, pins, process};
 
 /// The target that this machine runs natively and that has sanitizers.
 const HOST: &str = "x86_64-unknown-linux-gnu";
@@ -22,13 +22,20 @@ const BYTE_ORDER_TESTS: &[&str] =
 /// The adapters in crates of their own that have unsafe code. Miri would take minutes to build faer.
 const ADAPTERS: &[&str] = &["dlbridge-faer"];
 
+/// The adapters of libraries under Miri, with pointers that must keep where they come from. ONNX Runtime is no Rust.
+const STRICT: &[&str] =
+    &["dlbridge-arrow", "dlbridge-kornia", "dlbridge-polars", "dlbridge-rten", "dlbridge-tract"];
+
+/// Those whose libraries make pointers of integers themselves.
+const PERMISSIVE: &[&str] = &["dlbridge-burn", "dlbridge-candle"];
+
 /// How long a fuzz target looks for something new, in seconds.
 const FUZZ_SECONDS: &str = "20";
 
-/// Begins Miri and the sanitizers, which take as long as all else, in a process beside it.
+/// Begins what needs the nightly toolchain and nothing of Python, in a process beside all else.
 pub(crate) fn begin(steps: &mut Steps, workplace: &Workplace) -> Option<Begun> {
     let mut ready = false;
-    steps.try_run("Miri is there", || {
+    steps.try_run("the nightly toolchain", || {
         with(workplace, &["miri", "rust-src"], |_| Ok(())).inspect(|finished| {
             ready = matches!(finished, Finished::Passed);
         })
@@ -36,34 +43,50 @@ pub(crate) fn begin(steps: &mut Steps, workplace: &Workplace) -> Option<Begun> {
     if !ready {
         return None;
     }
-    steps.begin("Miri and the sanitizers", || {
+    steps.begin("with the nightly toolchain", || {
         let xtask = env::current_exe().map_err(|e| format!("xtask does not know itself: {e}"))?;
-        let log = workplace.target.join("instrumented.txt");
-        process::beside(workplace.command(xtask).args(["test", "--instrumented"]), log)
+        let log = workplace.target.join("nightly.txt");
+        process::beside(workplace.command(xtask).args(["test", "--nightly"]), log)
     })
 }
 
-/// Miri and the sanitizers.
-pub(crate) fn instrumented(steps: &mut Steps, workplace: &Workplace) {
+/// All of it that needs no Python.
+pub(crate) fn run(steps: &mut Steps, workplace: &Workplace) {
     let miri_parts = ["miri", "rust-src"];
     steps.try_run("Miri", || with(workplace, &miri_parts, miri));
     steps.try_run("Miri, big-endian", || with(workplace, &miri_parts, miri_big_endian));
+    steps
+        .try_run("Miri: the adapters of libraries", || with(workplace, &miri_parts, miri_adapters));
     steps.try_run("AddressSanitizer", || with(workplace, &[], address_sanitizer));
     steps.try_run("ThreadSanitizer", || with(workplace, &["rust-src"], thread_sanitizer));
-}
-
-/// What else needs the nightly toolchain.
-pub(crate) fn run(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) {
     steps.try_run("what must not compile", || with(workplace, &[], compile_fail));
-    steps.try_run("what must not compile with PyO3", || {
-        with(workplace, &[], |workplace| compile_fail_with_pyo3(workplace, venv))
-    });
     steps.try_run("minimal versions", || with(workplace, &[], minimal_versions));
     for target in fuzz_targets(workplace) {
         steps.try_run(&format!("fuzzing: {target}"), || {
             with(workplace, &[], |workplace| fuzz(workplace, &target))
         });
     }
+}
+
+/// What needs Python too.
+pub(crate) fn with_python(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) {
+    steps.try_run("what must not compile with PyO3", || {
+        with(workplace, &[], |workplace| compile_fail_with_pyo3(workplace, venv))
+    });
+}
+
+/// The adapter of ONNX Runtime, which Miri cannot run.
+pub(crate) fn with_onnx_runtime(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) {
+    steps.try_run("AddressSanitizer: dlbridge-ort", || {
+        with(workplace, &[], |workplace| {
+            let arguments = ["+nightly", "test", "--package", "dlbridge-ort", "--lib", "--tests"];
+            let mut test = workplace.cargo(&arguments);
+            test.args(["--target", HOST, "--target-dir"]).arg(workplace.target.join("asan"));
+            test.env("RUSTFLAGS", "-Zsanitizer=address").env("ASAN_OPTIONS", "detect_leaks=1");
+            crates::with_frameworks(&mut test, venv)?;
+            process::run(&mut test)
+        })
+    });
 }
 
 /// Runs a step if the nightly toolchain has what it needs; in CI it is made to have it.
@@ -113,6 +136,17 @@ fn miri(workplace: &Workplace) -> Result<()> {
     let mut test = nightly(workplace, "miri", &["miri", "test", "--lib", "--tests"]);
     test.args(["--package", "dlbridge-borrow"]);
     process::run(test.env("MIRIFLAGS", "-Zmiri-strict-provenance"))
+}
+
+fn miri_adapters(workplace: &Workplace) -> Result<()> {
+    let test = |packages: &[&str], flags| {
+        let mut cargo = workplace.cargo(&["+nightly", "miri", "test", "--lib", "--tests"]);
+        cargo.args(packages.iter().flat_map(|package| ["--package", package]));
+        cargo.arg("--target-dir").arg(workplace.target.join("miri-adapters"));
+        process::run(cargo.env("MIRIFLAGS", flags))
+    };
+    test(STRICT, "-Zmiri-strict-provenance")?;
+    test(PERMISSIVE, "-Zmiri-permissive-provenance")
 }
 
 fn miri_big_endian(workplace: &Workplace) -> Result<()> {
