@@ -93,6 +93,20 @@ def test_what_other_libraries_lend(native: n.Native) -> None:
         arrays.array_of(OnDevice())
 
 
+def test_without_numpy_there_is_no_array() -> None:
+    code = """
+import sys
+sys.modules["numpy"] = None
+import numpy_arrays
+try:
+    numpy_arrays.made()
+except ModuleNotFoundError as error:
+    print(error)
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "numpy is not installed" in result.stdout
+
+
 def test_the_owner_in_rust_goes_with_the_last_array() -> None:
     first, second = arrays.sharing(), arrays.sharing()
     part = first[1:]
