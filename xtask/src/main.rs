@@ -54,7 +54,7 @@ cargo xtask test [--quick | --nightly | --kit]
     Runs everything: formatting, lints, documentation, Rust tests, C examples, Miri, sanitizers,
     fuzzing, and the Python tests against the real frameworks.
     --quick         leaves out Miri, sanitizers, fuzzing, and all frameworks but numpy
-    --nightly       only Miri, the sanitizers and fuzzing, which else run beside the rest
+    --nightly       only what needs the nightly toolchain and no Python, which else runs beside the rest
     --kit           only the tests of the conformance kit, which else run beside the rest
 
 cargo xtask compare

@@ -19,7 +19,7 @@ const BIG_ENDIAN: &str = "s390x-unknown-linux-gnu";
 const BYTE_ORDER_TESTS: &[&str] =
     &["import", "elements", "subbyte", "unaligned", "safetensors", "views"];
 
-/// The adapters in crates of their own that have unsafe code. Miri would take minutes to build faer.
+/// The adapter of matrices that has unsafe code, under AddressSanitizer. Miri would take minutes to build faer.
 const ADAPTERS: &[&str] = &["dlbridge-faer"];
 
 /// The adapters of libraries under Miri, with pointers that must keep where they come from. ONNX Runtime is no Rust.
@@ -36,13 +36,16 @@ const FUZZ_SECONDS: &str = "20";
 pub(crate) fn begin(steps: &mut Steps, workplace: &Workplace) -> Option<Begun> {
     let mut ready = false;
     steps.try_run("the nightly toolchain", || {
-        with(workplace, &["miri", "rust-src"], |_| Ok(())).inspect(|finished| {
-            ready = matches!(finished, Finished::Passed);
-        })
+        with(workplace, &[], |_| Ok(()))
+            .inspect(|finished| ready = matches!(finished, Finished::Passed))
     });
     if !ready {
         return None;
     }
+    // Said here too, so that what is left out beside stands in the summary.
+    steps.try_run("Miri and the sources of std", || {
+        with(workplace, &["miri", "rust-src"], |_| Ok(()))
+    });
     steps.begin("with the nightly toolchain", || {
         let xtask = env::current_exe().map_err(|e| format!("xtask does not know itself: {e}"))?;
         let log = workplace.target.join("nightly.txt");
@@ -112,10 +115,10 @@ fn with(
         }
         process::run(add.args(components))?;
     } else if missing() {
-        let components = components.join(" ");
+        let of_components = components.iter().map(|name| format!(" --component {name}"));
         return Ok(Finished::Notice(format!(
-            "the nightly toolchain lacks something; `rustup toolchain install nightly` and \
-             `rustup component add --toolchain nightly {components}` add it"
+            "the nightly toolchain is not there, or lacks something; `rustup toolchain install nightly{}` adds it",
+            of_components.collect::<String>()
         )));
     }
     step(workplace)?;
@@ -200,9 +203,10 @@ fn minimal_versions(workplace: &Workplace) -> Result<()> {
     let manifest = copy.join("Cargo.toml");
     let text = std::fs::read_to_string(&manifest).map_err(failed)?;
     std::fs::write(&manifest, core_alone(&text)?).map_err(failed)?;
+    let target = workplace.target.join("minimal-target");
     let cargo = |arguments: &[&str]| {
         let mut cargo = workplace.cargo(arguments);
-        process::run(cargo.arg("--manifest-path").arg(&manifest))
+        process::run(cargo.arg("--manifest-path").arg(&manifest).env("CARGO_TARGET_DIR", &target))
     };
     cargo(&["+nightly", "update", "-Zdirect-minimal-versions"])?;
     cargo(&["+nightly", "check", "--package", "dlbridge", "--all-features"])
@@ -230,6 +234,7 @@ fn fuzz(workplace: &Workplace, target: &str) -> Result<()> {
     let tool = root.join("bin").join("cargo-fuzz");
     if !tool.is_file() {
         let mut install = workplace.cargo(&["install", "--locked", "--quiet", pins::CARGO_FUZZ]);
+        install.arg("--target-dir").arg(root.join("target"));
         process::run(install.arg("--root").arg(&root))?;
     }
     let found = workplace.target.join("fuzz-found").join(target);

@@ -114,7 +114,8 @@ pub trait TensorExt: Sealed {
     /// its axes, which the field's `permutation` tells.
     ///
     /// # Errors
-    /// Those of [`into_fixed_size_list`](Self::into_fixed_size_list).
+    /// Those of [`into_fixed_size_list`](Self::into_fixed_size_list), but [`Error::ListSize`](crate::Error::ListSize) where one
+    /// value of the column would have more numbers than a list of Arrow can.
     ///
     /// ```
     /// use dlbridge::Tensor;

@@ -70,8 +70,8 @@
 //! - Adopt memory that is not a `Vec`: so what comes from elsewhere is copied, once.
 //! - Have `bool`, `int8`, `uint16`, `uint64`, or complex elements, or negative strides.
 //! - Say whether a tensor is the only one with its storage: so none that comes out is exclusive.
-//! - This crate takes candle without features. Tensors on CUDA or Metal are refused: bring them to the CPU first. No test sees that
-//!   refusal, because candle has such tensors only where there is a device.
+//! - This crate takes candle without features. Tensors on CUDA or Metal are refused: bring them to the CPU first. That is
+//!   untested: candle has such tensors only where there is a device.
 //!
 //! [candle]: candle_core
 

@@ -89,7 +89,7 @@ fn powers_of_candle() -> Vec<f32> {
 }
 
 /// What PyTorch makes of every byte, by the Python that `DLBRIDGE_PYTHON` names, or nothing, with the reason printed,
-/// which is a failure where `DLBRIDGE_REQUIRE` is set. So it is if torch has no such dtype.
+/// or that its torch has no such dtype. Where `DLBRIDGE_REQUIRE` is set both are failures.
 fn values_of_torch(dtype: &str) -> Option<Vec<f32>> {
     let Some(python) = env::var_os("DLBRIDGE_PYTHON") else {
         assert!(env::var_os("DLBRIDGE_REQUIRE").is_none(), "DLBRIDGE_PYTHON is not set");

@@ -2,7 +2,7 @@
 //!
 //! | | from | to | |
 //! | --- | --- | --- | --- |
-//! | [`PyArrayExt::into_tensor`] | `Bound<PyArray<T, D>>`, `&Bound<PyArray<T, D>>`, `PyReadonlyArray<T, D>` | `Tensor` | zero-copy, any strides |
+//! | [`PyArrayExt::into_tensor`] | `&Bound<PyArray<T, D>>`, as a `PyReadonlyArray<T, D>` is too | `Tensor` | zero-copy, any strides |
 //! | [`TensorExt::into_pyarray`] | `Tensor` | `Bound<PyArray<T, D>>` | zero-copy, any strides; read-only unless the tensor is exclusive |
 //!
 //! Borrows of both sides meet: a tensor of an array is a borrow to read that rust-numpy sees, and what it has borrowed to
@@ -28,10 +28,10 @@
 use dlbridge::{Access, Tensor};
 use dlbridge_pyo3::PyTensor;
 use numpy::ndarray::Dimension;
-use numpy::{Element, PyArray, PyReadonlyArray};
+use numpy::{Element, PyArray};
 use pyo3::prelude::*;
 
-/// Arrays as tensors.
+/// Arrays as tensors: of a reference, so that the array itself stays.
 pub trait PyArrayExt: sealed::Sealed + Sized {
     /// The array's memory as a tensor, borrowed to be read until the tensor, and all that was made of it without a copy, is
     /// dropped. It keeps the array.
@@ -54,18 +54,6 @@ pub trait PyArrayExt: sealed::Sealed + Sized {
 }
 
 impl<T, D> PyArrayExt for &Bound<'_, PyArray<T, D>> {
-    fn into_tensor(self) -> PyResult<Tensor> {
-        dlbridge_pyo3::import(self.as_any())
-    }
-}
-
-impl<T, D> PyArrayExt for Bound<'_, PyArray<T, D>> {
-    fn into_tensor(self) -> PyResult<Tensor> {
-        dlbridge_pyo3::import(self.as_any())
-    }
-}
-
-impl<T: Element, D: Dimension> PyArrayExt for PyReadonlyArray<'_, T, D> {
     fn into_tensor(self) -> PyResult<Tensor> {
         dlbridge_pyo3::import(self.as_any())
     }
@@ -114,15 +102,12 @@ impl TensorExt for Tensor {
 
 /// Keeps the extension traits closed, so that they can grow.
 mod sealed {
-    use numpy::ndarray::Dimension;
-    use numpy::{Element, PyArray, PyReadonlyArray};
+    use numpy::PyArray;
     use pyo3::prelude::*;
 
     pub trait Sealed {}
 
-    impl<T, D> Sealed for Bound<'_, PyArray<T, D>> {}
     impl<T, D> Sealed for &Bound<'_, PyArray<T, D>> {}
-    impl<T: Element, D: Dimension> Sealed for PyReadonlyArray<'_, T, D> {}
     impl Sealed for dlbridge::Tensor {}
 }
 

@@ -5,6 +5,8 @@ use std::fmt;
 use ort::session::SessionInputValue;
 use ort::value::{DynTensor, Shape, TensorElementType};
 
+use crate::protect::Protection;
+
 /// A tensor as a value that sessions read: what goes in, and is not written.
 ///
 /// It is made by [`TensorExt::into_input`](crate::TensorExt::into_input), and goes into [`ort::inputs!`] by
@@ -21,11 +23,13 @@ use ort::value::{DynTensor, Shape, TensorElementType};
 /// ```
 pub struct Input {
     value: DynTensor,
+    /// Of what was an input before; what is lent for the first time protects itself.
+    _protection: Option<Protection>,
 }
 
 impl Input {
-    pub(crate) fn new(value: DynTensor) -> Self {
-        Self { value }
+    pub(crate) fn new(value: DynTensor, protection: Option<Protection>) -> Self {
+        Self { value, _protection: protection }
     }
 
     /// The value, for sessions to read.

@@ -10,7 +10,7 @@ use ort::sys::{OrtAllocator, OrtMemoryInfo};
 use ort::value::{DynTensor, PrimitiveTensorElementType, TensorElementType, TensorValueType};
 use ort::{AsPointer, ortsys};
 
-use crate::protect::Protection;
+use crate::protect::{self, Protection};
 use crate::sealed::Sealed;
 use crate::value::take_back;
 use crate::{Error, Input, Result, element, library};
@@ -124,12 +124,22 @@ impl TensorExt for Tensor {
         if self.dtype() == DataType::BOOL && self.access() == Access::Shared {
             return Err(Error::SharedBool);
         }
-        let start = self.data().addr();
+        let (start, read_only) = (self.data().addr(), self.is_read_only());
         let bytes = start..start + TensorRef::from(&self).as_bytes()?.len();
-        let protection = Protection::new(bytes, self.is_read_only());
-        // Also where the tensor is all of a value: the protection must last as long as whatever has hold of the input,
-        // such as a binding.
-        lend(self, element, Some(protection)).map(Input::new)
+        // A model has handed on what was lent to it: it goes in again as it is, so that a loop makes no chain.
+        let tensor = match protect::covers(&bytes, read_only) {
+            true => match take_back(self) {
+                Ok(held) => {
+                    return Ok(Input::new(held.value, Some(Protection::new(bytes, read_only))));
+                }
+                Err(tensor) => tensor,
+            },
+            // Lent also where the tensor is all of a value: the protection must last as long as whatever has hold of
+            // the input, such as a binding.
+            false => self,
+        };
+        let protection = Protection::new(bytes, read_only);
+        lend(tensor, element, Some(protection)).map(|value| Input::new(value, None))
     }
 
     fn to_value(&self) -> Result<DynTensor> {
@@ -169,7 +179,7 @@ struct Lent {
     tensor: Tensor,
 }
 
-// SAFETY: the tensor may be dropped on any thread, and the rest is only read.
+// SAFETY: the tensor and the protection may be dropped on any thread, and the rest is only read.
 unsafe impl Send for Lent {}
 // SAFETY: as above.
 unsafe impl Sync for Lent {}

@@ -24,8 +24,8 @@
 //! | [`TensorExt::into_value`], [`into_value_of`](TensorExt::into_value_of) | an exclusive tensor into a value | zero-copy |
 //! | [`TensorExt::to_value`] | a tensor into a value: any strides, alignment and access | copy |
 //!
-//! All elements of one row are in C order and on the host. A tensor that is all of a value, as
-//! [`into_tensor`](ValueExt::into_tensor) made it, becomes that very value again, unless it is read-only or an input's.
+//! All of them are in C order and on the host. A tensor that is all of a value, as [`into_tensor`](ValueExt::into_tensor) made it, becomes
+//! that very value again, unless its memory must not be written or is an input's.
 //!
 //! | elements of ort | dtype | |
 //! | --- | --- | --- |

@@ -42,6 +42,11 @@ pub(crate) fn bytes_of(value: &DynTensor) -> Range<usize> {
     start..start + value.size().unwrap_or(0)
 }
 
+/// Whether an input is over just these bytes, which protects them as well.
+pub(crate) fn covers(bytes: &Range<usize>, read_only: bool) -> bool {
+    protected().iter().any(|memory| memory.bytes == *bytes && (memory.read_only || !read_only))
+}
+
 /// Whether an input is over a part of the bytes.
 pub(crate) fn is_protected(bytes: &Range<usize>) -> bool {
     protected().iter().any(|memory| overlap(&memory.bytes, bytes))

@@ -220,6 +220,28 @@ fn the_memory_of_an_input_is_protected_as_long_as_a_binding_has_it() {
 }
 
 #[test]
+fn what_a_model_hands_on_in_a_loop_makes_no_chain() {
+    let Some(environment) = environment() else { return };
+    let mut session = session(environment, &nothing());
+    for access in [Access::Shared, Access::ReadOnly] {
+        let (tensor, drops) = square(access);
+        let address = tensor.data();
+        let mut tensor = tensor;
+        for _ in 0..20_000 {
+            let input = tensor.into_input().unwrap();
+            let output = session.run(ort::inputs!["x" => &input]).unwrap().remove("x").unwrap();
+            tensor = output.into_tensor().unwrap();
+        }
+        assert_eq!((tensor.data(), tensor.access()), (address, access));
+        assert_eq!(drops.load(Ordering::Relaxed), 0);
+        // A chain would not fit on its stack.
+        let small = std::thread::Builder::new().stack_size(64 << 10);
+        small.spawn(move || drop(tensor)).unwrap().join().unwrap();
+        assert_eq!(drops.load(Ordering::Relaxed), 1);
+    }
+}
+
+#[test]
 fn a_model_writes_into_the_memory_of_a_tensor() {
     let Some(environment) = environment() else { return };
     let mut session = session(environment, &twice());

@@ -321,6 +321,16 @@ fn a_value_comes_back_as_the_same_object() {
     let seen = input.as_value();
     assert_ne!(seen.ptr(), object);
     assert_eq!(seen.try_extract_tensor::<f32>().unwrap().1.as_ptr().cast(), address);
+    // One without elements, and one of truth values, go in as they are too.
+    let nothing =
+        DynTensor::new(&Allocator::default(), TensorElementType::Float32, [0_usize]).unwrap();
+    assert_eq!(**nothing.into_tensor().unwrap().into_input().unwrap().shape(), [0]);
+    let booleans = ort::value::Tensor::from_array(([2_usize], vec![true, false])).unwrap();
+    let address = booleans.data_ptr();
+    let input = booleans.into_tensor().unwrap().into_input().unwrap();
+    let seen = input.as_value();
+    let (_, elements) = seen.try_extract_tensor::<bool>().unwrap();
+    assert_eq!((elements.as_ptr().cast(), elements), (address, &[true, false][..]));
     // A part of it is not.
     let whole = || {
         DynTensor::new(&Allocator::default(), TensorElementType::Float32, [2_usize, 3])

@@ -9,11 +9,11 @@ import weakref
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import numpy_arrays as arrays
 import pytest
-import torch
+
+ml_dtypes, torch = pytest.importorskip("ml_dtypes"), pytest.importorskip("torch")
 
 sys.path.append(str(Path(__file__).parents[3] / "python/dlbridge/tests"))
 

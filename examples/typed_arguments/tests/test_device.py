@@ -12,8 +12,9 @@ from typing import Any
 import dlbridge
 import numpy as np
 import pytest
-import torch
 import typed_arguments as typed
+
+torch = pytest.importorskip("torch")
 
 sys.path.append(str(Path(__file__).parents[3] / "python/dlbridge/tests"))
 

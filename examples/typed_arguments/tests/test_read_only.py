@@ -7,10 +7,10 @@ from typing import Any
 
 import dlbridge
 import numpy as np
-import pyarrow as pa
 import pytest
-import torch
 import typed_arguments as typed
+
+pa, torch = pytest.importorskip("pyarrow"), pytest.importorskip("torch")
 
 
 @pytest.mark.filterwarnings("ignore")

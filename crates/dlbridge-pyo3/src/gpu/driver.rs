@@ -21,7 +21,7 @@ type ContextHandle = usize;
 
 /// Why a driver did not do what it was asked for, as a sentence; and its number for that, if it was the driver that
 /// refused.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Failure {
     text: String,
     status: Option<Status>,
@@ -119,27 +119,42 @@ enum Switch {
     },
 }
 
+const CUDA_LIBRARIES: &[&str] =
+    if cfg!(windows) { &["nvcuda.dll"] } else { &["libcuda.so.1", "libcuda.so"] };
+
+const ROCM_LIBRARIES: &[&str] = if cfg!(windows) {
+    &["amdhip64_7.dll", "amdhip64_6.dll", "amdhip64.dll"]
+} else {
+    &["libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5"]
+};
+
 impl Driver {
-    /// The driver for the devices of a type, an error that says what is wrong with it if it cannot be used. One that
-    /// could not be used is looked for again: another library may have loaded it since.
+    /// The driver for the devices of a type, an error that says what is wrong with it if it cannot be used. One that is
+    /// not there is looked for again: another library may have loaded it since.
     pub(crate) fn of(device_type: DeviceType) -> Result<&'static Self> {
-        static CUDA: OnceLock<Driver> = OnceLock::new();
-        static ROCM: OnceLock<Driver> = OnceLock::new();
-        let (driver, load): (_, fn() -> Result<Self>) = match device_type {
-            DeviceType::ROCM => (&ROCM, Self::load_rocm),
-            _ => (&CUDA, Self::load_cuda),
+        static CUDA: OnceLock<Result<Driver>> = OnceLock::new();
+        static ROCM: OnceLock<Result<Driver>> = OnceLock::new();
+        let found = match device_type {
+            DeviceType::ROCM => Self::once(&ROCM, "ROCm", ROCM_LIBRARIES, Self::load_rocm),
+            _ => Self::once(&CUDA, "CUDA", CUDA_LIBRARIES, Self::load_cuda),
         };
+        found?.as_ref().map_err(Failure::clone)
+    }
+
+    fn once(
+        driver: &'static OnceLock<Result<Self>>,
+        name: &'static str,
+        libraries: &[&str],
+        load: fn(&Functions) -> Result<Self>,
+    ) -> Result<&'static Result<Self>> {
         if let Some(driver) = driver.get() {
             return Ok(driver);
         }
-        let loaded = load()?;
-        Ok(driver.get_or_init(|| loaded))
+        let functions = Functions::open(name, libraries)?;
+        Ok(driver.get_or_init(|| load(&functions)))
     }
 
-    fn load_cuda() -> Result<Self> {
-        const LIBRARIES: &[&str] =
-            if cfg!(windows) { &["nvcuda.dll"] } else { &["libcuda.so.1", "libcuda.so"] };
-        let library = Functions::open("CUDA", LIBRARIES)?;
+    fn load_cuda(library: &Functions) -> Result<Self> {
         // SAFETY: the types are those of the documentation.
         unsafe {
             library.init(c"cuInit")?;
@@ -179,13 +194,7 @@ impl Driver {
         }
     }
 
-    fn load_rocm() -> Result<Self> {
-        const LIBRARIES: &[&str] = if cfg!(windows) {
-            &["amdhip64_7.dll", "amdhip64_6.dll", "amdhip64.dll"]
-        } else {
-            &["libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5"]
-        };
-        let library = Functions::open("ROCm", LIBRARIES)?;
+    fn load_rocm(library: &Functions) -> Result<Self> {
         // SAFETY: the types are those of the documentation.
         unsafe {
             library.init(c"hipInit")?;

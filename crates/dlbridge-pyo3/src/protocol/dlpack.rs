@@ -167,11 +167,13 @@ fn device(device_type: i32, id: i32) -> Device {
 /// The `copy` to ask the producer for. What the CPU can read is copied here, to aligned memory, and so is what is on CUDA,
 /// where there is a driver: not every producer puts its copy in order with the stream that it was asked for.
 fn copy_to_ask(wanted: Option<bool>, claimed: Option<Device>) -> Option<bool> {
-    let ours_to_copy = claimed.is_none_or(|device| {
-        let by_driver = || gpu::is_possible(device, device) && has_driver(device);
-        device.device_type().is_host_accessible() || by_driver()
-    });
-    wanted.filter(|&copy| !(copy && ours_to_copy))
+    let is_ours_to_copy = || {
+        claimed.is_none_or(|device| {
+            let by_driver = || gpu::is_possible(device, device) && has_driver(device);
+            device.device_type().is_host_accessible() || by_driver()
+        })
+    };
+    wanted.filter(|&copy| !(copy && is_ours_to_copy()))
 }
 
 fn has_driver(device: Device) -> bool {
