@@ -61,16 +61,13 @@ pub(crate) fn with_frameworks(test: &mut Command, venv: &Venv<'_>) -> Result<()>
     Ok(())
 }
 
-/// Clippy for what needs no Python: each set of features that can hide a mistake.
-pub(crate) fn lint(steps: &mut Steps, workplace: &Workplace) {
+/// Clippy for the core: each set of features that can hide a mistake.
+pub(crate) fn lint_core(steps: &mut Steps, workplace: &Workplace) {
     let mut clippy = |name: &str, package: &str, features: &[&str]| {
         let head = ["clippy", "--package", package, "--all-targets"];
         let arguments = [&head, features, &["--", "-D", "warnings"]].concat();
         steps.run(&format!("clippy: {name}"), || process::run(&mut workplace.cargo(&arguments)));
     };
-    for package in RUST_ONLY.iter().chain(ADAPTERS) {
-        clippy(package, package, &[]);
-    }
     clippy("dlbridge", "dlbridge", &[]);
     clippy("dlbridge, no features", "dlbridge", &["--no-default-features"]);
     for feature in features(&workplace.root.join("crates/dlbridge/Cargo.toml")) {
@@ -78,15 +75,6 @@ pub(crate) fn lint(steps: &mut Steps, workplace: &Workplace) {
         clippy(&format!("dlbridge, only {feature}"), "dlbridge", &only);
     }
     clippy("dlbridge, all features", "dlbridge", &["--all-features"]);
-    // Together, since what they are built of keeps all processors busy.
-    steps.run("clippy: the adapters of libraries", || {
-        let mut clippy = workplace.cargo(&["clippy", "--all-targets"]);
-        process::run(clippy.args(libraries()).args(["--", "-D", "warnings"]))
-    });
-    steps.run("clippy: dlbridge-tract, with its feature", || {
-        let mut clippy = workplace.cargo(&["clippy", "--all-targets", "--features", COMPLEX]);
-        process::run(clippy.args(["--package", "dlbridge-tract", "--", "-D", "warnings"]))
-    });
 }
 
 /// Cargo's words for the adapters of libraries.
@@ -106,10 +94,11 @@ fn features(manifest: &Path) -> Vec<String> {
         .collect()
 }
 
-pub(crate) fn lint_and_document_with_python(steps: &mut Steps, venv: &Venv<'_>) {
-    steps.run("clippy: the crates that use PyO3", || {
-        let mut clippy = venv.cargo(&["clippy", "--all-targets", "--all-features"]);
-        process::run(clippy.args(with_pyo3()).args(["--", "-D", "warnings"]))
+/// All crates together, in one set of features for both steps: their dependencies take long.
+pub(crate) fn lint_and_document(steps: &mut Steps, venv: &Venv<'_>) {
+    steps.run("clippy: the workspace", || {
+        let mut clippy = venv.cargo(&["clippy", "--workspace", "--all-targets", "--all-features"]);
+        process::run(clippy.args(["--", "-D", "warnings"]))
     });
     steps.run("documentation", || {
         let mut doc = venv.cargo(&["doc", "--no-deps", "--workspace", "--all-features"]);

@@ -56,9 +56,9 @@ fn all(steps: &mut Steps, workplace: &Workplace, options: &Options) -> Option<()
 fn one_after_another(steps: &mut Steps, workplace: &Workplace, options: &Options) -> Option<()> {
     steps.run("formatting", || process::run(&mut workplace.cargo(&["fmt", "--all", "--check"])));
     steps.run("the table of unsafe code", || unsafe_table::check(&workplace.root));
-    crates::lint(steps, workplace);
+    crates::lint_core(steps, workplace);
     let venv = steps.run(".venv", || Venv::ready(workplace))?;
-    crates::lint_and_document_with_python(steps, &venv);
+    crates::lint_and_document(steps, &venv);
     steps.try_run("the oldest Rust", || toolchains::oldest_rust(workplace, &venv));
     steps.run("no_std", || toolchains::without_std(workplace));
     crates::rust_tests(steps, workplace, &venv);
