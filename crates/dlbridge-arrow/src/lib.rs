@@ -58,6 +58,9 @@
 //!   dimensions, and memory that the CPU cannot read.
 //! - A buffer over memory that is not its own is never changed in place by Arrow (`into_mutable` refuses); one that was
 //!   a buffer before it was a tensor is, again.
+//! - It does not give back what keeps a buffer alive. So a tensor that becomes a record batch, and that one a tensor, again and
+//!   again keeps one more owner with every turn, which are dropped one within the other: thousands of them can take a
+//!   thread's stack. Copy it now and then.
 //! - The type for `arrow.fixed_shape_tensor` in arrow-schema 60 knows the key `permutations` alone, and refuses the format's
 //!   `permutation`. This crate reads both, and writes the format's.
 //!

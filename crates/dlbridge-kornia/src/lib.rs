@@ -42,6 +42,9 @@
 //! - Most of its functions go through all elements of the memory, whatever the strides say. So it
 //!   gets no memory with gaps between the elements, although its type could say so.
 //! - It has no view of memory that it does not keep alive: what is borrowed has to be copied.
+//! - It does not give back what keeps its memory alive. So a tensor that goes in and out again and again, with another number of
+//!   dimensions each time, keeps one more owner with every turn, which are dropped one within the other: thousands of them can
+//!   take a thread's stack. Copy it now and then.
 //! - Its `into_vec` panics for memory that is not of its own; `as_slice().to_vec()` copies it.
 
 mod export;

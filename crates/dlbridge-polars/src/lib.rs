@@ -54,6 +54,9 @@
 //! - bfloat16, complex numbers, floats of eight bits or less, and memory that the CPU cannot read.
 //! - Memory that is not a vector of Polars' own is never changed in place by it: it copies first. What was a series
 //!   before it was a tensor is.
+//! - It does not give back what keeps a buffer alive. So a tensor that becomes a data frame, and that one a tensor, again and
+//!   again keeps one more owner with every turn, which are dropped one within the other: thousands of them can take a
+//!   thread's stack. Copy it now and then.
 //! - Without the feature `fmt` of polars-core a series is printed without its values. The other features of Polars
 //!   are the user's to choose; this crate turns those on that the numbers in the table need.
 //!

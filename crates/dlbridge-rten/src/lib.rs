@@ -45,6 +45,9 @@
 //!   step over them: what is there may not be initialised, or be somebody else's to write.
 //! - A vector is the only memory that its [`Tensor<T>`] and the functions that take one can own. What
 //!   keeps a tensor of others alive is a [`TensorBase`], whose views are those that all others have.
+//! - It does not give a storage back. So a tensor that goes in and out again and again, in another layout each time, keeps one
+//!   more owner with every turn, which are dropped one within the other: thousands of them can take a thread's stack. Copy it
+//!   now and then.
 //! - Operators of rten take f32, i32, i8 and u8; tensors may have any elements.
 //!
 //! [`Element`]: dlbridge::Element
