@@ -51,8 +51,9 @@ impl Input {
     /// The extents, in elements.
     ///
     /// ```no_run
-    /// let input: dlbridge_ort::Input = todo!();
-    /// assert_eq!(**input.shape(), [2, 3]);
+    /// fn is_matrix(input: &dlbridge_ort::Input) -> bool {
+    ///     input.shape().len() == 2
+    /// }
     /// ```
     pub fn shape(&self) -> &Shape {
         self.value.shape()
@@ -63,8 +64,9 @@ impl Input {
     /// ```no_run
     /// use ort::value::TensorElementType;
     ///
-    /// let input: dlbridge_ort::Input = todo!();
-    /// assert_eq!(input.element_type(), TensorElementType::Float32);
+    /// fn is_float(input: &dlbridge_ort::Input) -> bool {
+    ///     input.element_type() == TensorElementType::Float32
+    /// }
     /// ```
     pub fn element_type(&self) -> TensorElementType {
         *self.value.data_type()

@@ -15,13 +15,14 @@ use crate::{Binding, Error, Result, binding, copy};
 /// What the buffer of a tensor must have been created for: a shader may use it, and it may be copied from and to.
 ///
 /// ```no_run
-/// # let device: wgpu::Device = unimplemented!();
-/// let buffer = device.create_buffer(&wgpu::BufferDescriptor {
-///     label: Some("six floats"),
-///     size: 24,
-///     usage: dlbridge_wgpu::TENSOR_USAGES,
-///     mapped_at_creation: false,
-/// });
+/// fn six_floats(device: &wgpu::Device) -> wgpu::Buffer {
+///     device.create_buffer(&wgpu::BufferDescriptor {
+///         label: Some("six floats"),
+///         size: 24,
+///         usage: dlbridge_wgpu::TENSOR_USAGES,
+///         mapped_at_creation: false,
+///     })
+/// }
 /// ```
 pub const TENSOR_USAGES: BufferUsages =
     BufferUsages::STORAGE.union(BufferUsages::COPY_SRC).union(BufferUsages::COPY_DST);

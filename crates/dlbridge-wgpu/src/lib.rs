@@ -4,13 +4,12 @@
 //! use dlbridge::Tensor;
 //! use dlbridge_wgpu::{BufferExt, TensorExt, to_device};
 //!
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let (device, queue): (wgpu::Device, wgpu::Queue) = unimplemented!();
-//! let tensor = to_device(&Tensor::from([[1.0_f32, 2.0], [3.0, 4.0]]), &device)?; // a copy
+//! # fn crossing(device: &wgpu::Device, queue: &wgpu::Queue) -> Result<(), Box<dyn std::error::Error>> {
+//! let tensor = to_device(&Tensor::from([[1.0_f32, 2.0], [3.0, 4.0]]), device)?; // a copy
 //! let buffer = tensor.to_buffer()?;                  // the same memory, for a shader
 //! let column = tensor.transpose().index_axis(0, 1)?; // 2.0 and 4.0, where they are
 //! assert_eq!(column.byte_offset(), 4);               // a part is its parent and a byte offset
-//! assert_eq!(column.to_host(&device, &queue)?.view::<f32>()?.to_vec(), [2.0, 4.0]);
+//! assert_eq!(column.to_host(device, queue)?.view::<f32>()?.to_vec(), [2.0, 4.0]);
 //! let again = buffer.into_tensor::<f32>([4])?;       // for whoever has this crate too
 //! # Ok(())
 //! # }
