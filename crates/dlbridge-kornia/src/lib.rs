@@ -36,6 +36,8 @@
 //!
 //! # What the library cannot do
 //!
+//! - What it calls unified memory may be pinned, managed or mapped, and it gives out slices of all of them. So a tensor of it
+//!   is on the CPU; whoever has a kernel write that memory waits for it before any of the two is read.
 //! - It has no way to ask whether memory is read-only: writing such memory panics. So
 //!   [`into_tensor`](KorniaExt::into_tensor) panics for it, too, and
 //!   [`into_read_only_tensor`](KorniaExt::into_read_only_tensor) takes any.
