@@ -22,7 +22,7 @@ const BYTE_ORDER_TESTS: &[&str] =
 /// The adapter of matrices that has unsafe code, under AddressSanitizer. Miri would take minutes to build faer.
 const ADAPTERS: &[&str] = &["dlbridge-faer"];
 
-/// The adapters of libraries under Miri, with pointers that must keep where they come from. ONNX Runtime is no Rust.
+/// The adapters of libraries under Miri, with pointers that must keep where they come from. ONNX Runtime is not Rust.
 const STRICT: &[&str] =
     &["dlbridge-arrow", "dlbridge-kornia", "dlbridge-polars", "dlbridge-rten", "dlbridge-tract"];
 
