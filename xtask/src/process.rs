@@ -8,10 +8,16 @@ use crate::Result;
 
 /// Runs a command to its end. It writes to the terminal itself.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
+    run_or(command, &[]).map(drop)
+}
+
+/// As [`run`], but some exit codes are no failure either. The one it ended with.
+pub(crate) fn run_or(command: &mut Command, accepted: &[i32]) -> Result<i32> {
     let shown = show(command);
     println!("$ {shown}");
     let status = command.status().map_err(|e| format!("`{shown}` did not start: {e}"))?;
-    if status.success() { Ok(()) } else { Err(format!("`{shown}` failed ({status})")) }
+    let code = status.code().filter(|code| *code == 0 || accepted.contains(code));
+    code.ok_or_else(|| format!("`{shown}` failed ({status})"))
 }
 
 /// A command that runs beside others, and what it writes, in a file.

@@ -7,8 +7,11 @@ import subprocess
 import sys
 
 import numpy as np
-from crossing import MODEL, cross
+import pytest
 
+pytest.importorskip("onnxruntime")
+
+from crossing import MODEL, cross
 
 #: The libraries, and which steps compute other numbers.
 STEPS = [

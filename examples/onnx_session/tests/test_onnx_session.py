@@ -6,10 +6,12 @@ import gc
 import weakref
 
 import numpy as np
-import onnx_session
 import pytest
 
+pytest.importorskip("onnxruntime")
 torch = pytest.importorskip("torch")
+
+import onnx_session
 
 X = np.arange(6, dtype="f4").reshape(2, 3)
 WEIGHTS = np.array([[1, 2], [3, 4], [5, 6]], "f4")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from typing import Any
 
@@ -32,7 +33,7 @@ class MPI4Py(Adapter):
         os.environ.setdefault("MPI4PY_LIBMPI", str(path))
         self.mpi4py.rc.initialize = False
         self.mpi4py.rc.finalize = False
-        import mpi4py.MPI
+        importlib.import_module("mpi4py.MPI")
 
     def from_dlpack(self, producer: Any, **keywords: Any) -> Any:
         mpi = self.mpi4py.MPI
