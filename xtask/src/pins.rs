@@ -50,8 +50,9 @@ pub(crate) const UV: &str = "uv==0.13.8";
 /// Builds the wheels.
 pub(crate) const MATURIN: &str = "maturin==1.16.0";
 
-/// What the Python tests are run with.
-pub(crate) const TEST_TOOLS: &[&str] = &["pytest==9.2.0", "mypy==2.4.1", "pyright==1.1.414"];
+/// What the Python tests are run with. ml_dtypes has the dtypes that NumPy lacks.
+pub(crate) const TEST_TOOLS: &[&str] =
+    &["pytest==9.2.0", "mypy==2.4.1", "pyright==1.1.414", "ml_dtypes==0.6.0"];
 
 /// Holds `dlpack.h` 1.3. It is unpacked, not installed.
 pub(crate) const DLPACK_HEADER: &str = "apache-tvm-ffi==0.1.15.post2";

@@ -49,6 +49,7 @@ def test_an_array() -> None:
 
 
 def test_the_text_is_for_people() -> None:
+    require("torch")
     text = str(dlbridge.explain(b"abc", to=["numpy", "torch"]))
     assert text.startswith("bytes\n  speaks\n    buffer                shares its memory, read-only\n")
     assert "    read only             True\n" in text
