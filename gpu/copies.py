@@ -22,7 +22,7 @@ def on_cpu(tensor: Any) -> bytes:
 
 @check()
 def to_the_cpu(bench: Bench) -> None:
-    """What is under way is copied to the CPU when it is done, by device="cpu", with a stream and without."""
+    """device="cpu" copies to the CPU after pending writes are done, with a stream and without."""
     needs_order(bench)
     driver, library = bench.driver, bench.library
     warm(bench)
@@ -38,7 +38,7 @@ def to_the_cpu(bench: Bench) -> None:
 
 @check("driver", "torch", "cupy", "jax")
 def to_the_cpu_by_the_standard(bench: Bench) -> None:
-    """__dlpack__(dl_device=(1, 0)) copies to the CPU what is under way, and says so; with a stream it is refused."""
+    """__dlpack__(dl_device=(1, 0)) copies pending writes to the CPU too, and marks the copy; a stream is refused."""
     driver, library = bench.driver, bench.library
     own = driver.stream()
     with library.on(own):
@@ -53,7 +53,7 @@ def to_the_cpu_by_the_standard(bench: Bench) -> None:
 
 @check("driver")
 def to_a_device(bench: Bench) -> None:
-    """A tensor of the CPU is copied to a device on the stream that is named; the source may change at once."""
+    """A CPU tensor is copied to a device on the named stream; the source may change at once."""
     driver = bench.driver
     for named in (None, 1, 2, driver.stream()):
         source = bytearray(packed(NEW))
@@ -77,7 +77,7 @@ def to_a_device_and_into_the_library(bench: Bench) -> None:
 
 @check("driver", "torch", "cupy")
 def a_copy_on_the_device(bench: Bench) -> None:
-    """copy=True copies on the device, on the consumer's stream, and what is under way is in the copy."""
+    """copy=True copies on the device, on the consumer's stream, and the copy includes pending writes."""
     driver, library = bench.driver, bench.library
     warm(bench)
     own, named = driver.stream(), driver.stream()
@@ -110,7 +110,7 @@ def a_copy_keeps_its_strides(bench: Bench) -> None:
 
 @check("driver")
 def large_copies(bench: Bench) -> None:
-    """Copies of more than the pinned buffers hold arrive whole, there, on the device and back."""
+    """Copies larger than the pinned buffers arrive complete, to the device, on it and back."""
     size = LARGE if bench.is_hardware else LARGE // 2
     content = (bytes(range(251)) * (size // 251 + 1))[:size]
     there = dlbridge.asdlpack(content, device="cuda:0", stream=bench.driver.stream())
@@ -121,7 +121,7 @@ def large_copies(bench: Bench) -> None:
 
 @check("driver")
 def between_devices(bench: Bench) -> None:
-    """A tensor is copied to another device, on a stream of that one, and back, with what is under way."""
+    """A tensor is copied to another device, on a stream of that device, and back, with pending writes."""
     driver, device = bench.driver, bench.second_device()
     own, theirs = driver.stream(), driver.stream(device)
     source = Array(driver, driver.filled(bytes(24)), (6,), stream=own)
@@ -138,8 +138,8 @@ def between_devices(bench: Bench) -> None:
 
 
 @check("driver")
-def a_device_that_there_is_not(bench: Bench) -> None:
-    """A copy to a device that there is not is refused with the driver's reason."""
+def missing_device(bench: Bench) -> None:
+    """A copy to a device that does not exist is refused with the driver's reason."""
     tensor = dlbridge.asdlpack(Array(bench.driver, bench.driver.filled(packed(NEW)), (6,)))
     refused(lambda: tensor.__dlpack__(dl_device=(2, 77)), word="error 101")
 

@@ -43,8 +43,8 @@ def right(bench: Bench, tensor: dlbridge.Tensor, array: Any, device: int = 0) ->
 
 
 @check()
-def in_through_dlpack(bench: Bench) -> None:
-    """An array comes in through DLPack at its address, on the device that the driver says."""
+def import_dlpack(bench: Bench) -> None:
+    """DLPack imports an array at its address, on the device that the driver reports."""
     array = bench.library.made(NEW, SHAPE)
     tensor = in_by_dlpack(bench, array)
     right(bench, tensor, array)
@@ -52,8 +52,8 @@ def in_through_dlpack(bench: Bench) -> None:
 
 
 @check()
-def in_through_the_first_door(bench: Bench) -> None:
-    """An array comes in through the first door that it has, on the default stream."""
+def import_default_protocol(bench: Bench) -> None:
+    """The first protocol that an array supports imports it, on the default stream."""
     array = bench.library.made(NEW, SHAPE)
     tensor = dlbridge.asdlpack(array)
     right(bench, tensor, array)
@@ -61,8 +61,8 @@ def in_through_the_first_door(bench: Bench) -> None:
 
 
 @check()
-def in_through_the_cuda_array_interface(bench: Bench) -> None:
-    """An array comes in through __cuda_array_interface__ at its address, on the device that the driver says."""
+def import_cuda_array_interface(bench: Bench) -> None:
+    """__cuda_array_interface__ imports an array at its address, on the device that the driver reports."""
     array = bench.library.made(NEW, SHAPE)
     tensor = in_by_interface(array)
     right(bench, tensor, array)
@@ -71,7 +71,7 @@ def in_through_the_cuda_array_interface(bench: Bench) -> None:
 
 @check()
 def on_the_second_device(bench: Bench) -> None:
-    """An array of the second device says so, through both doors."""
+    """Both protocols report the device of an array on the second device."""
     device = bench.second_device()
     array = bench.library.made(NEW, SHAPE, device)
     right(bench, in_by_interface(array), array, device)
@@ -87,8 +87,8 @@ def out_again(bench: Bench, taken: Any, tensor: dlbridge.Tensor) -> None:
 
 
 @check()
-def out_through_dlpack(bench: Bench) -> None:
-    """A tensor over the driver's memory goes out through DLPack, at its address."""
+def export_dlpack(bench: Bench) -> None:
+    """DLPack exports a tensor over the driver's memory at its address."""
     if not bench.library.takes:
         raise Skipped(f"{bench.library.name} does not take __dlpack__")
     source = Array(bench.driver, bench.driver.filled(packed(NEW)), SHAPE)
@@ -106,8 +106,8 @@ def out_through_dlpack(bench: Bench) -> None:
 
 
 @check()
-def out_through_the_cuda_array_interface(bench: Bench) -> None:
-    """A tensor over the driver's memory goes out through __cuda_array_interface__, at its address."""
+def export_cuda_array_interface(bench: Bench) -> None:
+    """__cuda_array_interface__ exports a tensor over the driver's memory at its address."""
     source = Array(bench.driver, bench.driver.filled(packed(NEW)), SHAPE)
     tensor = dlbridge.asdlpack(source)
     fields = tensor.__cuda_array_interface__
@@ -117,8 +117,8 @@ def out_through_the_cuda_array_interface(bench: Bench) -> None:
 
 
 @check()
-def there_and_back(bench: Bench) -> None:
-    """An array goes to dlbridge and back into its library, and both see what is written."""
+def round_trip(bench: Bench) -> None:
+    """An array makes a round trip through dlbridge into its library, and both sides see writes."""
     library = bench.library
     array = library.made(NEW, SHAPE)
     tensor = dlbridge.asdlpack(array)
@@ -139,7 +139,7 @@ def there_and_back(bench: Bench) -> None:
 
 @check()
 def strides(bench: Bench) -> None:
-    """Strides come in and go out as they are: transposed, every second, backwards, broadcast."""
+    """Import and export keep strides: transposed, every second, backwards, broadcast."""
     library = bench.library
     wrong = []
     for name, array, shape, strides_of, values in library.views():
@@ -158,8 +158,8 @@ def strides(bench: Bench) -> None:
 
 
 @check()
-def strides_out(bench: Bench) -> None:
-    """A transposed tensor and every second element go out through every door that the library takes."""
+def strides_export(bench: Bench) -> None:
+    """Every protocol that the library accepts exports a transposed tensor and every second element."""
     library = bench.library
     if library.name == "jax":
         raise Skipped("jax's arrays have no strides")
@@ -175,8 +175,8 @@ def strides_out(bench: Bench) -> None:
 
 
 @check()
-def nothing(bench: Bench) -> None:
-    """Arrays without elements go in and out through every door, with no address."""
+def empty(bench: Bench) -> None:
+    """Every protocol imports and exports arrays without elements, with a NULL address."""
     library = bench.library
     array = library.made([], (0, 3))
     tensors = [in_by_interface(array)]
@@ -195,7 +195,7 @@ def nothing(bench: Bench) -> None:
 
 @check()
 def a_number_without_dimensions(bench: Bench) -> None:
-    """An array without dimensions goes in and out."""
+    """An array without dimensions can be imported and exported."""
     tensor = dlbridge.asdlpack(bench.library.made([NEW[0]], ()))
     equal((tensor.shape, passed_on(bench, tensor)), ((), NEW[:1]), "the tensor")
     back = bench.library.from_interface(InterfaceArray.only(tensor))
@@ -204,7 +204,7 @@ def a_number_without_dimensions(bench: Bench) -> None:
 
 @check("driver")
 def the_mark_of_read_only_data(bench: Bench) -> None:
-    """Read-only data stays marked, in through both doors and out through both."""
+    """Both protocols keep the read-only mark on import and on export."""
     source = Array(bench.driver, bench.driver.filled(packed(NEW)), SHAPE, read_only=True)
     for tensor in (dlbridge.asdlpack(source), in_by_interface(source)):
         holds(tensor.readonly, f"the mark was lost through {tensor.protocol}")
@@ -230,7 +230,7 @@ def masks(bench: Bench) -> None:
 
 @check("driver")
 def kinds_of_memory(bench: Bench) -> None:
-    """Memory of a device, managed memory and pinned memory of the host are told apart, on every device."""
+    """Device memory, managed memory and pinned host memory are distinguished, on every device."""
     for device in range(bench.driver.devices):
         for kind, name in [("device", f"cuda:{device}"), ("managed", f"cuda_managed:{device}"), ("pinned", "cuda_host")]:
             address = bench.driver.filled(packed(NEW), device, kind)
@@ -246,7 +246,7 @@ def kinds_of_memory(bench: Bench) -> None:
 
 @check()
 def managed_memory(bench: Bench) -> None:
-    """An array in managed memory says so, through every door, and its values can be had."""
+    """Every protocol reports managed memory, and its values can be read."""
     array = bench.library.memory_of_kind("managed")
     doors = [in_by_interface(array)] if bench.library.name != "driver" else []
     if bench.library.name != "numba":  # Its managed arrays are NumPy's, too, for the CPU.
@@ -259,7 +259,7 @@ def managed_memory(bench: Bench) -> None:
 
 @check()
 def pinned_memory(bench: Bench) -> None:
-    """An array in pinned memory of the host is one that the CPU reads in place."""
+    """The CPU reads an array in pinned host memory in place."""
     array = bench.library.memory_of_kind("pinned")
     tensor = dlbridge.asdlpack(array)
     holds(tensor.device in ("cpu", "cuda_host", "cuda_host:0"), f"the device is {tensor.device}")

@@ -42,7 +42,7 @@ def array_on(bench: Bench, stream: int) -> Array:
 
 @check("driver", "torch", "cupy", "numba")
 def an_exchange_in_a_graph(bench: Bench) -> None:
-    """Arrays go in and out on a captured stream, and the graph does with them what was captured."""
+    """Import and export work on a captured stream, and the graph replays the captured work."""
     driver, library = bench.driver, bench.library
     stream = driver.stream()
     source, result = driver.filled(packed(OLD)), driver.filled(packed(OLD))
@@ -72,7 +72,7 @@ def an_exchange_in_a_graph(bench: Bench) -> None:
 
 @check("driver")
 def refusals_in_a_capture(bench: Bench) -> None:
-    """What cannot be captured is refused with the reason, and the capture goes on as if nobody had asked."""
+    """An exchange that cannot be captured is refused with the reason, and the capture continues unchanged."""
     driver = bench.driver
     stream, other = driver.stream(), driver.stream()
     on_other = dlbridge.asdlpack(array_on(bench, other), stream=other)
@@ -96,7 +96,7 @@ def refusals_in_a_capture(bench: Bench) -> None:
 
 @check("driver")
 def others_beside_a_capture(bench: Bench) -> None:
-    """Exchanges, copies and releases on other streams spoil no capture, nor does one of a stream that is let go."""
+    """Work on other streams does not spoil a capture, nor does the release of a tensor of the captured stream."""
     driver = bench.driver
     stream, other = driver.stream(), driver.stream()
     on_other = dlbridge.asdlpack(array_on(bench, other), stream=other)
@@ -115,7 +115,7 @@ def others_beside_a_capture(bench: Bench) -> None:
 
 @check("driver")
 def two_streams_of_one_graph(bench: Bench) -> None:
-    """A tensor of a captured stream goes to another stream of the same graph."""
+    """A tensor of a captured stream can be passed to another stream of the same graph."""
     driver = bench.driver
     stream, joined = driver.stream(), driver.stream()
     tensor = dlbridge.asdlpack(array_on(bench, stream), stream=stream)

@@ -157,7 +157,7 @@ def made(name: str, driver: Driver) -> Library:
     if name == "driver":
         return OfDriver(driver)
     if not driver.is_hardware:
-        raise Skipped("it runs kernels, and the stand-in has none")
+        raise Skipped("it runs kernels, and the stand-in cannot")
     import frameworks
 
     kinds: list[type[Library]] = [frameworks.Torch, frameworks.Cupy, frameworks.Numba, frameworks.Jax]

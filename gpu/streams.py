@@ -58,7 +58,7 @@ def needs_order(bench: Bench) -> None:
 
 @check()
 def a_missing_wait_is_noticed(bench: Bench) -> None:
-    """Who waits for nothing, by stream=-1, reads old values here: the checks of streams can fail."""
+    """With stream=-1 nothing waits, and a reader sees old values here: the stream checks can fail."""
     needs_streams(bench)
     if bench.library.name == "numba":
         raise Skipped("numba's arrays are put in order by the stream that they name")
@@ -72,7 +72,7 @@ def a_missing_wait_is_noticed(bench: Bench) -> None:
 
 @check()
 def as_a_consumer(bench: Bench) -> None:
-    """asdlpack(x, stream=None/1/2/n): what is under way on the producer's stream is seen on the one that is named."""
+    """asdlpack(x, stream=None/1/2/n): the named stream sees pending writes of the producer's stream."""
     needs_order(bench)
     warm(bench)
     driver = bench.driver
@@ -85,7 +85,7 @@ def as_a_consumer(bench: Bench) -> None:
 
 @check()
 def as_a_consumer_of_work_on_default_streams(bench: Bench) -> None:
-    """What is under way on the default stream, of all or of the thread, is seen on the one that is named."""
+    """The named stream sees pending writes of the legacy and of the per-thread default stream."""
     needs_order(bench)
     needs_streams(bench)
     warm(bench)
@@ -97,7 +97,7 @@ def as_a_consumer_of_work_on_default_streams(bench: Bench) -> None:
 
 @check()
 def as_a_producer(bench: Bench) -> None:
-    """__dlpack__(stream=None/1/2/n): a consumer's stream sees what was under way on the tensor's, whichever that is."""
+    """__dlpack__(stream=None/1/2/n): the consumer's stream sees pending writes of the tensor's stream."""
     needs_order(bench)
     warm(bench)
     driver = bench.driver
@@ -112,7 +112,7 @@ def as_a_producer(bench: Bench) -> None:
 
 @check("driver", "torch", "cupy")
 def into_the_library(bench: Bench) -> None:
-    """The library's from_dlpack on a stream of its own sees what was under way on the driver's."""
+    """The library's from_dlpack on a stream of its own sees pending writes of the driver's stream."""
     warm(bench)
     driver, library = bench.driver, bench.library
     for consumers in (1, driver.stream()):
@@ -132,7 +132,7 @@ def into_the_library(bench: Bench) -> None:
 
 @check()
 def into_the_library_by_the_cuda_array_interface(bench: Bench) -> None:
-    """A library that minds the stream of __cuda_array_interface__ sees what was under way."""
+    """A library that honours the stream of __cuda_array_interface__ sees pending writes."""
     if bench.library.name in ("torch", "jax"):
         raise Skipped(f"{bench.library.name} ignores the stream of the interface")
     driver, library = bench.driver, bench.library
@@ -151,7 +151,7 @@ def into_the_library_by_the_cuda_array_interface(bench: Bench) -> None:
 
 @check("driver", "cupy", "numba")
 def from_the_cuda_array_interface(bench: Bench) -> None:
-    """The stream that __cuda_array_interface__ names is waited for by the one that is named, and by no host."""
+    """The named stream waits for the stream that __cuda_array_interface__ names, and the host does not wait."""
     warm(bench)
     driver = bench.driver
     for named in (None, 1, 2, driver.stream()):
@@ -167,8 +167,8 @@ def from_the_cuda_array_interface(bench: Bench) -> None:
 
 
 @check("driver")
-def pinned_memory_under_way(bench: Bench) -> None:
-    """Pinned memory of the host that a stream still writes is waited for, since the CPU reads it."""
+def pinned_memory_with_pending_writes(bench: Bench) -> None:
+    """The host waits for pinned memory that a stream still writes, because the CPU reads it."""
     driver = bench.driver
     address, own = driver.filled(bytes(24), kind="pinned"), driver.stream()
     driver.late(own, address, packed(NEW))
@@ -177,8 +177,8 @@ def pinned_memory_under_way(bench: Bench) -> None:
 
 
 @check("driver")
-def who_is_in_order_already(bench: Bench) -> None:
-    """A consumer on the tensor's stream, or with -1, makes nobody wait, and no stream is told to synchronise."""
+def same_stream_does_not_wait(bench: Bench) -> None:
+    """A consumer on the tensor's stream, or with -1, causes no wait and no synchronisation of a stream."""
     driver = bench.driver
     own = driver.stream()
     array = Array(driver, driver.filled(packed(NEW)), (6,), stream=own)
@@ -195,8 +195,8 @@ def who_is_in_order_already(bench: Bench) -> None:
 
 
 @check("driver")
-def streams_that_there_are_not(bench: Bench) -> None:
-    """The streams 0, -2 and what is no number are refused, in and out, with the reason."""
+def invalid_streams(bench: Bench) -> None:
+    """The streams 0, -2 and values that are not numbers are refused with the reason, on import and export."""
     array = Array(bench.driver, bench.driver.filled(packed(NEW)), (6,))
     tensor = dlbridge.asdlpack(array)
     wrong: list[tuple[Any, type[Exception], str]] = [
@@ -209,7 +209,7 @@ def streams_that_there_are_not(bench: Bench) -> None:
 
 @check("driver")
 def released_after_the_stream(bench: Bench) -> None:
-    """Memory goes back to its producer when the named stream has passed what was on it, and not before."""
+    """Memory returns to its producer once the named stream has finished the work queued on it, and not earlier."""
     driver = bench.driver
     array, own = Array(driver, driver.filled(packed(NEW)), (6,)), driver.stream()
     tensor = dlbridge.asdlpack(array, stream=own)
@@ -244,7 +244,7 @@ def released_to_the_allocator_after_the_stream(bench: Bench) -> None:
 
 @check("driver")
 def the_work_stream_of_our_exchange_api(bench: Bench) -> None:
-    """Our exchange API hands its caller the default stream, and what it lends is in the order of that one."""
+    """dlbridge's exchange API returns the default stream, and work on that stream runs after pending writes."""
     table = Table(dlbridge.Tensor)
     equal(table.work_stream(), 0, "the work stream")
     own = bench.driver.stream()

@@ -20,6 +20,7 @@ ROWS = {
     "new tensor -> object -> capsule": "make().__dlpack__(max_version=version)",
     "object -> np.from_dlpack": "from_dlpack(kept)",
     "asdlpack(NumPy array)": "asdlpack(array)",
+    "new vector -> NumPy array": "new_numpy()",
 }
 
 
@@ -35,6 +36,7 @@ def names() -> dict[str, Any]:
         "kept": bench.make(),
         "noop": bench.noop,
         "new": bench.new,
+        "new_numpy": bench.new_numpy,
         "make": bench.make,
         "version": (1, 3),
         "from_dlpack": np.from_dlpack,

@@ -147,6 +147,17 @@ def exports() -> Iterator[Row]:
         yield Row("export", "object -> numpy", library, statement, to_numpy(library))
 
 
+def returns() -> Iterator[Row]:
+    """A new vector as an array of NumPy, and twelve of them in tuples."""
+
+    def names(library: str, function: str) -> Callable[[], Names]:
+        return lambda: {"new": function_of(library, function)}
+
+    for library in ("dlbridge", "rust-numpy"):
+        yield Row("export", "new vector -> numpy", library, "new()", names(library, "new_numpy"))
+        yield Row("export", "12 new vectors -> numpy", library, "new()", names(library, "twelve_numpy"))
+
+
 def to_torch() -> Iterator[Row]:
     """A new tensor of the extension's, and one that is there, as a tensor of PyTorch."""
 
@@ -164,6 +175,7 @@ def to_torch() -> Iterator[Row]:
 
     work = "new tensor -> torch"
     yield Row("torch", work, "dlbridge: `into_library`", "new()", names("dlbridge", new="new_torch"))
+    yield Row("torch", work, "dlbridge: `Torch`", "new()", names("dlbridge", new="typed_torch"))
     yield Row("torch", work, "dlbridge: `.torch()`", "make().torch()", names("dlbridge", make="make"))
     for library in WITH_CAPSULES:
         yield Row("torch", work, f"{library}: capsule", "f(new())", names(library, new="new"))
@@ -181,7 +193,7 @@ def rows() -> list[Row]:
     every: list[Row] = []
     for group in ("numpy", "torch", "jax"):
         every += [*arguments(group), *imports(group)]
-    return [*every, *exports(), *to_torch()]
+    return [*every, *exports(), *returns(), *to_torch()]
 
 
 GROUPS = ("numpy", "torch", "jax", "export")

@@ -33,6 +33,8 @@ WORKS = {
     "jax -> object": "JAX array -> an object that exports DLPack",
     "new tensor -> capsule": "new tensor -> capsule",
     "object -> numpy": "object of the extension -> `np.from_dlpack`",
+    "new vector -> numpy": "new vector -> NumPy array",
+    "12 new vectors -> numpy": "12 new vectors -> NumPy arrays in tuples",
     "new tensor -> torch": "new tensor -> PyTorch tensor",
     "object -> torch": "object of the extension -> PyTorch tensor",
 }
@@ -99,6 +101,9 @@ def peers(runs: list[Run]) -> str:
     """Every work with every library; the last column is the first run's, over ours."""
     text = []
     for work, title in WORKS.items():
+        if not libraries(runs[0], work):
+            # A row that is newer than the results.
+            continue
         text.append(f"### {title}")
         ours = best(runs[0], work, is_offer)
         refused = {} if work in RUST else runs[0]["python"].get(work, {})

@@ -2,12 +2,20 @@
 The extension module.
 """
 
+from _typeshed import SupportsGetItem
 from dlbridge.typing import TensorLike
-from typing import Any
+from numpy import float32
+from numpy.typing import NDArray
+from typing import Any, SupportsFloat, SupportsIndex
 
-__all__ = ["row_sums"]
+__all__ = ["matrix", "row_sums"]
 
-def row_sums(x: TensorLike) -> Any:
+def matrix(values: SupportsGetItem[int, SupportsFloat | SupportsIndex], rows: SupportsIndex, columns: SupportsIndex) -> Any:
     """
-    The sum of each row.
+    The values as a matrix, row by row. `?` raises dlbridge's error where they do not fit.
+    """
+
+def row_sums(x: TensorLike) -> NDArray[float32]:
+    """
+    The sum of each row, as an array of NumPy.
     """

@@ -1,7 +1,7 @@
 """Tensors from any library to any other, without a copy.
 
-``asdlpack(obj)`` takes whatever speaks DLPack, an array interface, the buffer protocol or Arrow and returns
-a :class:`Tensor` over the same memory, which the ``from_dlpack`` of every framework takes.
+``asdlpack(obj)`` imports any object with DLPack, an array interface, the buffer protocol or Arrow, and returns a
+:class:`Tensor` over the same memory. ``t.numpy()``, ``t.torch()``, ``t.jax()`` and ``t.to(...)`` export it.
 
 >>> import dlbridge
 >>> t = dlbridge.asdlpack(bytearray(b"abc"))
@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dlbridge._core import (
+    DTypeName,
     Tensor,
     __version__,
     asdlpack,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from dlbridge.shared import SharedTensor, attach, share_memory
 
 __all__ = [
+    "DTypeName",
     "Explanation",
     "SharedTensor",
     "Tensor",
@@ -53,15 +55,26 @@ __all__ = [
     "share_memory",
 ]
 
-#: What takes longer to import than the rest, and where it is.
+#: Names that take longer to import than the rest, and their modules.
 _LATE = {
     **dict.fromkeys(["TensorBorrowError", "TensorMismatchError"], "dlbridge._errors"),
     **dict.fromkeys(["Explanation", "explain"], "dlbridge.explanation"),
     **dict.fromkeys(["SharedTensor", "attach", "share_memory"], "dlbridge.shared"),
 }
 
+#: Functions that array libraries have, and that a newcomer looks for here.
+_MAKERS = frozenset(
+    ["arange", "array", "asarray", "full", "from_numpy", "from_torch", "linspace", "ones", "rand", "tensor", "zeros"]
+)
+
 
 def __getattr__(name: str) -> Any:
+    if name in _MAKERS:
+        raise AttributeError(
+            f"module 'dlbridge' has no attribute {name!r}: dlbridge converts tensors and does not make them; "
+            "make an array with numpy.array(...) or another library and pass it to dlbridge.asdlpack, "
+            "or call dlbridge.empty(shape, dtype)"
+        )
     if name not in _LATE:
         raise AttributeError(f"module 'dlbridge' has no attribute {name!r}")
     from importlib import import_module
@@ -71,4 +84,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return __all__

@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 import sys
-
-from dlbridge import doctor
+from importlib import import_module
 
 USAGE = """\
-usage: python -m dlbridge doctor [framework ...] [--json]
+usage: python -m dlbridge COMMAND [--help]
 
-doctor  try out which frameworks exchange tensors with dlbridge, and how"""
+doctor       try out which installed libraries exchange tensors with dlbridge, and how
+conformance  check libraries against DLPack 1.3; the same as python -m dlbridge.conformance
+matrix       pass tensors from every library to every other; the same as python -m dlbridge.matrix"""
+
+#: The module of each command; its function ``main`` gets the arguments.
+COMMANDS = {
+    "doctor": "dlbridge.doctor",
+    "conformance": "dlbridge.conformance.__main__",
+    "matrix": "dlbridge.matrix.__main__",
+}
 
 
 def main(arguments: list[str]) -> int:
     """Run the command that the first argument names."""
-    if arguments[:1] == ["doctor"]:
-        return doctor.main(arguments[1:])
-    asked = arguments[:1] in (["-h"], ["--help"])
-    print(USAGE, file=sys.stdout if asked else sys.stderr)
-    return 0 if asked else 2
+    if arguments[:1] in (["-h"], ["--help"]):
+        print(USAGE)
+        return 0
+    if not arguments:
+        print(USAGE, file=sys.stderr)
+        return 2
+    if arguments[0] not in COMMANDS:
+        print(f"unknown command: {arguments[0]}\n{USAGE}", file=sys.stderr)
+        return 2
+    return int(import_module(COMMANDS[arguments[0]]).main(arguments[1:]))
 
 
 if __name__ == "__main__":

@@ -1,17 +1,24 @@
-from collections.abc import Sequence
-from types import ModuleType
-from typing import Any, Literal, SupportsIndex, final
+from collections.abc import Iterator, Sequence
+from types import EllipsisType, ModuleType
+from typing import Any, Literal, SupportsIndex, TypeAlias, final
 
-from typing_extensions import Buffer, CapsuleType
+# If a library is not installed, type checkers treat its types as Any. The second code of each
+# comment applies if the library is installed and mypy checks this file itself.
+import jax as _jax  # type: ignore[import-not-found, unused-ignore]
+import numpy as _numpy  # type: ignore[import-not-found, unused-ignore]
+import torch as _torch  # type: ignore[import-not-found, unused-ignore]
+from typing_extensions import Buffer, CapsuleType, Never
 
-from dlbridge.typing import Consumer, Export, ProtocolName, SupportsDLPack
+from dlbridge.typing import Consumer, Export, ProtocolName, SupportsDLPack, TensorLike
 
 __all__ = [
+    "DTypeName",
     "Tensor",
     "__version__",
     "_canonical",
     "_crafter",
     "_origin",
+    "_copy",
     "_rebuild",
     "asdlpack",
     "consumers",
@@ -25,18 +32,35 @@ __all__ = [
 
 __version__: str
 
-#: what ``dlbridge.conformance.crafter`` is made of
+#: the native part of ``dlbridge.conformance.crafter``
 _crafter: ModuleType
+
+_Key: TypeAlias = SupportsIndex | slice | EllipsisType | None
+
+class DTypeName(str):
+    """The name of a dtype: a string that is also equal to the dtypes of libraries.
+
+    ``==`` and ``!=`` accept a name, a dtype or scalar type of NumPy or ml_dtypes, a dtype of PyTorch, JAX or
+    another library, and Python's float, int, bool and complex, which mean what they mean in NumPy.
+
+    The hash is that of the string. So a dict or set finds this as a key by its name, not by a dtype object.
+    """
+
+    def __eq__(self, other: object) -> bool: ...
+    def __ne__(self, other: object) -> bool: ...
+    def __hash__(self) -> int: ...
 
 @final
 class Tensor:
-    """A tensor over memory that somebody lent or that Rust owns.
+    """A tensor over memory of a producer or of Rust.
 
-    Any framework's ``from_dlpack`` takes it, any number of times; each result keeps the memory
-    alive. Made by :func:`asdlpack` and :func:`from_dlpack`. An extension built on dlbridge returns
-    tensors of a class of its own, which looks the same and is not this one: do not ask with
-    ``isinstance``.
+    Any framework's ``from_dlpack`` imports it, any number of times; each result keeps the memory
+    alive. :func:`asdlpack` and :func:`from_dlpack` make it. An extension built on dlbridge returns
+    tensors of its own class, which looks the same and is not this one: do not use ``isinstance``.
     """
+
+    def __new__(cls, *_args: object, **_kwargs: object) -> Never:
+        """Raises TypeError: tensors are made by :func:`asdlpack`, :func:`from_dlpack` and :func:`empty`."""
 
     def __dlpack__(
         self,
@@ -49,17 +73,17 @@ class Tensor:
         """A capsule over the tensor, as the array API standard describes it.
 
         The capsule is a versioned one if ``max_version`` is ``(1, 0)`` or later, and a legacy one
-        otherwise. With ``copy=None`` a copy is made only where lending is impossible: read-only
-        data for a legacy capsule, or memory of another device asked for on the CPU, or of CUDA or
-        the CPU on a device of CUDA. ``copy=True`` copies, on the CPU in C order, to memory aligned to
-        256 bytes.
+        otherwise. ``copy=None`` copies in two cases only: data that a legacy capsule cannot describe (read-only,
+        or padded elements narrower than a byte), and data that is requested on another device: from
+        host-accessible memory to the CPU, and from and to CUDA devices. ``copy=True`` copies, on the CPU in C
+        order, to memory aligned to 256 bytes.
 
-        ``stream`` is the consumer's, as the array API standard numbers them, which is made to wait for
-        :attr:`stream`; for data on oneAPI a ``dpctl.SyclQueue``. It lives as long as the memory that is
-        lent. What goes to the CPU is there when the capsule is, and ``stream`` must be None.
+        ``stream`` is the consumer's stream, by the numbers of the array API standard; it waits for
+        :attr:`stream`. For data on oneAPI it is a ``dpctl.SyclQueue``. It must live as long as the exported
+        memory. A copy to the CPU is complete when the call returns, and ``stream`` must be None.
 
-        Raises BufferError for data that cannot be exported as asked, ValueError for a stream that
-        there is not, TypeError for arguments of the wrong type.
+        Raises BufferError for data that cannot be exported as requested, ValueError for a stream that
+        does not exist, TypeError for arguments of the wrong type.
         """
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -68,11 +92,14 @@ class Tensor:
     #: The C exchange API of DLPack.
     __dlpack_c_exchange_api__: CapsuleType
 
+    #: A function for other extensions built on dlbridge: it returns the managed tensor that keeps a tensor's memory.
+    __dlbridge_source__: CapsuleType
+
     @property
     def __array_interface__(self) -> dict[str, Any]:
         """The array interface of NumPy, version 3.
 
-        AttributeError for data that is not on the CPU, and for dtypes that it has no letter for.
+        AttributeError for data that is not on the CPU, and for dtypes without a letter in the interface.
         """
 
     @property
@@ -95,10 +122,10 @@ class Tensor:
         """The Arrow PyCapsule interface: schema and array, without a copy.
 
         Tensors of several dimensions are arrays of the extension type for fixed-shape tensors. A
-        request for another type is not met.
+        request for another type is ignored.
 
-        Raises BufferError for data that is not on the CPU or not adjacent in C order, for dtypes whose
-        memory Arrow does not have, and for tensors without a dimension.
+        Raises BufferError for data that is not on the CPU or not contiguous in C order, for dtypes whose
+        memory layout Arrow lacks, and for tensors without a dimension.
         """
 
     def __arrow_c_schema__(self) -> CapsuleType:
@@ -107,41 +134,158 @@ class Tensor:
     def __buffer__(self, flags: int, /) -> memoryview:
         """The buffer protocol, for data on the CPU.
 
-        Raises BufferError for a dtype that it has no letter for, for read-only data if a writable
-        buffer is asked for, and for an order that the consumer does not take.
+        Raises BufferError for a dtype without a letter in the protocol, for read-only data if the consumer requests
+        a writable buffer, and for an order that the consumer does not accept.
         """
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        """For ``numpy.asarray`` and what calls it, where no other door of NumPy's knows the dtype."""
+        """For ``numpy.asarray`` and its callers, for dtypes that no other protocol of NumPy supports."""
 
     def __jax_array__(self) -> Any:
         """For ``jax.numpy.asarray`` and JAX's functions: :meth:`jax`."""
 
-    def numpy(self, *, copy: bool | None = None) -> Any:
-        """An array of NumPy.
+    def numpy(self, *, copy: bool | None = None) -> _numpy.ndarray[Any, Any]:
+        """A NumPy array, as :meth:`to`.
 
-        A dtype that NumPy does not have comes as that of ``ml_dtypes``, if that is installed.
-
-        As :meth:`to`.
+        A dtype that NumPy lacks becomes that of ``ml_dtypes``, if that is installed.
         """
 
-    def torch(self, *, copy: bool | None = None) -> Any:
-        """A tensor of PyTorch, as :meth:`to`."""
+    def torch(self, *, copy: bool | None = None) -> _torch.Tensor:
+        """A PyTorch tensor, as :meth:`to`."""
 
-    def jax(self, *, copy: bool | None = None) -> Any:
-        """An array of JAX, as :meth:`to`."""
+    def jax(self, *, copy: bool | None = None) -> _jax.Array:
+        """A JAX array, as :meth:`to`."""
 
-    def to(self, library: str, /, *, copy: bool | None = None) -> Any:
-        """An object of a library: one of the names in :func:`consumers`.
+    def to(self, library: str | ModuleType, /, *, copy: bool | None = None) -> Any:
+        """An object of a library: one of the names in :func:`consumers`, or the module, like ``torch``.
 
-        The memory is shared, unless the library would get something wrong without a word, or
-        refuse the strides: then it is copied. ``copy=False`` makes that an error; ``copy=True``
-        copies always. :func:`dlbridge.explain` tells which it is.
+        The result shares the memory, unless the library would silently get something wrong, or
+        refuse the strides: then the memory is copied. ``copy=False`` makes that an error; ``copy=True``
+        always copies. :func:`dlbridge.explain` predicts the outcome.
 
-        Raises BufferError for what the library cannot take or ``copy=False`` forbids, ValueError
-        for a library that is not known, ModuleNotFoundError for one that is not installed, and
-        whatever the library raises.
+        Raises BufferError for a tensor that the library cannot accept and for a copy that ``copy=False``
+        forbids, ValueError for an unknown library, ModuleNotFoundError for one that is not installed, and
+        the library's own exceptions.
         """
+
+    def __getitem__(self, key: _Key | tuple[_Key, ...], /) -> Tensor:
+        """A sub-tensor over the same memory.
+
+        An index is an integer, a slice with any step, ``...``, ``None`` for a new dimension, or a tuple of them.
+        An integer leads to a tensor without that dimension: ``t[0]`` of one dimension has none, and
+        ``t[0].item()`` is its number. The sub-tensor keeps the receipt, the stream and the read-only mark.
+
+        Raises IndexError for an index out of bounds, TypeError for lists, arrays and booleans, whose elements
+        would have to be copied, BufferError for packed elements if the sub-tensor begins within a byte.
+        """
+
+    def __setitem__(self, key: Never, value: Never, /) -> None:
+        """Raises TypeError: write through :meth:`numpy` or :meth:`torch`, which share the memory."""
+
+    def __delitem__(self, key: Never, /) -> None:
+        """Raises TypeError."""
+
+    def __len__(self) -> int:
+        """The extent of the first dimension. TypeError without one."""
+
+    def __iter__(self) -> Iterator[Tensor]:
+        """The sub-tensors along the first dimension. TypeError without one."""
+
+    def __reversed__(self) -> Iterator[Tensor]:
+        """The sub-tensors along the first dimension, the last one first. TypeError without one."""
+
+    def __contains__(self, key: Never, /) -> bool:
+        """Raises TypeError, as every comparison of elements does."""
+
+    def permute(self, *order: SupportsIndex | Sequence[SupportsIndex]) -> Tensor:
+        """The dimensions in another order, over the same memory: ``t.permute(1, 0)`` or ``t.permute((1, 0))``."""
+
+    def transpose(self) -> Tensor:
+        """The dimensions in reverse order, over the same memory."""
+
+    @property
+    def T(self) -> Tensor:
+        """The same as :meth:`transpose`."""
+
+    @property
+    def mT(self) -> Tensor:
+        """The last two dimensions swapped, over the same memory."""
+
+    def reshape(self, *shape: SupportsIndex | Sequence[SupportsIndex]) -> Tensor:
+        """Another shape over the same memory, with the elements in the same order. One extent may be -1.
+
+        Raises BufferError that names how to copy, if only a copy could have that shape; ValueError for another
+        number of elements.
+        """
+
+    def slice(self, axis: SupportsIndex, start: int = 0, stop: int | None = None) -> Tensor:
+        """The indices from ``start`` to ``stop`` of a dimension, over the same memory.
+
+        Raises IndexError if the range is not within the dimension.
+        """
+
+    def step_by(self, axis: SupportsIndex, step: int) -> Tensor:
+        """Every ``step``-th index of a dimension, over the same memory."""
+
+    def flip(self, axis: SupportsIndex) -> Tensor:
+        """A dimension in reverse, over the same memory."""
+
+    def index_axis(self, axis: SupportsIndex, index: SupportsIndex) -> Tensor:
+        """One index of a dimension, without that dimension, over the same memory."""
+
+    def insert_axis(self, axis: SupportsIndex) -> Tensor:
+        """A new dimension of extent 1 at ``axis``, over the same memory."""
+
+    def tolist(self) -> Any:
+        """The elements as Python numbers, in lists within lists; one number without a dimension.
+
+        Elements of several lanes are tuples. Raises BufferError for data that the CPU cannot read or that is
+        borrowed for writing, TypeError for dtypes without a value in Python.
+        """
+
+    def item(self) -> Any:
+        """The element of a tensor that has one, as a Python number. ValueError for another number of elements."""
+
+    def __bytes__(self) -> bytes:
+        """The bytes of the elements in C order."""
+
+    def __copy__(self) -> Tensor:
+        """Another tensor over the same memory, with the same receipt."""
+
+    def __deepcopy__(self, _memo: object, /) -> Tensor:
+        """A tensor over a copy of the elements, with the copy in its receipt."""
+
+    def astype(self, *_args: Never, **_kwargs: Never) -> Never:
+        """Raises TypeError: dlbridge never converts elements."""
+
+    def __bool__(self) -> bool:
+        """Returns true if the element is not zero. TypeError unless the tensor has one element."""
+
+    def __float__(self) -> float:
+        """The element as a float. TypeError unless there is one element."""
+
+    def __int__(self) -> int:
+        """The element as an integer. TypeError unless there is one element."""
+
+    def __complex__(self) -> complex:
+        """The element as a complex number. TypeError unless there is one element."""
+
+    def __index__(self) -> int:
+        """The element of a tensor of integers without dimensions. TypeError for others."""
+
+    def __hash__(self) -> int:
+        """By identity, as for any object."""
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+
+    @property
+    def itemsize(self) -> int:
+        """The number of bytes of an element; 1 for elements narrower than a byte."""
+
+    def data_ptr(self) -> int:
+        """The same as :attr:`address`."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -156,8 +300,8 @@ class Tensor:
         """The number of dimensions."""
 
     @property
-    def dtype(self) -> str:
-        """The name of the dtype, like ``'float32'``."""
+    def dtype(self) -> DTypeName:
+        """The name of the dtype, like ``'float32'``; ``t.dtype == numpy.float32`` works too."""
 
     @property
     def device(self) -> str:
@@ -165,96 +309,135 @@ class Tensor:
 
     @property
     def readonly(self) -> bool:
-        """Whether the data must not be written.
+        """True if the data must not be written.
 
-        A legacy producer cannot say so; what it lends is taken for read-only, as NumPy does.
+        A legacy producer cannot mark its data, so its data counts as read-only, as in NumPy.
         """
 
     @property
     def protocol(self) -> ProtocolName | None:
-        """The door the tensor came through, like ``'dlpack'`` or ``'buffer'``.
+        """The protocol that imported the tensor, like ``'dlpack'`` or ``'buffer'``.
 
         None if Rust made the tensor.
         """
 
     @property
     def copied(self) -> bool:
-        """Whether the elements were copied on the way in, by the producer or by dlbridge."""
+        """True if the import copied the elements, by the producer or by dlbridge."""
 
     @property
     def copy_reason(self) -> str | None:
-        """Why the elements were copied on the way in, as a sentence; None if they were not."""
+        """The reason why the import copied the elements, as a sentence; None if it did not."""
 
     @property
     def stream(self) -> int | Any | None:
-        """The stream that the data is in the order of: what is put on it comes after what was under way.
+        """The tensor's stream: work queued on it runs after pending writes to the tensor.
 
-        The number by the array API standard, -1 if none is known, a ``dpctl.SyclQueue`` on oneAPI;
-        None on devices whose streams have no numbers.
+        The number by the array API standard, -1 if no stream is known, a ``dpctl.SyclQueue`` on oneAPI;
+        None on devices that do not number their streams.
         """
 
     @property
     def nbytes(self) -> int:
-        """The number of bytes that the elements take when they are adjacent."""
+        """The number of bytes of the elements in contiguous memory."""
 
     @property
     def address(self) -> int:
         """The address of the element at index zero.
 
-        0 without elements; a handle on devices that have handles.
+        0 for an empty tensor; a handle on devices with handles.
         """
 
+    # Operators compute if the other operand is an array of a library that accepts tensors, such as NumPy, and raise
+    # TypeError otherwise.
+    def __add__(self, other: Any, /) -> Any: ...
+    def __radd__(self, other: Never, /) -> Never: ...
+    def __sub__(self, other: Any, /) -> Any: ...
+    def __rsub__(self, other: Never, /) -> Never: ...
+    def __mul__(self, other: Any, /) -> Any: ...
+    def __rmul__(self, other: Never, /) -> Never: ...
+    def __truediv__(self, other: Any, /) -> Any: ...
+    def __rtruediv__(self, other: Never, /) -> Never: ...
+    def __floordiv__(self, other: Any, /) -> Any: ...
+    def __rfloordiv__(self, other: Never, /) -> Never: ...
+    def __mod__(self, other: Any, /) -> Any: ...
+    def __rmod__(self, other: Never, /) -> Never: ...
+    def __matmul__(self, other: Any, /) -> Any: ...
+    def __rmatmul__(self, other: Never, /) -> Never: ...
+    def __and__(self, other: Any, /) -> Any: ...
+    def __rand__(self, other: Never, /) -> Never: ...
+    def __or__(self, other: Any, /) -> Any: ...
+    def __ror__(self, other: Never, /) -> Never: ...
+    def __xor__(self, other: Any, /) -> Any: ...
+    def __rxor__(self, other: Never, /) -> Never: ...
+    def __lshift__(self, other: Any, /) -> Any: ...
+    def __rlshift__(self, other: Never, /) -> Never: ...
+    def __rshift__(self, other: Any, /) -> Any: ...
+    def __rrshift__(self, other: Never, /) -> Never: ...
+    def __pow__(self, other: Any, _modulo: object = None, /) -> Any: ...
+    def __rpow__(self, other: Never, _modulo: object = None, /) -> Never: ...
+    def __lt__(self, other: Any, /) -> Any: ...
+    def __le__(self, other: Any, /) -> Any: ...
+    def __gt__(self, other: Any, /) -> Any: ...
+    def __ge__(self, other: Any, /) -> Any: ...
+    def __eq__(self, other: object, /) -> Any: ...
+    def __ne__(self, other: object, /) -> Any: ...
+    def __neg__(self) -> Never: ...
+    def __pos__(self) -> Never: ...
+    def __invert__(self) -> Never: ...
+    def __abs__(self) -> Never: ...
+
 def asdlpack(
-    obj: object,
+    obj: TensorLike | CapsuleType,
     /,
     *,
     protocol: ProtocolName | None = None,
     copy: bool | None = None,
     device: str | tuple[int, int] | None = None,
-    align: int | None = None,
+    align: SupportsIndex | None = None,
     contiguous: bool | Literal["C", "F"] | None = None,
     writable: bool | None = None,
     stream: int | Any | None = None,
 ) -> Tensor:
-    """Import any object that speaks an exchange protocol.
+    """Import any object that supports an exchange protocol.
 
-    The doors are tried in this order: the C exchange API of DLPack, ``__dlpack__``,
+    dlbridge tries the protocols in this order: the C exchange API of DLPack, ``__dlpack__``,
     ``__cuda_array_interface__``, ``__array_interface__``, ``__array_struct__``, the buffer protocol,
     Arrow.
-    A DLPack capsule is taken as it is, and a :class:`Tensor` comes back as it is.
+    It imports a DLPack capsule too, and returns a :class:`Tensor` as it is.
 
-    ``protocol`` takes one door and no other.
+    ``protocol`` selects one protocol and tries no other.
 
     ``copy=None`` shares the memory wherever a tensor can express it, and copies where it cannot, as
     for numbers in the other byte order; ``copy=False`` makes that an error; ``copy=True`` copies
-    always, in C order, aligned to 256 bytes unless the producer made the copy. :attr:`Tensor.copied` and
-    :attr:`Tensor.copy_reason` tell.
+    always, in C order, aligned to ``align`` and at least to 256 bytes unless the producer makes the copy. :attr:`Tensor.copied` and
+    :attr:`Tensor.copy_reason` report a copy.
 
-    ``device`` is where the data is to be: a name as :attr:`Tensor.device` is one, or a tuple of
-    DLPack device type and device id. ``align`` is what the address of the first element is to be a
-    multiple of, a power of two up to 256. ``contiguous`` is the order in which the elements are to be
-    adjacent, ``True`` for C order. ``writable=True`` wants data that may be written, ``False`` a
-    tensor that says it must not. What is otherwise is copied.
+    ``device`` is the requested device: a name like those of :attr:`Tensor.device`, or a tuple of
+    DLPack device type and device id. ``align`` is the alignment of the first element in bytes, a power of
+    two up to 1 GiB: 64 for AVX-512, 4096 for a page. ``contiguous`` requests
+    contiguous elements in C order (``"C"`` or ``True``) or in Fortran order (``"F"``). ``writable=True`` requests data that may be written. Data that does not
+    meet these options is copied. ``writable=False`` returns a tensor that is marked read-only.
 
-    What a producer does not give on the device that is asked for is copied by the driver of CUDA, between
-    the CPU and its devices and from one of them to another.
+    If a producer does not export to the requested device, CUDA's driver copies the data between the CPU and
+    CUDA devices.
 
-    ``stream`` is the one that the caller works on, a number as in the array API standard: it is made to
-    wait for what the producer has under way, and the memory is not given back before it has passed what is
-    on it when the tensor is let go. It must live until then. Without it that is the default stream of the device, and
-    the memory is given back at once; -1 leaves the order to the caller. For data on oneAPI it is a
-    ``dpctl.SyclQueue``. :attr:`Tensor.stream` tells.
+    ``stream`` is the caller's stream, a number as in the array API standard. It waits for the pending writes
+    of the producer. The memory returns to the producer after the stream has finished the work queued on it when
+    the last consumer releases the tensor; the stream must live until then. Without ``stream`` the tensor uses
+    the default stream of the device, and the memory returns at once; with -1 the caller orders the work. For data on
+    oneAPI it is a ``dpctl.SyclQueue``. :attr:`Tensor.stream` is the stream of the tensor.
 
-    Read-only data stays marked as such. PyTorch and Paddle ignore the mark when their ``from_dlpack``
-    is called; :meth:`Tensor.to` gives them a copy.
+    Read-only data stays marked as such. ``from_dlpack`` of PyTorch and Paddle ignores the mark; :meth:`Tensor.to`
+    gives them a copy.
 
-    A tensor over a buffer keeps its exporter alive and locked; Python's cycle collector does not see
-    that reference, so an exporter that refers to the tensor in turn is never freed.
+    A tensor over a buffer keeps its exporter alive and locked. Python's garbage collector sees that reference, so an
+    exporter that refers to the tensor in turn is freed.
 
-    Raises TypeError for an object that has no door, BufferError for data that breaks the
-    specification, that a tensor cannot express or that cannot be had as wanted, ValueError for an
-    argument of the wrong value and for a capsule that was consumed before, and whatever the producer
-    raises.
+    Raises TypeError for an object that supports no protocol, BufferError for data that breaks the
+    specification, that a tensor cannot express or that cannot meet the options, ValueError for an
+    argument of the wrong value and for a capsule that was consumed before, and the producer's own
+    exceptions.
     """
 
 def from_dlpack(
@@ -267,7 +450,7 @@ def from_dlpack(
 ) -> Tensor:
     """Import an object that has ``__dlpack__``, as the array API standard describes it.
 
-    ``device`` is a name as :attr:`Tensor.device` is one, or a tuple of DLPack device type and
+    ``device`` is a name like those of :attr:`Tensor.device`, or a tuple of DLPack device type and
     device id; ``stream`` is as for :func:`asdlpack`.
 
     Raises AttributeError for an object without ``__dlpack__``, and otherwise as :func:`asdlpack`.
@@ -279,62 +462,63 @@ def empty(
     dtype: object = "float32",
     *,
     device: str | tuple[int, int] | None = None,
-    align: int | None = None,
+    align: SupportsIndex | None = None,
 ) -> Tensor:
-    """Make a new tensor in C order on the CPU, with contents that are not specified.
+    """Make a new tensor in C order on the CPU, with unspecified contents.
 
     ``dtype`` is a name like ``'float32'``, or a dtype of NumPy, PyTorch, JAX or ml_dtypes.
 
-    It is aligned to 256 bytes, which is the most that ``align`` can ask for. Elements narrower than a
-    byte are packed.
+    The tensor is aligned to 256 bytes, or to ``align`` if that is more: a power of two up to 1 GiB. Elements narrower
+    than a byte are packed.
 
     Raises BufferError for another device or a tensor that is too large, ValueError for a dtype or an
-    alignment that does not exist, MemoryError if there is no room.
+    alignment that does not exist, MemoryError if the memory cannot be allocated.
     """
 
-def like(likeness: object, obj: object, /, *, copy: bool | None = None) -> Any:
+def like(likeness: object, obj: TensorLike | CapsuleType, /, *, copy: bool | None = None) -> Any:
     """Make an object of the library that ``likeness`` belongs to, from anything that
-    :func:`asdlpack` takes.
+    :func:`asdlpack` accepts.
 
-    A likeness that has no library but lends a buffer, like bytes, gets a memoryview; a
-    :class:`Tensor` gets a :class:`Tensor`.
+    For a likeness without a library that exports a buffer, like bytes, the result is a memoryview; for a
+    :class:`Tensor` it is a :class:`Tensor`.
 
-    Raises as :func:`asdlpack` and :meth:`Tensor.to`; TypeError for a likeness of no library.
+    Raises as :func:`asdlpack` and :meth:`Tensor.to`; TypeError for any other likeness.
     """
 
 def consumers() -> list[Consumer]:
-    """What is known of the libraries that tensors go to: how each is asked, and what it would get
-    wrong without a word.
+    """The consumer profiles: the libraries that tensors can be exported to, how dlbridge calls each one, and what
+    it would silently get wrong.
     """
 
 def fit(tensor: Tensor, library: str) -> tuple[str | None, str | None, str | None]:
-    """How a library takes a tensor.
+    """How a library accepts a tensor, as three texts.
 
-    Why it does not take it at all, why :meth:`Tensor.to` copies it for that library, and what to do
-    about the copy; None where there is nothing to say. :func:`dlbridge.explain` says it in words.
+    The reason why the library does not accept it, the reason why :meth:`Tensor.to` copies it for that library, and
+    how to avoid the copy. Each is None if it does not apply. :func:`dlbridge.explain` puts them into words.
 
-    Raises ValueError for a library that is not known.
+    Raises ValueError for an unknown library.
     """
 
 def _origin(tensor: Tensor) -> tuple[str | None, list[str]]:
-    """Where a tensor came from: the version of DLPack that the producer's managed tensor was of, None
-    for doors that have none; and the names of the flags that are set.
+    """The origin of a tensor: the DLPack version of the producer's managed tensor, None for protocols without a
+    version; and the names of the flags that are set.
     """
 
 def _canonical(library: str) -> str:
-    """The name of a library, of those that it is known by.
+    """The canonical name of a library that has several names.
 
-    Raises ValueError for one that is not known.
+    Raises ValueError for an unknown library.
     """
 
 def record_exports(on: bool) -> bool:
-    """Begin or end to record what is lent; whether it was recorded before."""
+    """Start or stop recording exports. Returns true if they were recorded before."""
 
 def live_exports() -> list[Export]:
-    """What was lent while exports were recorded, and is not given back yet.
+    """The recorded exports that consumers still hold.
 
-    Each entry has the number of the export, dtype, shape, device, the door it left through and its
-    age in seconds. Consumers of array interfaces keep the :class:`Tensor` itself, and are not here.
+    Each entry has the number of the export, dtype, shape, device, protocol and age in seconds. Consumers of array
+    interfaces keep the :class:`Tensor` itself, and are not in the list.
     """
 
 def _rebuild(data: Buffer, dtype: str, shape: tuple[int, ...], padded: bool) -> Tensor: ...
+def _copy(target: Buffer, source: Buffer) -> None: ...

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 __all__ = ["TensorBorrowError", "TensorMismatchError"]
 
 #: How PyO3 tells the name of an argument, behind the message.
-NOTE = re.compile(r"while processing '(\w+)'")
+BEFORE, AFTER = "while processing '", "'"
 
 
 class _ArgumentError(Exception):
@@ -16,12 +14,12 @@ class _ArgumentError(Exception):
 
     def add_note(self, note: str, /) -> None:
         """Put the name of the argument in front of the message, where it is read."""
-        found = NOTE.fullmatch(note)
-        if found is None or self.argument is not None:
+        name = note[len(BEFORE) : -len(AFTER)]
+        if self.argument is not None or note != BEFORE + name + AFTER or not name.isidentifier():
             super().add_note(note)
             return
-        self.argument = found[1]
-        self.args = (f"argument '{self.argument}': {self.args[0]}",)
+        self.argument = name
+        self.args = (f"argument '{name}': {self.args[0]}",)
 
 
 class TensorMismatchError(_ArgumentError, TypeError):

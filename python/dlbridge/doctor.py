@@ -7,7 +7,9 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from threading import Lock
 from typing import Any
 
 import dlbridge
@@ -28,6 +30,9 @@ SAMPLES: dict[str, str] = {
     "warp": "m.array([0, 1, 2, 3, 4, 5], dtype=float, device='cpu')",
     "dpnp": "m.arange(6, dtype='float32')",
     "array_api_strict": "m.arange(6, dtype=m.float32)",
+    "polars": "m.Series([0, 1, 2, 3, 4, 5], dtype=m.Float32)",
+    "pandas": "m.Series([0, 1, 2, 3, 4, 5], dtype='float32')",
+    "pillow": "m.new('F', (3, 2))",
 }
 
 #: The longest that a framework may take to be imported and tried, in seconds.
@@ -71,10 +76,11 @@ def examine(library: str) -> Finding:
 
 
 def _export(library: str) -> str:
-    tensor = dlbridge.empty(6)
+    tensor = dlbridge.empty((2, 3) if library == "pillow" else 6)
     try:
         made = tensor.to(library)
-        back = dlbridge.asdlpack(made)
+        # The array interface of Pillow makes new bytes.
+        back = dlbridge.asdlpack(made, protocol="arrow" if library == "pillow" else None)
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     if back.address == tensor.address:
@@ -101,6 +107,22 @@ def examine_apart(library: str) -> Finding:
         return Finding(library, problem="not installed")
     ended = f"signal {-run.returncode}" if run.returncode < 0 else f"code {run.returncode}"
     return Finding(library, problem=f"ended with {ended}: {last}")
+
+
+def examine_all(libraries: Sequence[str]) -> list[Finding]:
+    """Try frameworks out side by side, a process each. Standard error says which are done."""
+
+    def examine_and_say(library: str) -> Finding:
+        finding = examine_apart(library)
+        with lock:
+            done.append(library)
+            print(f"{len(done)} of {len(libraries)}: {library}", file=sys.stderr, flush=True)
+        return finding
+
+    done: list[str] = []
+    lock = Lock()
+    with ThreadPoolExecutor(len(libraries)) as pool:
+        return list(pool.map(examine_and_say, libraries))
 
 
 def describe(finding: Finding) -> str:
@@ -134,7 +156,7 @@ def main(arguments: Sequence[str], write: Callable[[str], Any] = print) -> int:
     unknown = set(options.framework) - set(names)
     if unknown:
         parser.error(f"unknown: {', '.join(sorted(unknown))}; known are {', '.join(names)}")
-    findings = [examine_apart(name) for name in options.framework or names]
+    findings = examine_all(options.framework or names)
     if not options.framework:
         findings = [finding for finding in findings if finding.problem != "not installed"]
     if options.json:

@@ -98,7 +98,7 @@ class Explanation:
         return lines
 
 
-def explain(obj: object, *, to: str | list[str] | None = None) -> Explanation:
+def explain(obj: Any, *, to: str | list[str] | None = None) -> Explanation:
     """Say what an object speaks, what it says, and what an exchange would cost.
 
     ``to`` is a library, or several, of those in :func:`dlbridge.consumers`: for each, whether
@@ -132,7 +132,7 @@ def _sentence(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _door(obj: object, protocol: ProtocolName) -> Door:
+def _door(obj: Any, protocol: ProtocolName) -> Door:
     try:
         tensor = asdlpack(obj, protocol=protocol)
     except TypeError as error:
@@ -199,8 +199,9 @@ def version_of(library: str) -> str | None:
     import importlib.metadata
     import importlib.util
 
-    if importlib.util.find_spec(library) is None:
+    package = "PIL" if library == "pillow" else library
+    if importlib.util.find_spec(package) is None:
         return None
-    for distribution in importlib.metadata.packages_distributions().get(library, []):
+    for distribution in importlib.metadata.packages_distributions().get(package, []):
         return importlib.metadata.version(distribution)
     return "of unknown version"

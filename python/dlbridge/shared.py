@@ -15,29 +15,56 @@ import json
 import mmap
 import os
 import sys
-from collections.abc import Callable
+import threading
+import weakref
+from collections.abc import Callable, Hashable
 from multiprocessing import resource_tracker, util
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dlbridge._core import Tensor, _rebuild, asdlpack
+from dlbridge import _core
+from dlbridge._core import Tensor, _copy, _rebuild, asdlpack
+
+if TYPE_CHECKING:
+    from typing_extensions import CapsuleType
+
+    from dlbridge.typing import TensorLike
 
 if sys.platform != "win32":
     import _posixshmem  # type: ignore[import-not-found]
 
 __all__ = ["SharedTensor", "attach", "share_memory"]
 
-#: What a segment begins with; the digit is the version of the layout.
+#: The first bytes of a segment; the digit is the version of the layout.
 MAGIC = b"dlbridge shared tensor 1\n"
 
 #: The data begins at a page, behind the description.
 DATA = 4096
 
+#: The longest name, without the slash that the system puts before it.
+LONGEST = {"linux": 255, "darwin": 30}.get(sys.platform, 200)
+
+#: The only map of each segment in this process. Borrows go by address, so a second map of a segment would
+#: be memory of its own to them. An entry goes with the last tensor over its map. Kept by the extension module,
+#: which a process loads once, even if this module is loaded again.
+_MAPS: weakref.WeakValueDictionary[Hashable, mmap.mmap] = vars(_core).setdefault(
+    "_maps", weakref.WeakValueDictionary()
+)
+#: Held while a map is looked for or made, and while a name is made or removed. Reentrant: the collector may run a finalizer meanwhile.
+_MAPS_LOCK: Any = vars(_core).setdefault("_maps_lock", threading.RLock())
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_MAPS_LOCK.acquire,
+        after_in_parent=_MAPS_LOCK.release,
+        after_in_child=_MAPS_LOCK.release,
+    )
+
 
 class SharedTensor:
     """A tensor in shared memory. Made by :func:`share_memory` and :func:`attach`.
 
-    As a context manager it is closed at the end, and the one who made it removes the name. Pickled, it is
+    As a context manager it is closed at the end, and the process that made it removes the name. Pickled, it is
     its name: another process attaches when it unpickles.
     """
 
@@ -64,11 +91,11 @@ class SharedTensor:
         return self._tensor
 
     def close(self) -> None:
-        """Let go of the memory. It is unmapped when nobody in this process has a tensor over it."""
+        """Let go of the memory. It is unmapped when this process has no tensor over it any more."""
         self._tensor = None
 
     def unlink(self) -> None:
-        """Remove the name, if this is who made it: nobody can attach any more.
+        """Remove the name if :func:`share_memory` made this: no process can attach any more.
 
         The memory is freed when the last process lets go of it.
         """
@@ -94,14 +121,14 @@ class SharedTensor:
         return f"dlbridge.SharedTensor(name={self._name!r}, tensor={self._tensor!r})"
 
 
-def share_memory(obj: object, /, *, name: str | None = None) -> SharedTensor:
+def share_memory(obj: TensorLike | CapsuleType, /, *, name: str | None = None) -> SharedTensor:
     """Copy anything that :func:`dlbridge.asdlpack` takes into new shared memory, in C order.
 
     What is not in C order yet is copied twice. The name is removed by :meth:`SharedTensor.unlink`, when
     the result is garbage, or when this process ends and has waited for its children, whichever is first.
 
-    Raises FileExistsError for a name that is taken, ValueError for one that is no name, OSError if there
-    is no room for so much shared memory, and whatever ``asdlpack`` raises.
+    Raises FileExistsError for a name that is taken, ValueError for one that is not a name, OSError if
+    the system does not have so much shared memory, and whatever ``asdlpack`` raises.
     """
     parts: Any = asdlpack(obj).__reduce_ex__(5)
     _, (elements, dtype, shape, padded) = parts
@@ -112,11 +139,16 @@ def share_memory(obj: object, /, *, name: str | None = None) -> SharedTensor:
         raise ValueError(f"the tensor has too many dimensions to be described: {len(shape)}")
     name = f"dlbridge_{os.urandom(8).hex()}" if name is None else _checked(name)
     mapping, remove = _create(name, DATA + data.nbytes)
-    with memoryview(mapping) as view:
-        view[DATA : DATA + data.nbytes] = data
-        view[len(MAGIC) : len(MAGIC) + len(header)] = header
-        # Last, so that nobody attaches to what is not there yet.
-        view[: len(MAGIC)] = MAGIC
+    try:
+        with memoryview(mapping) as view:
+            with view[DATA : DATA + data.nbytes] as target:
+                _copy(target, data)
+            view[len(MAGIC) : len(MAGIC) + len(header)] = header
+            # Last, so that no process attaches before all is written.
+            view[: len(MAGIC)] = MAGIC
+    except BaseException:
+        remove()
+        raise
     shared = SharedTensor(name, _tensor(mapping, description), remove)
     # Below zero: after the children have ended, which may still attach. Unlike the handlers of atexit it
     # is also called at the end of a child, in every version of Python.
@@ -127,38 +159,99 @@ def share_memory(obj: object, /, *, name: str | None = None) -> SharedTensor:
 def attach(name: str) -> SharedTensor:
     """Find a shared tensor by name, in any process.
 
-    Raises FileNotFoundError if there is none of that name, ValueError for memory that is something else
-    or is cut off.
+    All tensors over one segment in a process have the same address, also that of the process which made
+    it: so a function that writes one is refused the other.
+
+    Raises FileNotFoundError if no shared memory has that name, ValueError for a name that cannot be
+    one, and for memory that is not a tensor or was cut off.
     """
-    mapping = _open(_checked(name))
-    found = mapping[: len(MAGIC)]
-    if found != MAGIC:
-        raise ValueError(f"the shared memory {name!r} is no tensor: it begins with {found!r}")
+    name = _checked(name)
     try:
-        header, _ = json.JSONDecoder().raw_decode(mapping[len(MAGIC) : DATA].decode("latin-1"))
-        available, needed = len(mapping) - DATA, int(header["bytes"])
-        if needed > available:
-            raise ValueError(f"{needed} bytes of data are needed, and {available} are there")
-        tensor = _tensor(mapping, header)
-    except (KeyError, OverflowError, RecursionError, TypeError, ValueError) as error:
-        raise ValueError(f"the shared memory {name!r} is no tensor: {error}") from error
+        mapping = _open(name)
+        # One copy: another process may write the segment between a check and a use.
+        description = _described(mapping[:DATA], len(mapping) - DATA)
+        tensor = _tensor(mapping, description)
+    except (ValueError, OverflowError) as error:
+        raise ValueError(f"the shared memory {name!r} is not a tensor: {error}") from error
     return SharedTensor(name, tensor, None)
 
 
-def _tensor(mapping: mmap.mmap, header: dict[str, Any]) -> Tensor:
-    data = memoryview(mapping)[DATA : DATA + header["bytes"]]
-    return _rebuild(data, header["dtype"], tuple(header["shape"]), header["padded"])
+def _described(page: bytes, available: int) -> dict[str, Any]:
+    """The description on the first page, which any process may have written."""
+    if page[: len(MAGIC)] != MAGIC:
+        raise ValueError(f"it begins with {page[: len(MAGIC)]!r} instead of {MAGIC!r}")
+    try:
+        description, _ = json.JSONDecoder().raw_decode(page[len(MAGIC) :].decode("latin-1"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"its description is not JSON: {error}") from error
+    if not isinstance(description, dict):
+        raise ValueError(f"its description is {description!r:.80}; it must be an object")
+
+    def is_count(value: object) -> bool:
+        return type(value) is int and 0 <= value < 1 << 63
+
+    fields: dict[str, tuple[str, Callable[[Any], bool]]] = {
+        "dtype": ("a string", lambda value: isinstance(value, str)),
+        "shape": (
+            "a list of numbers from 0 to 2**63 - 1",
+            lambda value: isinstance(value, list) and all(map(is_count, value)),
+        ),
+        "padded": ("true or false", lambda value: isinstance(value, bool)),
+        "bytes": ("a number from 0 to 2**63 - 1", is_count),
+    }
+    for field, (expected, fits) in fields.items():
+        value = description.get(field)
+        if not fits(value):
+            raise ValueError(f"{field!r} in its description is {value!r:.80}; it must be {expected}")
+    if description["bytes"] > available:
+        raise ValueError(
+            f"{description['bytes']} bytes of data are needed, and {available} are there"
+        )
+    if description["dtype"].startswith("handle"):
+        raise ValueError("its elements are handles, which mean nothing in another process")
+    return description
+
+
+def _tensor(mapping: mmap.mmap, description: dict[str, Any]) -> Tensor:
+    data = memoryview(mapping)[DATA : DATA + description["bytes"]]
+    shape = tuple(description["shape"])
+    return _rebuild(data, description["dtype"], shape, description["padded"])
 
 
 def _checked(name: str) -> str:
     if not isinstance(name, str):
         raise TypeError(f"name must be a string, not {type(name).__name__}")
-    encoded = name.encode(errors="replace")
-    if name in ("", ".", "..") or "/" in name or "\0" in name or len(encoded) > 200:
-        raise ValueError(
-            f"{name!r} is no name for shared memory: write one of 1 to 200 bytes without a slash"
-        )
-    return name
+    if name in ("", ".", ".."):
+        problem = "such a name is reserved"
+    elif len(name) > LONGEST:
+        problem = f"it has {len(name)} characters"
+    else:
+        # The tracker of multiprocessing, which removes what a killed process leaves behind, reads lines of
+        # ASCII with a colon between the fields.
+        wrong = (place for place, c in enumerate(name) if not " " <= c <= "~" or c in "/:")
+        place = next(wrong, None)
+        if place is None:
+            return name
+        problem = f"there is {name[place]!r} at index {place}"
+    raise ValueError(
+        f"{name!r:.80} is not a name for shared memory: {problem}; use 1 to {LONGEST} printable ASCII "
+        "characters except '/' and ':'"
+    )
+
+
+def _mapped(key: Hashable, make: Callable[[], mmap.mmap]) -> mmap.mmap:
+    """The only map of a segment in this process. While it lives, no other segment gets its key."""
+    with _MAPS_LOCK:
+        mapping = _MAPS.get(key)
+        if mapping is None:
+            _MAPS[key] = mapping = make()
+        return mapping
+
+
+def _key(descriptor: int, name: str) -> Hashable:
+    """The identity of a segment: its inode, or its name on a system whose segments have none, like macOS."""
+    status = os.fstat(descriptor)
+    return (status.st_dev, status.st_ino) if status.st_ino else name
 
 
 class _Remover:
@@ -172,26 +265,36 @@ class _Remover:
         name, self.name = self.name, None
         if name is None or os.getpid() != self.process or sys.platform == "win32":
             return
-        try:
-            _posixshmem.shm_unlink(f"/{name}")
-        except FileNotFoundError:
-            pass
-        resource_tracker.unregister(f"/{name}", "shared_memory")
+        # Another thread may make a segment of the same name as soon as this one has none.
+        with _MAPS_LOCK:
+            try:
+                _posixshmem.shm_unlink(f"/{name}")
+            except FileNotFoundError:
+                pass
+            resource_tracker.unregister(f"/{name}", "shared_memory")
 
 
 def _create(name: str, size: int) -> tuple[mmap.mmap, _Remover]:
     if sys.platform == "win32":
-        return mmap.mmap(-1, size, tagname=name), _Remover(name)
-    descriptor = _posixshmem.shm_open(f"/{name}", os.O_CREAT | os.O_EXCL | os.O_RDWR, mode=0o600)
-    # Who is killed before it removes the name is cleaned up after by the tracker.
-    resource_tracker.register(f"/{name}", "shared_memory")
+        if name in _MAPS:
+            raise FileExistsError(errno.EEXIST, "there is shared memory of that name", name)
+        return _mapped(name, lambda: mmap.mmap(-1, size, tagname=name)), _Remover(name)
+    flags = os.O_CREAT | os.O_EXCL | os.O_RDWR
+    with _MAPS_LOCK:
+        descriptor = _posixshmem.shm_open(f"/{name}", flags, mode=0o600)
+        # The tracker cleans up after a process that is killed before it removes the name.
+        resource_tracker.register(f"/{name}", "shared_memory")
     remove = _Remover(name)
     try:
         os.ftruncate(descriptor, size)
         if hasattr(os, "posix_fallocate"):
-            # A page that there is no room for would kill the process when it is written.
+            # Without memory for a page, writing it would kill the process.
             os.posix_fallocate(descriptor, 0, size)
-        return mmap.mmap(descriptor, size), remove
+        with _MAPS_LOCK:
+            key = _key(descriptor, name)
+            # A segment that was just made is in no map, so an entry under its name is of an older one.
+            _MAPS.pop(key, None)
+            return _mapped(key, lambda: mmap.mmap(descriptor, size)), remove
     except OSError as error:
         remove()
         text = f"{size} bytes of shared memory cannot be had: {error.strerror}"
@@ -202,16 +305,20 @@ def _create(name: str, size: int) -> tuple[mmap.mmap, _Remover]:
 
 def _open(name: str) -> mmap.mmap:
     if sys.platform == "win32":
-        return mmap.mmap(-1, 0, tagname=name)
+        # A name leads to the same memory as long as any process has it mapped.
+        return _mapped(name, lambda: mmap.mmap(-1, 0, tagname=name))
     try:
         descriptor = _posixshmem.shm_open(f"/{name}", os.O_RDWR, mode=0o600)
     except FileNotFoundError as error:
-        text = "there is no shared memory of that name; who made it may have ended or removed it"
+        text = "no shared memory has that name; the process that made it may have ended or removed it"
         raise FileNotFoundError(errno.ENOENT, text, name) from error
     try:
         size = os.fstat(descriptor).st_size
         if size < DATA:
-            raise ValueError(f"the shared memory {name!r} is no tensor: it has {size} bytes")
-        return mmap.mmap(descriptor, size)
+            raise ValueError(f"it has {size} bytes, fewer than a description")
+        mapping = _mapped(_key(descriptor, name), lambda: mmap.mmap(descriptor, size))
+        if size < len(mapping):
+            raise ValueError(f"it was cut off: {size} of {len(mapping)} bytes are left")
+        return mapping
     finally:
         os.close(descriptor)

@@ -25,6 +25,7 @@ __all__ = [
     "SupportsDLPack",
     "SupportsExchangeAPI",
     "TensorLike",
+    "TensorOrSequence",
 ]
 
 #: The name of a door.
@@ -61,7 +62,7 @@ class Consumer(TypedDict):
     name: str
     module: str
     function: str
-    #: ``"versioned"``, ``"legacy"`` or ``"legacy capsule"``.
+    #: ``"versioned"``, ``"legacy"``, ``"legacy capsule"``, ``"arrow"``, ``"array"`` or ``"array or arrow"``.
     takes: str
     #: Whether it is reached through its table of C functions.
     exchange_api: bool
@@ -162,8 +163,20 @@ class SupportsBuffer(Protocol):
         ...
 
 
-#: What :func:`dlbridge.asdlpack` takes, and every typed argument of an extension built on dlbridge:
-#: whatever has one of the doors.
+class _TypedArray(Protocol):
+    """The declared type of TensorFlow's tensors, which leaves out the protocols that they have."""
+
+    @property
+    def shape(self) -> Any: ...
+
+    @property
+    def dtype(self) -> Any: ...
+
+    def __array__(self) -> Any: ...
+
+
+#: The objects that :func:`dlbridge.asdlpack` imports, and that every typed argument of an extension built
+#: on dlbridge accepts: they have one of the protocols. Lists and strings have none.
 TensorLike: TypeAlias = (
     SupportsDLPack
     | SupportsExchangeAPI
@@ -174,4 +187,9 @@ TensorLike: TypeAlias = (
     | SupportsArrowArray
     | SupportsArrowDeviceArray
     | SupportsArrowStream
+    | _TypedArray
 )
+
+#: The objects that a typed argument with the constraint ``AllowSequence`` accepts: also lists and tuples of numbers,
+#: nested ones for several dimensions, and ranges.
+TensorOrSequence: TypeAlias = TensorLike | list[Any] | tuple[Any, ...] | range

@@ -10,13 +10,16 @@
 //! | `test` | everything that has to hold, as one list of `steps` |
 //! | `crates` | the crates: their lints, documentation and tests in Rust |
 //! | `python` | the virtual environment, what is installed in it, the project's wheels |
+//! | `ports` | extensions of others, moved from rust-numpy to dlbridge |
 //! | `pins` | the version of everything that is installed |
 //! | `process` | running commands |
 //! | `c_examples` | the examples that are C programs |
 //! | `nightly` | Miri, sanitizers, fuzzing: what needs the nightly toolchain |
 //! | `seeded_faults` | whether the conformance kit finds faults made on purpose |
+//! | `template` | the template, built outside the repository as its README says |
 //! | `toolchains` | what has to compile with another Rust, or for another target |
-//! | `unsafe_table` | where the unsafe code is, as the documentation has it |
+//! | `unsafe_table` | the table of unsafe code in the documentation, checked or written |
+//! | `wording` | what the compiler says of two mistakes with typed arguments |
 
 mod bench;
 mod c_examples;
@@ -29,13 +32,17 @@ mod gpu;
 mod nightly;
 mod peers;
 mod pins;
+mod ports;
 mod process;
 mod python;
 mod seeded_faults;
+mod stable_abi;
 mod steps;
+mod template;
 mod test;
 mod toolchains;
 mod unsafe_table;
+mod wording;
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -61,6 +68,12 @@ cargo xtask compare
     Builds the functions of comparison/ with dlbridge and with its peers, runs them on the same
     inputs, and writes the tables of docs/comparison.md.
 
+cargo xtask ports [--render] [--only NAMES]
+    Moves extensions of others from rust-numpy to dlbridge, runs their own tests with both versions,
+    measures both, and writes docs/ports.md. Fails if a port is worse than the original.
+    --render      only writes the page, from the results that are there
+    --only NAMES  some of the extensions, separated by commas; the others keep their results
+
 cargo xtask bench [--quick | --render | --instructions [--write]]
     Builds benches/ with dlbridge and its peers, measures everything two times, and writes
     docs/benchmarks.md with its plot, and benches/results.json.
@@ -81,6 +94,9 @@ cargo xtask seeded-faults
     Makes one fault after another in a copy of dlbridge, and writes which rules of the conformance
     kit notice to docs/conformance-faults.md.
 
+cargo xtask unsafe-table
+    Counts the unsafe code in all crates and rewrites the table in docs/safety.md.
+
 Environment: PYTHON names the Python (3.11 or later) that .venv is made with, CC the C
 compiler. With CI=true, what is missing for a step is installed, and a failure if it cannot be.";
 
@@ -91,9 +107,11 @@ enum Task {
     Demo(demo::Options),
     Test(test::Options),
     Compare,
+    Ports(ports::Options),
     Bench(bench::Options),
     GpuTest(gpu::Options),
     SeededFaults,
+    UnsafeTable,
 }
 
 fn main() -> ExitCode {
@@ -121,6 +139,12 @@ fn main() -> ExitCode {
         }
         Task::GpuTest(options) => {
             Workplace::find().and_then(|w| gpu::run(&w, &options)).map(|()| true)
+        }
+        Task::UnsafeTable => {
+            Workplace::find().and_then(|w| unsafe_table::write(&w.root)).map(|()| true)
+        }
+        Task::Ports(options) => {
+            Workplace::find().and_then(|w| ports::run(&w, &options)).map(|()| true)
         }
         Task::Compare => Workplace::find().and_then(|w| compare::run(&w)).map(|()| true),
     };
@@ -218,6 +242,21 @@ fn parse(arguments: &[String]) -> Result<Task> {
             }
             Ok(Task::GpuTest(options))
         }
+        "ports" => {
+            let mut options = ports::Options::default();
+            while let Some(argument) = rest.next() {
+                match argument {
+                    "--render" => options.render = true,
+                    "--only" => {
+                        let names = value(rest.next(), argument)?;
+                        options.only.extend(names.split(',').map(str::to_owned));
+                    }
+                    "--help" | "-h" => return Ok(Task::Help),
+                    _ => return unknown(argument),
+                }
+            }
+            Ok(Task::Ports(options))
+        }
         "compare" => match rest.next() {
             None => Ok(Task::Compare),
             Some("--help" | "-h") => Ok(Task::Help),
@@ -225,6 +264,12 @@ fn parse(arguments: &[String]) -> Result<Task> {
         },
         "seeded-faults" => match rest.next() {
             None => Ok(Task::SeededFaults),
+            Some("--help" | "-h") => Ok(Task::Help),
+            Some(argument) => unknown(argument),
+        },
+        "unsafe-table" => match rest.next() {
+            None => Ok(Task::UnsafeTable),
+            Some("--help" | "-h") => Ok(Task::Help),
             Some(argument) => unknown(argument),
         },
         _ => Err(format!("there is no task `{task}`")),
@@ -290,6 +335,7 @@ mod tests {
         assert_eq!(parsed("help"), Ok(Task::Help));
         assert_eq!(parsed("demo --help"), Ok(Task::Help));
         assert_eq!(parsed("compare"), Ok(Task::Compare));
+        assert_eq!(parsed("unsafe-table"), Ok(Task::UnsafeTable));
         assert_eq!(parsed("test"), Ok(Task::Test(test::Options::default())));
         let quick = test::Options { quick: true, ..Default::default() };
         assert_eq!(parsed("test --quick"), Ok(Task::Test(quick)));
@@ -307,6 +353,10 @@ mod tests {
         };
         let line = "gpu-test --quick --only torch,cupy --json=a/b.json";
         assert_eq!(parsed(line), Ok(Task::GpuTest(options)));
+        let options = ports::Options { render: false, only: vec!["a".into(), "b".into()] };
+        assert_eq!(parsed("ports --only a,b"), Ok(Task::Ports(options)));
+        let render = ports::Options { render: true, ..Default::default() };
+        assert_eq!(parsed("ports --render"), Ok(Task::Ports(render)));
         assert_eq!(parsed("gpu-test"), Ok(Task::GpuTest(gpu::Options::default())));
         let Ok(Task::Demo(options)) = parsed("demo --with torch,jax --out=a/b") else { panic!() };
         assert_eq!(options.with.iter().map(|f| f.name).collect::<Vec<_>>(), ["torch", "jax"]);
@@ -324,9 +374,12 @@ mod tests {
             "test --fast",
             "test quick",
             "compare dlpark",
+            "unsafe-table --write",
             "bench --write",
             "bench --quick --instructions",
             "bench quick",
+            "ports fastpdb",
+            "ports --only",
             "gpu-test torch",
             "gpu-test --only",
             "gpu-test --json --quick",

@@ -85,7 +85,8 @@ pub(crate) fn with_onnx_runtime(steps: &mut Steps, workplace: &Workplace, venv: 
             let arguments = ["+nightly", "test", "--package", "dlbridge-ort", "--lib", "--tests"];
             let mut test = workplace.cargo(&arguments);
             test.args(["--target", HOST, "--target-dir"]).arg(workplace.target.join("asan"));
-            test.env("RUSTFLAGS", "-Zsanitizer=address").env("ASAN_OPTIONS", "detect_leaks=1");
+            test.env("RUSTFLAGS", "-Zsanitizer=address")
+                .env("ASAN_OPTIONS", "detect_leaks=1:allocator_may_return_null=1");
             crates::with_frameworks(&mut test, venv)?;
             process::run(&mut test)
         })
@@ -164,7 +165,9 @@ fn address_sanitizer(workplace: &Workplace) -> Result<()> {
     let arguments = ["test", "--lib", "--tests", "--target", HOST];
     let mut test = nightly(workplace, "asan", &arguments);
     test.args(ADAPTERS.iter().flat_map(|name| ["--package", name]));
-    test.env("RUSTFLAGS", "-Zsanitizer=address").env("ASAN_OPTIONS", "detect_leaks=1");
+    // An allocation that is refused must fail as it does without the sanitizer, which would end the process.
+    test.env("RUSTFLAGS", "-Zsanitizer=address")
+        .env("ASAN_OPTIONS", "detect_leaks=1:allocator_may_return_null=1");
     process::run(&mut test)
 }
 
@@ -233,7 +236,9 @@ fn fuzz(workplace: &Workplace, target: &str) -> Result<()> {
     let root = workplace.target.join("tools");
     let tool = root.join("bin").join("cargo-fuzz");
     if !tool.is_file() {
-        let mut install = workplace.cargo(&["install", "--locked", "--quiet", pins::CARGO_FUZZ]);
+        // It only starts other programs, so it need not be optimised.
+        let install = ["install", "--locked", "--quiet", "--debug", pins::CARGO_FUZZ];
+        let mut install = workplace.cargo(&install);
         install.arg("--target-dir").arg(root.join("target"));
         process::run(install.arg("--root").arg(&root))?;
     }

@@ -1,23 +1,91 @@
 //! Running commands: shown before they run, their output passed through, their failure an error.
 
+use std::collections::VecDeque;
 use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, IsTerminal, PipeReader};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
 
 use crate::Result;
 
-/// Runs a command to its end. It writes to the terminal itself.
+/// How many of a failed command's last lines its error repeats.
+const LAST_LINES: usize = 15;
+
+/// Runs a command to its end and shows its output. In a log, the error repeats the last lines of the output, so the summary
+/// shows why a step failed.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     run_or(command, &[]).map(drop)
 }
 
-/// As [`run`], but some exit codes are no failure either. The one it ended with.
+/// As [`run`], but other exit codes are accepted too. Returns the exit code.
 pub(crate) fn run_or(command: &mut Command, accepted: &[i32]) -> Result<i32> {
     let shown = show(command);
     println!("$ {shown}");
-    let status = command.status().map_err(|e| format!("`{shown}` did not start: {e}"))?;
+    let ended = match io::stdout().is_terminal() {
+        true => command.status().map(|status| (status, VecDeque::new())),
+        false => passed_through(command),
+    };
+    let (status, last) = ended.map_err(|e| format!("`{shown}` did not start: {e}"))?;
     let code = status.code().filter(|code| *code == 0 || accepted.contains(code));
-    code.ok_or_else(|| format!("`{shown}` failed ({status})"))
+    code.ok_or_else(|| failure(&shown, status, last))
+}
+
+fn failure(shown: &str, status: ExitStatus, last: VecDeque<String>) -> String {
+    let last = last.into_iter().map(|line| format!("\n    | {line}"));
+    format!("`{shown}` failed ({status}){}", last.collect::<String>())
+}
+
+/// Runs a command and shows what it writes. Returns its last lines.
+fn passed_through(command: &mut Command) -> io::Result<(ExitStatus, VecDeque<String>)> {
+    let (output, input) = io::pipe()?;
+    let mut child = command.stdout(input.try_clone()?).stderr(input).spawn()?;
+    // The command keeps the ends of the pipe that it was given, and the lines would never end.
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let lines = lines_of(output);
+    let mut last = VecDeque::new();
+    let mut show = |line: String| {
+        println!("{line}");
+        last.push_back(line);
+        if last.len() > LAST_LINES {
+            last.pop_front();
+        }
+    };
+    // A process that the command leaves running may keep the pipe open.
+    let status = loop {
+        match lines.recv_timeout(Duration::from_millis(50)) {
+            Ok(line) => show(line),
+            Err(RecvTimeoutError::Disconnected) => break child.wait()?,
+            Err(RecvTimeoutError::Timeout) => {
+                if let Some(status) = child.try_wait()? {
+                    break status;
+                }
+            }
+        }
+    };
+    while let Ok(line) = lines.recv_timeout(Duration::from_millis(50)) {
+        show(line);
+    }
+    Ok((status, last))
+}
+
+/// Reads lines on a thread.
+fn lines_of(output: PipeReader) -> mpsc::Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        let mut output = BufReader::new(output);
+        let mut line = Vec::new();
+        while output.read_until(b'\n', &mut line).is_ok_and(|count| count > 0) {
+            let text = String::from_utf8_lossy(&line).trim_end_matches('\n').to_owned();
+            line.clear();
+            if sender.send(text).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
 }
 
 /// A command that runs beside others, and what it writes, in a file.
@@ -47,23 +115,40 @@ impl Beside {
     pub(crate) fn finish(mut self) -> Result<()> {
         let status = self.child.wait().map_err(|e| format!("`{}`: {e}", self.shown))?;
         let text = fs::read(&self.log).unwrap_or_default();
-        println!("$ {}\n{}", self.shown, String::from_utf8_lossy(&text));
-        if status.success() { Ok(()) } else { Err(format!("`{}` failed ({status})", self.shown)) }
+        let text = String::from_utf8_lossy(&text);
+        println!("$ {}\n{text}", self.shown);
+        let lines: Vec<_> = text.lines().map(str::to_owned).collect();
+        let last = lines[lines.len().saturating_sub(LAST_LINES)..].to_vec();
+        if status.success() { Ok(()) } else { Err(failure(&self.shown, status, last.into())) }
     }
 }
 
-/// Whether a command can be run and succeeds; what it writes is not shown.
+/// True if a command can be run and succeeds. Its output is not shown.
 pub(crate) fn succeeds(command: &mut Command) -> bool {
     let silent = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     silent.status().is_ok_and(|s| s.success())
 }
 
-/// What a command writes to its standard output, without the white space around it; `None` if it
-/// cannot be run or fails. What it writes to standard error is not shown.
+/// The standard output of a command, without the white space around it; `None` if the command cannot be run or fails. Its
+/// standard error is not shown.
 pub(crate) fn answer(command: &mut Command) -> Option<String> {
     let output = command.stdin(Stdio::null()).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     output.status.success().then_some(text)
+}
+
+/// The CPU time of all processes that this one started and that have ended; zero where the system does not tell.
+pub(crate) fn cpu_of_children() -> Duration {
+    fs::read_to_string("/proc/self/stat").ok().and_then(|stat| cpu_in(&stat)).unwrap_or_default()
+}
+
+/// The fields `cutime` and `cstime` of `/proc/self/stat`, in the ticks of 10 ms that Linux uses there.
+fn cpu_in(stat: &str) -> Option<Duration> {
+    // The second field is the name of the program in parentheses, which may hold blanks.
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut fields = fields.split_ascii_whitespace().skip(13).map(str::parse::<u64>);
+    let ticks = fields.next()?.ok()? + fields.next()?.ok()?;
+    Some(Duration::from_millis(10 * ticks))
 }
 
 /// The command as one would type it in its directory.
@@ -83,6 +168,32 @@ fn show(command: &Command) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cpu_time_of_children_is_read_behind_the_name() {
+        let stat = "7 (a b) c) S 1 7 7 0 -1 4 1 2 3 4 50 60 120 30 20 0 1 0 9";
+        assert_eq!(cpu_in(stat), Some(Duration::from_millis(1500)));
+        assert_eq!(cpu_in("7 (a) S 1"), None);
+    }
+
+    #[test]
+    fn failed_command_repeats_its_last_lines() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "for i in $(seq 20); do echo line $i; done; echo end >&2; exit 3"]);
+        let (status, last) = passed_through(&mut command).expect("a shell");
+        let text = failure("x", status, last);
+        assert!(text.starts_with("`x` failed (exit status: 3)\n    | line 7\n"), "{text}");
+        assert!(text.ends_with("\n    | line 20\n    | end"), "{text}");
+    }
+
+    #[test]
+    fn command_that_leaves_a_process_behind_ends() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo first; sleep 60 & exit 0"]);
+        let (status, last) = passed_through(&mut command).expect("a shell");
+        assert!(status.success());
+        assert_eq!(last, ["first"]);
+    }
 
     #[test]
     fn commands_are_shown_as_typed() {

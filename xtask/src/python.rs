@@ -116,7 +116,7 @@ impl<'a> Venv<'a> {
 
     /// As [`install_project`](Self::install_project), built quickly, with all that is checked while debugging.
     pub(crate) fn install_example(&self, directory: &str) -> Result<()> {
-        let wheel = self.build(directory, "dev")?;
+        let wheel = self.build(directory, "dev", None)?;
         self.install_wheel(&wheel)
     }
 
@@ -137,16 +137,24 @@ impl<'a> Venv<'a> {
 
     /// The wheel of the Python project in a directory of the repository, built in release mode.
     pub(crate) fn build_project(&self, directory: &str) -> Result<PathBuf> {
-        self.build(directory, "release")
+        self.build(directory, "release", None)
     }
 
-    fn build(&self, directory: &str, profile: &str) -> Result<PathBuf> {
-        let wheels = self.wheels(directory);
+    /// The wheel of an example with one feature alone, built quickly.
+    pub(crate) fn build_example_with(&self, directory: &str, feature: &str) -> Result<PathBuf> {
+        self.build(directory, "dev", Some(feature))
+    }
+
+    fn build(&self, directory: &str, profile: &str, feature: Option<&str>) -> Result<PathBuf> {
+        let wheels = self.wheels(&[&[directory], feature.as_slice()].concat().join("-"));
         // Whatever lies there afterwards is what was built now.
         let _ = fs::remove_dir_all(&wheels);
         let mut build = self.workplace.command(self.program("maturin"));
         build.current_dir(self.workplace.root.join(directory));
         build.args(["build", "--profile", profile, "--locked"]);
+        build.args(
+            feature.iter().flat_map(|feature| ["--no-default-features", "--features", feature]),
+        );
         build.arg("--interpreter").arg(self.program("python"));
         process::run(build.arg("--out").arg(&wheels))?;
         only("whl", &wheels)
@@ -174,7 +182,7 @@ impl<'a> Venv<'a> {
         }
     }
 
-    /// Builds a source distribution, and a wheel of that.
+    /// Builds a source distribution, and a wheel of that: quickly, since what counts is that no file is missing.
     pub(crate) fn try_source_distribution(&self) -> Result<()> {
         let directory = self.workplace.target.join("sdist");
         let archives = directory.join("archives");
@@ -184,12 +192,13 @@ impl<'a> Venv<'a> {
         let mut wheel = self.python();
         wheel.args(["-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]);
         wheel.arg("--wheel-dir").arg(&archives).arg(only("gz", &archives)?);
-        // The build backend is found by its name, and builds what it has built before only if told
-        // where that is.
+        // The build backend is found by its name on the path.
         let path = env::var_os("PATH").unwrap_or_default();
         let path = [self.programs.clone()].into_iter().chain(env::split_paths(&path));
         wheel.env("PATH", env::join_paths(path).map_err(|e| e.to_string())?);
-        wheel.env("CARGO_TARGET_DIR", directory.join("target"));
+        // The dependencies are those of the examples, which are built in this profile too.
+        wheel.env("MATURIN_PEP517_ARGS", "--profile dev");
+        wheel.env("CARGO_TARGET_DIR", &self.workplace.target);
         process::run(&mut wheel)
     }
 

@@ -31,11 +31,11 @@ const DRAFT: &str = "crates/dlbridge/src/raw/block/draft.rs";
 const CAPSULE: &str = "crates/dlbridge-pyo3/src/capsule.rs";
 const DLPACK: &str = "crates/dlbridge-pyo3/src/protocol/dlpack.rs";
 const TABLE: &str = "crates/dlbridge-pyo3/src/protocol/exchange_table.rs";
-const TENSOR: &str = "crates/dlbridge-pyo3/src/tensor.rs";
+const TENSOR: &str = "crates/dlbridge-pyo3/src/tensor/methods.rs";
 
 /// Where a tensor that was lent gets its description.
 const LENT: &str =
-    "        return unsafe { Draft::new(owner, 0).finish_with_dims(description, flags) };";
+    "        return unsafe { Draft::new(owner, 0).finish_with_dims(description, marks) };";
 
 const FAULTS: &[Fault] = &[
     fault(
@@ -97,7 +97,7 @@ const FAULTS: &[Fault] = &[
         EXPORT,
         LENT,
         "        let description = dlbridge_sys::DLTensor { strides: ptr::null_mut(), ..description };
-        return unsafe { Draft::new(owner, 0).finish_with_dims(description, flags) };",
+        return unsafe { Draft::new(owner, 0).finish_with_dims(description, marks) };",
     ),
     fault(
         "shape and strides go out in reverse",
@@ -105,7 +105,7 @@ const FAULTS: &[Fault] = &[
         LENT,
         "        let (shape, strides) = (description.strides, description.shape);
         let description = dlbridge_sys::DLTensor { shape, strides, ..description };
-        return unsafe { Draft::new(owner, 0).finish_with_dims(description, flags) };",
+        return unsafe { Draft::new(owner, 0).finish_with_dims(description, marks) };",
     ),
     fault(
         "data without elements has an address",

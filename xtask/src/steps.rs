@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::Result;
-use crate::process::Beside;
+use crate::process::{self, Beside};
 
 /// The steps so far. A step that fails does not stop the ones that do not need it.
 pub(crate) struct Steps {
@@ -22,6 +22,8 @@ struct Step {
     name: String,
     outcome: Outcome,
     time: Duration,
+    /// Of the processes that ended during the step. On a busy machine this says what a step costs.
+    cpu: Duration,
 }
 
 #[derive(Debug, PartialEq)]
@@ -76,7 +78,7 @@ impl Steps {
     /// Runs one step. Returns what it made, if it succeeded.
     pub(crate) fn run<T>(&mut self, name: &str, step: impl FnOnce() -> Result<T>) -> Option<T> {
         self.heading(name);
-        let start = Instant::now();
+        let (start, cpu) = (Instant::now(), process::cpu_of_children());
         let (outcome, made) = match step() {
             Ok(made) => (Outcome::Passed, Some(made)),
             Err(error) => {
@@ -84,7 +86,8 @@ impl Steps {
                 (Outcome::Failed(error), None)
             }
         };
-        self.done.push(Step { name: name.to_owned(), outcome, time: start.elapsed() });
+        let cpu = process::cpu_of_children().saturating_sub(cpu);
+        self.done.push(Step { name: name.to_owned(), outcome, time: start.elapsed(), cpu });
         made
     }
 
@@ -102,26 +105,33 @@ impl Steps {
         println!("\n=== {}. {name}", self.done.len() + 1);
     }
 
-    /// Prints what became of every step. True if none failed.
+    /// Prints the outcome of every step, the failed ones again at the end. True if none failed.
     pub(crate) fn summary(&self) -> bool {
         println!("\n=== Summary");
         let width = self.done.iter().map(|s| s.name.chars().count()).max().unwrap_or(0);
-        for Step { name, outcome, time } in &self.done {
-            let seconds = time.as_secs_f64();
+        println!("{:width$}  {:6}  {:>8}  {:>8}", "", "", "elapsed", "CPU");
+        for Step { name, outcome, time, cpu } in &self.done {
+            let (seconds, cpu) = (time.as_secs_f64(), cpu.as_secs_f64());
             let word = match outcome {
                 Outcome::Passed => "ok",
                 Outcome::Failed(_) => "FAILED",
                 Outcome::Skipped(_) => "notice",
             };
-            println!("{name:width$}  {word:6}  {seconds:6.1} s");
+            println!("{name:width$}  {word:6}  {seconds:6.1} s  {cpu:6.1} s");
             if let Outcome::Failed(text) | Outcome::Skipped(text) = outcome {
                 println!("    {text}");
             }
         }
         let total = self.begun.elapsed().as_secs_f64();
-        println!("{:width$}  {:6}  {total:6.1} s", "together", "");
+        let cpu = process::cpu_of_children().as_secs_f64();
+        println!("{:width$}  {:6}  {total:6.1} s  {cpu:6.1} s", "together", "");
         println!("\n{}", self.counts());
-        !self.done.iter().any(|s| matches!(s.outcome, Outcome::Failed(_)))
+        let failed = self.done.iter().filter(|s| matches!(s.outcome, Outcome::Failed(_)));
+        let failed: Vec<_> = failed.map(|s| s.name.as_str()).collect();
+        if !failed.is_empty() {
+            println!("failed: {}", failed.join("; "));
+        }
+        failed.is_empty()
     }
 
     /// The closing line.

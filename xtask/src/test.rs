@@ -9,7 +9,7 @@ use crate::python::Venv;
 use crate::steps::{Begun, Finished, Steps};
 use crate::{
     Result, Workplace, bench, c_examples, compare, crates, debian, gpu, nightly, pins, process,
-    toolchains, unsafe_table,
+    stable_abi, template, toolchains, unsafe_table, wording,
 };
 
 #[derive(Debug, Default, PartialEq)]
@@ -59,6 +59,7 @@ fn one_after_another(steps: &mut Steps, workplace: &Workplace, options: &Options
     crates::lint_core(steps, workplace);
     let venv = steps.run(".venv", || Venv::ready(workplace))?;
     crates::lint_and_document(steps, &venv);
+    stable_abi::lint(steps, &venv);
     steps.try_run("the oldest Rust", || toolchains::oldest_rust(workplace, &venv));
     steps.run("no_std", || toolchains::without_std(workplace));
     crates::rust_tests(steps, workplace, &venv);
@@ -91,6 +92,8 @@ fn with_python(
         nightly::with_onnx_runtime(steps, workplace, venv);
     }
     steps.run("the stub of the template", || venv.compare_stub("examples/template"));
+    steps.run("the wording of compile errors", || wording::check(workplace, venv));
+    steps.try_run("the template, outside", || template::build_outside(workplace, venv));
     type_checks(steps, workplace, venv);
     if in_ci() {
         steps.run("Chromium", || browser(workplace));
@@ -99,6 +102,9 @@ fn with_python(
     python_tests(steps, workplace, venv, options, |file| options.quick || !is_about_the_kit(file));
     steps.run("the page of the benchmarks", || {
         process::run(&mut pytest(workplace, venv, "benches/report", true)?)
+    });
+    steps.run("the edit scripts of ports", || {
+        process::run(&mut pytest(workplace, venv, "peers/ports", true)?)
     });
     steps.run("the GPU suite's report", || {
         process::run(&mut pytest(workplace, venv, gpu::SUITE, true)?)
@@ -125,6 +131,9 @@ fn with_python(
             }
             run_tests(&mut tests, !options.quick)
         });
+    }
+    if !options.quick {
+        steps.try_run("the stable ABI of Python 3.9", || stable_abi::test(workplace, venv));
     }
     if let Some(kit) = kit {
         steps.end(kit);

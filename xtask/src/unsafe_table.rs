@@ -1,4 +1,4 @@
-//! The table in `docs/safety.md` that says where the unsafe code is, compared with the sources.
+//! The table of unsafe code in `docs/safety.md`, checked against the sources or written from them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use crate::Result;
 
 const PAGE: &str = "docs/safety.md";
-const HEADING: &str = "| file | blocks | promises | contracts |";
+const HEADING: &str = "| file | blocks | promises | contracts |\n| --- | --- | --- | --- |\n";
 
-/// How often a file is unsafe.
+/// The unsafe code in a file.
 #[derive(Debug, Default, PartialEq)]
 struct Counts {
     blocks: usize,
@@ -18,14 +18,49 @@ struct Counts {
 
 /// Compares the table with the sources of all crates.
 pub(crate) fn check(root: &Path) -> Result<()> {
-    let page = fs::read_to_string(root.join(PAGE)).map_err(|e| format!("{PAGE}: {e}"))?;
-    let table = page.split_once(HEADING).and_then(|(_, rest)| rest.split_once("\n\n"));
-    let (found, _) = table.ok_or_else(|| format!("{PAGE} has no table that begins {HEADING}"))?;
-    let rows = rows(root)?;
-    match found.trim_start().strip_prefix("| --- | --- | --- | --- |").map(str::trim) {
-        Some(found) if found == rows.trim() => Ok(()),
-        _ => Err(format!("{PAGE} has another table than the sources, which give\n\n{rows}")),
+    let (page, rows) = (read(root)?, rows(root)?);
+    if with_rows(&page, &rows)? == page {
+        return Ok(());
     }
+    Err(format!(
+        "the table of unsafe code in {PAGE} differs from the sources; `cargo xtask unsafe-table` \
+         rewrites it. The sources give\n\n{rows}"
+    ))
+}
+
+/// Writes the table from the sources of all crates.
+pub(crate) fn write(root: &Path) -> Result<()> {
+    let page = read(root)?;
+    let written = with_rows(&page, &rows(root)?)?;
+    if written == page {
+        println!("The table in {PAGE} was already correct.");
+        return Ok(());
+    }
+    fs::write(root.join(PAGE), written).map_err(|e| format!("{PAGE}: {e}"))?;
+    println!("Rewrote the table in {PAGE}.");
+    Ok(())
+}
+
+fn read(root: &Path) -> Result<String> {
+    fs::read_to_string(root.join(PAGE)).map_err(|e| format!("{PAGE}: {e}"))
+}
+
+/// The page with these rows in its table, which ends at the first empty line. So a merge conflict inside
+/// the table goes away with the old rows; one that reaches beyond it is an error.
+fn with_rows(page: &str, rows: &str) -> Result<String> {
+    let (before, rest) = page
+        .split_once(HEADING)
+        .ok_or_else(|| format!("{PAGE} has no table that begins\n{HEADING}"))?;
+    let old: usize =
+        rest.split_inclusive('\n').take_while(|line| line.trim() != "").map(str::len).sum();
+    let (old, after) = rest.split_at(old);
+    let marks = |mark| old.lines().filter(|line| line.starts_with(mark)).count();
+    if marks("<<<<<<<") != marks(">>>>>>>") {
+        return Err(format!(
+            "a merge conflict in {PAGE} begins or ends outside the table; resolve that part first"
+        ));
+    }
+    Ok(format!("{before}{HEADING}{rows}{after}"))
 }
 
 /// The rows of the table: every file with unsafe code, and the sums.
@@ -88,6 +123,29 @@ fn count(text: &str) -> Counts {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn with_rows_other_rows_are_replaced() {
+        let page = |rows| format!("# Safety\n\n{HEADING}{rows}\nAfter it.\n\n| a | table |\n");
+        let (old, new) = ("| `a.rs` | 1 | 0 | 0 |\n| all | 1 | 0 | 0 |\n", "| all | 0 | 0 | 0 |\n");
+        assert_eq!(with_rows(&page(old), new), Ok(page(new)));
+        assert_eq!(with_rows(&page(""), new), Ok(page(new)));
+    }
+
+    #[test]
+    fn with_rows_conflict_in_the_table_is_replaced() {
+        let page = |rows| format!("{HEADING}{rows}\nAfter it.\n");
+        let conflict = "<<<<<<< a\n| all | 1 | 0 | 0 |\n=======\n| all | 2 | 0 | 0 |\n>>>>>>> b\n";
+        let new = "| all | 3 | 0 | 0 |\n";
+        assert_eq!(with_rows(&page(conflict), new), Ok(page(new)));
+    }
+
+    #[test]
+    fn with_rows_conflict_beyond_the_table_is_refused() {
+        let page = format!("{HEADING}<<<<<<< a\n| all | 1 | 0 | 0 |\n\n=======\n>>>>>>> b\n");
+        assert!(with_rows(&page, "").unwrap_err().contains("merge conflict"));
+        assert!(with_rows("# Safety\n", "").is_err());
+    }
 
     #[test]
     fn comments_and_types_do_not_count() {

@@ -20,7 +20,7 @@ pub trait ArrayExt: Sealed + Sized {
     ///
     /// If nobody else has the values the tensor is [`Access::Exclusive`](dlbridge::Access::Exclusive), and goes
     /// back as what can be changed in place again. If somebody may have, or if the array is a later part of
-    /// them, or a batch, it is [`Access::ReadOnly`](dlbridge::Access::ReadOnly).
+    /// them, or a batch, it is [`Access::Immutable`](dlbridge::Access::Immutable).
     ///
     /// # Errors
     /// [`Error::Nulls`]; [`Error::Bits`] for booleans; [`Error::Meaning`] for dates, times, durations and

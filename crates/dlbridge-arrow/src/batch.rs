@@ -95,10 +95,11 @@ pub(crate) fn into_tensor(batch: RecordBatch, take: Take) -> Result<Tensor> {
     let shape = [rows as i64, count as i64];
     let tensor =
         Description { data: if rows == 0 { 0 } else { data.addr() }, shape, strides, dtype };
-    let parts = RawParts { access: Access::ReadOnly, ..RawParts::new(data.cast(), dtype) };
+    let parts = RawParts { access: Access::Immutable, ..RawParts::new(data.cast(), dtype) };
     let owner = Columns { batch, _buffers: buffers, tensor };
-    // SAFETY: each column is a buffer of so many elements, at the address that the strides give, and all are in
-    // one allocation, which the buffers keep alive and in place; nobody writes what a buffer holds.
+    // SAFETY: each column is a buffer of `rows` elements, at the address that the strides give, and all are in
+    // one allocation, which the buffers keep alive and in place; nothing writes the memory of a buffer
+    // (Immutable).
     Ok(unsafe { Tensor::from_raw_parts(owner, parts, &shape, Some(&strides)) }?)
 }
 
@@ -136,7 +137,7 @@ fn booleans(batch: &RecordBatch) -> Result<Tensor> {
 
 /// The batch that a tensor was made of, if the tensor is all of it.
 pub(crate) fn taken_back(tensor: Tensor) -> std::result::Result<RecordBatch, Tensor> {
-    let (now, access) = (Description::of(&tensor), tensor.access());
+    let now = Description::of(&tensor);
     let (data, shape, strides) =
         (tensor.data(), tensor.shape().to_vec(), tensor.strides().to_vec());
     let dtype = tensor.dtype();
@@ -144,8 +145,8 @@ pub(crate) fn taken_back(tensor: Tensor) -> std::result::Result<RecordBatch, Ten
     if now.as_ref() == Some(&owner.tensor) {
         return Ok(owner.batch);
     }
-    let parts = RawParts { access, ..RawParts::new(data, dtype) };
-    // SAFETY: as the tensor was described, over the same owner.
+    let parts = RawParts { access: Access::Immutable, ..RawParts::new(data, dtype) };
+    // SAFETY: as the tensor was described, over the same owner, whose buffers nothing writes (Immutable).
     let part = unsafe { Tensor::from_raw_parts(owner, parts, &shape, Some(&strides)) };
     Err(part.expect("it was a tensor before"))
 }

@@ -46,8 +46,6 @@ pub enum Error {
         /// The dtype of the tensor.
         dtype: dlbridge::DataType,
     },
-    /// Somebody else may write the tensor's data too.
-    Shared,
     /// The metadata of a fixed-shape tensor is not what the format asks for, or does not fit the array.
     Metadata {
         /// What is wrong.
@@ -123,10 +121,6 @@ impl fmt::Display for Error {
             Self::NoArrowType { dtype } => {
                 write!(f, "Arrow has no numbers of dtype {dtype}; convert the tensor first")
             }
-            Self::Shared => f.write_str(
-                "somebody else may write the data, and who has an array of Arrow reads it at any time; copy the \
-                 tensor, or say that nobody does with Tensor::into_read_only",
-            ),
             Self::Metadata { reason } => write!(
                 f,
                 "the metadata of arrow.fixed_shape_tensor is wrong: {reason}; mend the field"

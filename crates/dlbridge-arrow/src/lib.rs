@@ -35,15 +35,18 @@
 //!
 //! # Who may write
 //!
-//! Arrow hands its memory out as slices, at any time. So a tensor whose data somebody else may write
-//! ([`Access::Shared`](dlbridge::Access::Shared), as most producers lend it) is [refused](Error::Shared), until
-//! [`Tensor::into_read_only`](dlbridge::Tensor::into_read_only) says that nobody does, or it is copied. The other way
-//! round, an array is an exclusive tensor if nobody else has its buffer, from its beginning, and a read-only one if not.
+//! Arrow keeps slices of the memory. So `into_…` accepts a tensor that nobody else can write, and refuses others with
+//! [`Unstable`](dlbridge::Error::Unstable):
 //!
-//! [`into_read_only`](dlbridge::Tensor::into_read_only), [`share`](dlbridge::Tensor::share) and
-//! [`share_bytes`](dlbridge::Tensor::share_bytes) mark as read-only what others may still write, and nobody can see
-//! it any more. So whoever calls one of them on a shared tensor gives his word that nobody writes the data while Arrow
-//! holds it, just as while a view of the tensor is alive.
+//! | access of the tensor | |
+//! | --- | --- |
+//! | [`Exclusive`](dlbridge::Access::Exclusive), [`Immutable`](dlbridge::Access::Immutable) | no copy |
+//! | [`Shared`](dlbridge::Access::Shared), as most producers lend it | refused: the producer may write |
+//! | [`ReadOnly`](dlbridge::Access::ReadOnly), also after [`into_read_only`](dlbridge::Tensor::into_read_only) | refused: the producer may write, though consumers must not |
+//!
+//! Copy a refused tensor with `to_…`; [`try_into_immutable`](dlbridge::Tensor::try_into_immutable) makes an exclusive tensor immutable before
+//! it is [shared](dlbridge::Tensor::share); and if you know that nobody writes, promise it with the unsafe
+//! [`assume_immutable`](dlbridge::Tensor::assume_immutable). In the other direction, an array is an exclusive tensor if nobody else has its buffer, from its beginning, and an immutable one if not.
 //!
 //! # Which columns lie in one allocation
 //!
@@ -59,8 +62,8 @@
 //! - A buffer over memory that is not its own is never changed in place by Arrow (`into_mutable` refuses); one that was
 //!   a buffer before it was a tensor is, again.
 //! - It does not give back what keeps a buffer alive. So a tensor that becomes a record batch, and that one a tensor, again and
-//!   again keeps one more owner with every turn, which are dropped one within the other: thousands of them can take a
-//!   thread's stack. Copy it now and then.
+//!   again keeps one more owner with every turn. Their memory stays until the last one is dropped; copy the tensor now and then.
+//!   The drop itself needs no deep stack.
 //! - The type for `arrow.fixed_shape_tensor` in arrow-schema 60 knows the key `permutations` alone, and refuses the format's
 //!   `permutation`. This crate reads both, and writes the format's.
 //!

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow_buffer::{Buffer, MutableBuffer};
 use dlbridge::{Access, DataType, Error as TensorError, RawParts, Tensor, TensorRef};
 
-use crate::{Error, Result};
+use crate::Result;
 
 /// What owns the memory of a tensor that was made of a buffer. Private, so that whoever finds one in a tensor
 /// knows that all elements are within it.
@@ -36,12 +36,12 @@ pub(crate) fn to_tensor(buffer: Buffer, dtype: DataType, shape: &[usize]) -> Res
         }
         Err(shared) => {
             let data = shared.as_ptr().cast_mut();
-            (Memory::Shared(shared), data, Access::ReadOnly)
+            (Memory::Shared(shared), data, Access::Immutable)
         }
     };
     let parts = RawParts { access, ..RawParts::new(data.cast(), dtype) };
     // SAFETY: the elements are within the buffer, whose bytes are all initialised, and which stays where it is
-    // when its handle moves. Nobody writes a shared buffer; a unique one is reached through this handle
+    // when its handle moves. Nobody writes a shared buffer while a handle on it lives (Immutable); a unique one is reached through this handle
     // alone, and any bytes are values of it.
     Ok(unsafe { Tensor::from_raw_parts(memory, parts, shape, None::<&[i64]>) }?)
 }
@@ -68,9 +68,7 @@ impl Source {
             Ok(Memory::Shared(shared)) => return Ok(Self::Whole(shared, first.addr())),
             Err(tensor) => tensor,
         };
-        if tensor.access() == Access::Shared {
-            return Err(Error::Shared);
-        }
+        tensor.check_stable()?;
         let first = NonNull::new(first).ok_or(TensorError::NullPointer { field: "the data" })?;
         Ok(Self::Kept(Arc::new(Kept { _tensor: tensor }), first))
     }
@@ -89,10 +87,9 @@ impl Source {
                 // SAFETY: within the tensor's memory, by contract.
                 let first = unsafe { first.offset(offset) };
                 // SAFETY: bytes of the tensor's elements are initialised and valid until the tensor is dropped,
-                // which the buffer does with its last handle. Nobody writes them until then. If the tensor is exclusive
-                // nobody else can reach them. If it is read-only that is the contract under which it was made
-                // (nobody writes the data while a view of the tensor is alive, as which the buffer counts), and
-                // the word of whoever made it read-only, by `into_read_only` or `share`, though others may write.
+                // which the buffer does with its last handle. Nobody writes them until then: `check_stable` found the
+                // tensor exclusive, so that `Kept` is the only holder and does not write (Exclusive), or immutable
+                // (Immutable).
                 unsafe { Buffer::from_custom_allocation(first, len, kept.clone()) }
             }
         }

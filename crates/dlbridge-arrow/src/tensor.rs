@@ -15,13 +15,13 @@ use crate::{Result, batch, fixed_shape, memory};
 /// Tensors as buffers, arrays and batches of Arrow.
 ///
 /// What `into_` makes keeps the tensor alive, and reads its elements where they are; the buffer that a tensor
-/// was made of comes back as the same one. Nobody else may write them: [`Error::Shared`](crate::Error::Shared) if
-/// somebody may. The tensor is dropped on an error.
+/// was made of comes back as the same one. A tensor that others may write is refused: [`Unstable`](TensorError::Unstable). The
+/// tensor is dropped on an error.
 pub trait TensorExt: Sealed {
     /// The bytes of the elements, of any dtype, adjacent in C order.
     ///
     /// # Errors
-    /// [`Error::Shared`](crate::Error::Shared); [`NotContiguous`](TensorError::NotContiguous);
+    /// [`Unstable`](TensorError::Unstable); [`NotContiguous`](TensorError::NotContiguous);
     /// [`NotHostAccessible`](TensorError::NotHostAccessible).
     ///
     /// ```
@@ -121,7 +121,7 @@ pub trait TensorExt: Sealed {
     /// use dlbridge::Tensor;
     /// use dlbridge_arrow::TensorExt;
     ///
-    /// let pictures = Tensor::zeros(dlbridge::DataType::UINT8, [10, 48, 64, 3])?.permute([0, 3, 1, 2])?;
+    /// let pictures = Tensor::zeroed(dlbridge::DataType::UINT8, [10, 48, 64, 3])?.permute([0, 3, 1, 2])?;
     /// let (field, array) = pictures.into_fixed_shape_tensor("pictures")?;
     /// assert_eq!(array.value_length(), 48 * 64 * 3);
     /// assert_eq!(field.metadata()["ARROW:extension:metadata"], r#"{"shape":[48, 64, 3],"permutation":[2, 0, 1]}"#);

@@ -23,7 +23,7 @@ fn out<P: ArrowPrimitiveType<Native: Element + Debug>>(values: [P::Native; 3]) {
     let shared = array.clone();
     let tensor = array.into_tensor().unwrap();
     assert_eq!((tensor.dtype(), tensor.shape()), (P::Native::DTYPE, &[3][..]));
-    assert_eq!((tensor.data().addr(), tensor.access()), (address, Access::ReadOnly));
+    assert_eq!((tensor.data().addr(), tensor.access()), (address, Access::Immutable));
     assert_eq!(tensor.view::<P::Native>().unwrap().to_vec(), values);
     drop(tensor);
     let part: ArrayRef = Arc::new(shared.slice(1, 2));
@@ -185,7 +185,7 @@ fn lists_of_a_fixed_size_are_dimensions() {
     let nested = list(list(Arc::new(values), 3), 2);
     let tensor = nested.slice(1, 3).into_tensor().unwrap();
     assert_eq!((tensor.shape(), tensor.strides()), (&[3, 2, 3][..], &[6, 3, 1][..]));
-    assert_eq!((tensor.data().addr(), tensor.access()), (address + 6 * 4, Access::ReadOnly));
+    assert_eq!((tensor.data().addr(), tensor.access()), (address + 6 * 4, Access::Immutable));
     assert_eq!(tensor.view::<i32>().unwrap().to_vec(), (6..24).collect::<Vec<_>>());
     drop(tensor);
     let tensor = nested.into_tensor().unwrap();
@@ -239,11 +239,11 @@ fn buffers_go_out_and_come_back_as_the_same_ones() {
     let buffer = Buffer::from_vec(vec![1_u16, 2, 3, 4]);
     let tensor = buffer.clone().into_tensor();
     assert_eq!((tensor.shape(), tensor.dtype()), (&[8][..], dlbridge::DataType::UINT8));
-    assert_eq!(tensor.access(), Access::ReadOnly);
+    assert_eq!(tensor.access(), Access::Immutable);
     let part = tensor.slice(0, 2..6).unwrap().into_buffer().unwrap();
     assert!(part.ptr_eq(&buffer.slice_with_length(2, 4)), "a part of the same buffer");
     drop(buffer);
-    assert_eq!(part.into_tensor().access(), Access::ReadOnly, "it begins within its allocation");
+    assert_eq!(part.into_tensor().access(), Access::Immutable, "it begins within its allocation");
 
     let numbers = ScalarBuffer::from(vec![1_i128, 2, 3]);
     let address = numbers.as_ptr().addr();
@@ -259,9 +259,9 @@ fn buffers_go_out_and_come_back_as_the_same_ones() {
 fn what_others_may_read_is_read_only() {
     let foreign = Buffer::from(&b"somebody else's"[..]);
     let other = foreign.clone();
-    assert_eq!(foreign.into_tensor().access(), Access::ReadOnly);
+    assert_eq!(foreign.into_tensor().access(), Access::Immutable);
     assert_eq!(other.into_tensor().access(), Access::Exclusive);
     let (tensor, _) = common::counted(vec![1_u8, 2]);
     let kept = tensor.into_buffer().unwrap();
-    assert_eq!(kept.into_tensor().access(), Access::ReadOnly, "memory that is not Arrow's");
+    assert_eq!(kept.into_tensor().access(), Access::Immutable, "memory that is not Arrow's");
 }

@@ -42,7 +42,7 @@ fn columns_at_equal_distances_are_a_tensor() {
         let tensor = batch.clone().into_tensor().unwrap();
         assert_eq!((tensor.shape(), tensor.strides()), (&[2, 3][..], &[1, stride][..]));
         assert_eq!(tensor.data().addr(), base + starts[0] * 4);
-        assert_eq!(tensor.access(), Access::ReadOnly);
+        assert_eq!(tensor.access(), Access::Immutable);
         assert_eq!(tensor.view::<i32>().unwrap().to_vec(), expected);
         let before = addresses(&batch);
         let again = tensor.into_record_batch(["a", "b", "c"]).unwrap();
@@ -177,7 +177,7 @@ fn columns_of_a_tensor_are_read_where_they_are() {
         (&[3, 2], &[1, 0], 4, true),
         (&[1, 3], &[99, 2], 0, false),
     ];
-    for access in [Access::Exclusive, Access::ReadOnly] {
+    for access in [Access::Exclusive, Access::Immutable] {
         for (shape, strides, offset, touch) in layouts {
             let (tensor, dropped) =
                 lent((0..12).collect::<Vec<i32>>(), (shape, strides, offset), access);
@@ -284,7 +284,7 @@ fn a_batch_comes_back_whole() {
     let part = batch.clone().into_tensor().unwrap().slice(1, 1..).unwrap();
     let part = part.try_into_record_batch().unwrap_err();
     assert_eq!(part.view::<i32>().unwrap().to_vec(), [2, 4, 3, 5], "a part is a tensor still");
-    assert_eq!(part.access(), Access::ReadOnly);
+    assert_eq!(part.access(), Access::Immutable);
     let again = part.into_record_batch(["b", "c"]).unwrap();
     assert_eq!(again.columns(), &batch.columns()[1..]);
     let turned = batch.into_tensor().unwrap().transpose().insert_axis(0).unwrap();

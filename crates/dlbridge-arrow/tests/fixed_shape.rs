@@ -38,7 +38,7 @@ fn the_shape_is_that_of_the_metadata() {
     assert_eq!((tensor.shape(), tensor.strides()), (&[1, 2, 3][..], &[6, 3, 1][..]));
     assert_eq!(tensor.data().addr(), address + 24);
     let tensor = read(r#"{"shape":[6], "permutation":null}"#).unwrap();
-    assert_eq!((tensor.shape(), tensor.access()), (&[2, 6][..], Access::ReadOnly));
+    assert_eq!((tensor.shape(), tensor.access()), (&[2, 6][..], Access::Immutable));
 }
 
 #[test]

@@ -3,12 +3,14 @@
 mod common;
 
 use std::fmt::Debug;
+use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::*;
 use arrow_array::{Array, ArrayRef, Int32Array};
 use arrow_buffer::ScalarBuffer;
 use common::{counted, lent, misaligned, on_cuda};
+use dlbridge::sys::DLManagedTensorVersioned;
 use dlbridge::{Access, DataType, Element, Error as TensorError, Tensor};
 use dlbridge_arrow::{ArrayExt, Error, TensorExt};
 use half::{bf16, f16};
@@ -35,7 +37,7 @@ fn into<P: ArrowPrimitiveType<Native: Element + Debug>>(values: [P::Native; 6]) 
     std::thread::spawn(move || drop(tail)).join().unwrap();
     assert_eq!(dropped.get(), 1);
 
-    let (tensor, dropped) = lent(values.to_vec(), (&[1, 3, 2], &[6, 2, 1], 0), Access::ReadOnly);
+    let (tensor, dropped) = lent(values.to_vec(), (&[1, 3, 2], &[6, 2, 1], 0), Access::Immutable);
     let address = tensor.data().addr();
     let array = tensor.into_fixed_size_list().unwrap();
     let rows = array.values().as_fixed_size_list().clone();
@@ -83,7 +85,7 @@ fn dtypes_that_arrow_does_not_have_are_refused_by_name() {
         DataType::FLOAT32.with_lanes(4),
     ];
     for dtype in others {
-        let make = || Tensor::zeros(dtype, [4, 2]).unwrap();
+        let make = || Tensor::zeroed(dtype, [4, 2]).unwrap();
         let no_type = |error: Error| {
             assert!(error.to_string().contains(&dtype.to_string()), "{error}");
             assert!(matches!(error, Error::NoArrowType { dtype: found } if found == dtype));
@@ -122,12 +124,18 @@ fn booleans_are_checked_and_packed() {
 fn repeated_elements_without_room_are_refused() {
     const BYTES: usize = 1 << 45;
     let bools = Tensor::from_parts_strided(vec![true], [BYTES], [0], 0).unwrap();
-    assert_eq!(refused(bools.to_array()), TensorError::OutOfMemory { bytes: BYTES });
+    assert_eq!(
+        refused(bools.to_array()),
+        TensorError::OutOfMemory { bytes: BYTES, for_copy: true }
+    );
     let bytes = Tensor::from_parts_strided(vec![1_u8], [BYTES], [0], 0).unwrap();
-    assert_eq!(refused(bytes.to_array()), TensorError::OutOfMemory { bytes: BYTES });
+    assert_eq!(
+        refused(bytes.to_array()),
+        TensorError::OutOfMemory { bytes: BYTES, for_copy: true }
+    );
     let bools = Tensor::from_parts_strided(vec![true], [BYTES, 1], [0, 0], 0).unwrap();
     let error = refused(bools.to_record_batch(["a"]));
-    assert_eq!(error, TensorError::OutOfMemory { bytes: BYTES });
+    assert_eq!(error, TensorError::OutOfMemory { bytes: BYTES, for_copy: true });
 }
 
 #[test]
@@ -141,7 +149,7 @@ fn what_is_not_in_c_order_is_refused_and_dropped_or_copied() {
         ((&[2, 2], &[3, 1], 0), &[0, 1, 3, 4]),
     ];
     for (layout, expected) in layouts {
-        let make = || lent(values(), layout, Access::ReadOnly);
+        let make = || lent(values(), layout, Access::Immutable);
         let (tensor, dropped) = make();
         assert_eq!(refused(tensor.into_array()), TensorError::NotContiguous);
         assert_eq!(dropped.get(), 1);
@@ -155,29 +163,32 @@ fn what_is_not_in_c_order_is_refused_and_dropped_or_copied() {
         assert_eq!((copy.shape(), dropped.get()), (layout.0, 1));
         assert_eq!(copy.view::<i32>().unwrap().to_vec(), expected);
     }
-    let (tensor, _) = lent(values(), (&[1, 3, 1], &[99, 1, -7], 2), Access::ReadOnly);
+    let (tensor, _) = lent(values(), (&[1, 3, 1], &[99, 1, -7], 2), Access::Immutable);
     assert_eq!(tensor.into_array().unwrap().len(), 1, "axes of one do not matter");
 }
 
 #[test]
-fn what_somebody_else_may_write_is_refused() {
-    let make = || lent(vec![1_i32, 2], (&[2, 1], &[1, 2], 0), Access::Shared);
+fn memory_that_others_may_write_is_refused() {
+    let make = |access| lent(vec![1_i32, 2], (&[2, 1], &[1, 2], 0), access);
     for into in [
         |tensor: Tensor| tensor.into_array().map(drop),
         |tensor: Tensor| tensor.into_buffer().map(drop),
         |tensor: Tensor| tensor.into_record_batch(["a"]).map(drop),
         |tensor: Tensor| tensor.into_fixed_shape_tensor("a").map(drop),
     ] {
-        let (tensor, dropped) = make();
-        assert!(matches!(into(tensor), Err(Error::Shared)));
-        assert_eq!(dropped.get(), 1);
-        let (tensor, dropped) = make();
-        into(tensor.into_read_only()).unwrap();
-        assert_eq!(dropped.get(), 1);
+        for access in [Access::Shared, Access::ReadOnly] {
+            let (tensor, dropped) = make(access);
+            assert_eq!(refused(into(tensor)), TensorError::Unstable { access });
+            assert_eq!(dropped.get(), 1);
+            let (tensor, dropped) = make(access);
+            // SAFETY: nothing writes the vector.
+            into(unsafe { tensor.assume_immutable() }).unwrap();
+            assert_eq!(dropped.get(), 1);
+        }
     }
-    let (tensor, _) = make();
+    let (tensor, _) = make(Access::Shared);
     assert_eq!(tensor.to_array().unwrap().len(), 2, "a copy is nobody else's");
-    let (tensor, _) = make();
+    let (tensor, _) = make(Access::Shared);
     assert_eq!(tensor.to_record_batch(["a"]).unwrap().num_rows(), 2);
 }
 
@@ -185,7 +196,7 @@ fn what_somebody_else_may_write_is_refused() {
 fn a_lent_tensor_is_not_taken_from_the_others() {
     let array = Int32Array::from(vec![1, 2, 3]);
     let address = array.values().as_ptr().addr();
-    let tensor = std::sync::Arc::new(array.into_tensor().unwrap());
+    let tensor = Arc::new(array.into_tensor().unwrap().try_into_immutable().unwrap());
     let shared = tensor.share().into_array().unwrap();
     assert_eq!(shared.as_primitive::<Int32Type>().values().as_ptr().addr(), address);
     let last = tensor.share();
@@ -281,4 +292,37 @@ fn nothing_to_read_needs_no_owner() {
     let (tensor, _) = counted(vec![1_u8, 2, 3]);
     let odd = dlbridge_arrow::BufferExt::into_tensor(tensor.into_buffer().unwrap().slice(1));
     assert_eq!(odd.slice(0, ..0).unwrap().into_array().unwrap().len(), 0);
+}
+
+/// A tensor over memory that another handle writes, which was marked as read-only by safe code.
+fn written_by_another_handle() -> (Tensor, *mut DLManagedTensorVersioned) {
+    let tensor = Arc::new(Tensor::from(vec![1_i32, 2]));
+    let writer = tensor.lend();
+    let read_only = tensor.share().into_read_only();
+    // SAFETY: an integer that is alive, and no view is.
+    unsafe { (*writer).dl_tensor.data.cast::<i32>().write(7) };
+    assert_eq!(read_only.view::<i32>().unwrap().to_vec(), [7, 2]);
+    (read_only, writer)
+}
+
+fn delete(managed: *mut DLManagedTensorVersioned) {
+    // SAFETY: the caller just exported it, and does not use it again.
+    unsafe { (*managed).deleter.unwrap()(managed) };
+}
+
+#[test]
+fn read_only_tensor_that_another_handle_writes_is_refused() {
+    let (read_only, writer) = written_by_another_handle();
+    let access = Access::ReadOnly;
+    assert_eq!(refused(read_only.into_array().map(drop)), TensorError::Unstable { access });
+    delete(writer);
+}
+
+#[test]
+fn shared_rust_data_needs_no_promise() {
+    for tensor in [Tensor::from(Arc::<[i32]>::from([1, 2])), Tensor::from(&[1_i32, 2][..])] {
+        let address = tensor.data().addr();
+        let array = tensor.into_primitive_array::<Int32Type>().unwrap();
+        assert_eq!(array.values().as_ptr().addr(), address);
+    }
 }

@@ -28,7 +28,7 @@ mod region;
 mod registry;
 
 pub use region::Region;
-pub use registry::{Conflict, Label, Mode, Registry, Ticket};
+pub use registry::{Conflict, Held, Label, Mode, Registry, Ticket};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -123,6 +123,17 @@ impl Readers {
         self.places.iter().find_map(|place| place.in_the_way(region))
     }
 
+    /// In a child after `fork`, frees the places that a thread which the child lacks had taken and not filled. The unfinished
+    /// entry is lost; no thread of the child knows if the borrow was granted.
+    pub(crate) fn free_taken(&self) {
+        for place in &self.places {
+            let state = place.state.load(SeqCst);
+            if state & WHAT == TAKEN {
+                place.state.store((state - TAKEN).wrapping_add(ONCE), SeqCst);
+            }
+        }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.places.iter().all(|place| place.state.load(SeqCst) & WHAT == FREE)
     }

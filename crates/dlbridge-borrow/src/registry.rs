@@ -354,6 +354,20 @@ impl Registry {
         true
     }
 
+    /// Keeps all other threads out of the lock, for a fork: a lock that another thread holds meanwhile would stay locked
+    /// in the child. Borrows that need no lock are still taken and given back.
+    ///
+    /// ```
+    /// let registry = dlbridge_borrow::Registry::new();
+    /// let held = registry.hold();
+    /// // In the parent after a fork; a child calls `held.release_in_child()`.
+    /// drop(held);
+    /// assert!(registry.is_empty());
+    /// ```
+    pub fn hold(&self) -> Held<'_> {
+        Held { registry: self, _state: self.lock() }
+    }
+
     /// Whether nothing is borrowed.
     ///
     /// ```
@@ -362,6 +376,38 @@ impl Registry {
     pub fn is_empty(&self) -> bool {
         let state = self.lock();
         state.free.len() == state.borrows.len() && self.readers.is_empty()
+    }
+}
+
+/// The lock of a registry, held over a fork until this is dropped.
+///
+/// ```
+/// let registry = dlbridge_borrow::Registry::new();
+/// registry.hold().release_in_child();
+/// assert!(registry.is_empty());
+/// ```
+#[derive(Debug)]
+#[must_use = "the lock is held until this is dropped"]
+pub struct Held<'a> {
+    registry: &'a Registry,
+    _state: MutexGuard<'a, State>,
+}
+
+impl Held<'_> {
+    /// Releases the lock in a child, where this thread is the only one. All borrows stay; a place that another thread was
+    /// about to fill becomes free, since a writer would wait for that thread.
+    ///
+    /// ```
+    /// use dlbridge_borrow::{Mode, Region, Registry};
+    ///
+    /// let registry = Registry::new();
+    /// let ticket = registry.acquire(Region::bytes(0x1000, 8), Mode::Read, "").unwrap();
+    /// registry.hold().release_in_child();
+    /// assert!(registry.acquire(Region::bytes(0x1000, 8), Mode::Write, "").is_err());
+    /// registry.release(ticket);
+    /// ```
+    pub fn release_in_child(self) {
+        self.registry.readers.free_taken();
     }
 }
 

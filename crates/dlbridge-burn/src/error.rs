@@ -14,7 +14,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// use dlbridge::{DataType, Tensor};
 /// use dlbridge_burn::{Error, TensorExt};
 ///
-/// let tensor = Tensor::zeros(DataType::COMPLEX64, [2])?;
+/// let tensor = Tensor::zeroed(DataType::COMPLEX64, [2])?;
 /// let error = tensor.into_flex().unwrap_err();
 /// assert_eq!(error, Error::DataType { dtype: DataType::COMPLEX64 });
 /// assert_eq!(error.to_string(), "burn has no dtype for elements of complex64; convert them to one that it has");
@@ -42,8 +42,6 @@ pub enum Error {
         /// The dtype of the tensor.
         dtype: DataType,
     },
-    /// Somebody else may write the tensor's data too.
-    Shared,
     /// There are bytes between the elements, which may be somebody else's.
     Gaps,
     /// Burn cannot read the bytes of its tensor, such as those of a file that is not there; in burn's words.
@@ -72,10 +70,6 @@ impl fmt::Display for Error {
             Self::Kind { kind, dtype } => write!(
                 f,
                 "elements of {dtype} are no tensor of the kind {kind}; ask for the kind that they are"
-            ),
-            Self::Shared => f.write_str(
-                "somebody else may write the data, and who has a tensor of burn reads it at any time; copy the \
-                 tensor with to_flex, or say that nobody does with Tensor::into_read_only",
             ),
             Self::Gaps => f.write_str(
                 "there are gaps between the elements, which burn would take for the tensor's; copy it with to_flex",

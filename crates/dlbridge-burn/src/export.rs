@@ -12,8 +12,8 @@ use crate::{Error, FlexKind, Result, dtype};
 pub trait BurnExt: Sealed + Sized {
     /// The tensor's elements where they are, with its shape and its strides.
     ///
-    /// It is exclusive if nothing else of burn has the bytes; else read-only, and who writes them in burn copies them
-    /// first. Elements of `bool` are read-only. The owner is the [`FlexTensor`], which
+    /// It is exclusive if nothing else of burn has the bytes; else [immutable](Access::Immutable), and who writes them in burn copies them
+    /// first. Elements of `bool` are immutable. The owner is the [`FlexTensor`], which
     /// [`TensorExt::into_flex`](crate::TensorExt::into_flex) and [`Tensor::try_into_owner`] give back.
     ///
     /// # Errors
@@ -65,7 +65,7 @@ impl BurnExt for FlexTensor {
                 let bytes = bytes.read(Reader::new());
                 let bytes =
                     bytes.map_err(|error| Error::Unreadable { message: error.to_string() })?;
-                (bytes.as_ptr().cast_mut(), bytes.len(), Access::ReadOnly)
+                (bytes.as_ptr().cast_mut(), bytes.len(), Access::Immutable)
             }
         };
         let (shape, strides) = (layout.shape().to_vec(), layout.strides().to_vec());
@@ -75,7 +75,8 @@ impl BurnExt for FlexTensor {
         let parts = RawParts { access, ..RawParts::new(data, dtype) };
         let owner = FlexTensor::from_arc(bytes, layout, of_burn);
         // SAFETY: the owner keeps the bytes, which stay where they are, and every index is within them. If they are exclusive
-        // nobody else has them, and any bytes are elements; if not, who shares them copies before writing.
+        // nobody else has them, and any bytes are elements; if not, burn copies them before it writes them, as long as the owner shares them
+        // (Immutable).
         Ok(unsafe { Tensor::from_raw_parts(owner, parts, &shape, Some(&strides)) }?)
     }
 }

@@ -8,7 +8,8 @@ use dlbridge::{Access, Tensor, TensorRef};
 
 /// A tensor on the CPU that consists of all bytes from its lowest to its highest.
 ///
-/// - **Held.** These bytes are elements of the tensor, all of them, and nobody else writes them.
+/// - **Held.** These bytes are elements of the tensor, all of them, and nobody else writes them: the tensor is exclusive and this is
+///   its only holder, or it is immutable.
 struct Held {
     tensor: Tensor,
     lowest: isize,
@@ -19,7 +20,8 @@ struct Held {
 /// The bytes of a tensor for burn, from the lowest to the highest.
 ///
 /// # Safety
-/// The tensor is on the CPU and has elements, there are no gaps between them, and it is not [`Access::Shared`].
+/// The tensor is on the CPU and has elements, there are no gaps between them, and [`Tensor::check_stable`] accepts
+/// it.
 pub(crate) unsafe fn bytes(tensor: Tensor) -> Bytes {
     let bounds = TensorRef::from(&tensor).byte_bounds();
     let (lowest, len) = (bounds.start, bounds.len());

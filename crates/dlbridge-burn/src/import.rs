@@ -2,7 +2,7 @@
 
 use burn_flex::{Flex, FlexTensor, Layout};
 use burn_std::{Bytes, Shape};
-use dlbridge::{Access, Element, Tensor, TensorRef};
+use dlbridge::{Element, Tensor, TensorRef};
 
 use crate::dtype::{for_type, to_burn};
 use crate::part::{Part, extents};
@@ -13,12 +13,13 @@ use crate::{Error, FlexKind, Result, held};
 pub trait TensorExt: Sealed {
     /// The tensor's elements where they are, with its strides, as a tensor of the Flex backend.
     ///
-    /// Burn writes in place what is [exclusive](Access::Exclusive), and copies what is read-only when it wants to write.
+    /// Burn writes in place what is [exclusive](dlbridge::Access::Exclusive), and copies what is [immutable](dlbridge::Access::Immutable) when it wants to
+    /// write.
     /// What came from burn, and vectors and boxed slices, are taken over; other owners live as long as the tensor of burn.
     ///
     /// # Errors
-    /// [`Error::DataType`] for elements that burn does not have; [`Error::Shared`] for data that others may write
-    /// ([`Access::Shared`]), until [`Tensor::into_read_only`] says that nobody does; [`Error::Gaps`] for memory of another
+    /// [`Error::DataType`] for elements that burn does not have; [`Unstable`](dlbridge::Error::Unstable) for memory
+    /// of another owner that others may write; [`Error::Gaps`] for memory of another
     /// owner with gaps between the elements; [`Error::Tensor`] for a tensor that the CPU cannot read, that is not aligned, or
     /// of `bool` with other bytes than 0 and 1. The tensor is dropped.
     ///
@@ -78,14 +79,10 @@ impl TensorExt for Tensor {
         if self.is_empty() {
             return Ok(FlexTensor::empty(Shape::from(part.shape), part.dtype));
         }
-        // Burn hands the elements out as slices, at any time.
-        if self.access() == Access::Shared {
-            return Err(Error::Shared);
-        }
         let tensor = match self.try_into_owner::<FlexTensor>() {
             Ok(whole) => match part.layout_of(&whole) {
                 Some(layout) => return Ok(whole.with_layout(layout)),
-                // SAFETY: it was the owner.
+                // SAFETY: it was the owner; burn copies shared bytes before it writes them.
                 None => unsafe { part.again(whole) }?,
             },
             Err(tensor) => tensor,
@@ -93,15 +90,17 @@ impl TensorExt for Tensor {
         let tensor = match for_type!(dtype, T => Ok(vec(tensor).map(Bytes::from_elems::<T>)))? {
             Ok(bytes) => match part.layout_in(&bytes) {
                 Some(layout) => return Ok(FlexTensor::new(bytes, layout, part.dtype)),
-                // SAFETY: the vector, which was the owner, is within.
+                // SAFETY: the vector, which was the owner, is within, and nobody else has it.
                 None => unsafe { part.again(bytes) }?,
             },
             Err(tensor) => tensor,
         };
+        // Burn hands the elements out as slices, at any time.
+        tensor.check_stable()?;
         if !part.is_dense() {
             return Err(Error::Gaps);
         }
-        // SAFETY: the CPU can read it, there are elements, no gaps, and nobody else writes them.
+        // SAFETY: the CPU can read it, there are elements, no gaps, and it is stable.
         let bytes = unsafe { held::bytes(tensor) };
         let layout = part.layout_in(&bytes).ok_or(dlbridge::Error::TooLarge)?;
         Ok(FlexTensor::new(bytes, layout, part.dtype))

@@ -27,8 +27,8 @@
 //! | a tensor that came from burn, or a part of it | burn | zero-copy, any strides |
 //! | a `Vec<T>` or `Box<[T]>` of the core, or a part of it | burn | zero-copy, any strides: the vector moves |
 //! | exclusive memory of any other owner, without gaps | burn | zero-copy, any strides; burn writes in place |
-//! | read-only memory, without gaps | burn | zero-copy, any strides; burn copies when it wants to write |
-//! | memory that others may write ([`Access::Shared`](dlbridge::Access::Shared)) | burn | [refused](Error::Shared) |
+//! | [immutable](dlbridge::Access::Immutable) memory, without gaps | burn | zero-copy, any strides; burn copies when it wants to write |
+//! | memory that others may write ([`Shared`](dlbridge::Access::Shared), [`ReadOnly`](dlbridge::Access::ReadOnly)) | burn | [refused](dlbridge::Error::Unstable) |
 //! | anything, by [`to_flex`](TensorExt::to_flex) | burn | one copy |
 //!
 //! | burn | DLPack |
@@ -43,10 +43,14 @@
 //!
 //! # Who may write
 //!
-//! Burn hands its memory out as slices, at any time. So a tensor whose data somebody else may write
-//! ([`Access::Shared`](dlbridge::Access::Shared), as most producers lend it) is [refused](Error::Shared), until
-//! [`Tensor::into_read_only`](dlbridge::Tensor::into_read_only) says that nobody does, or it is copied by
-//! [`to_flex`](TensorExt::to_flex).
+//! Burn keeps slices of the memory. So [`into_flex`](TensorExt::into_flex) accepts memory that nobody else can write
+//! ([`Exclusive`](dlbridge::Access::Exclusive) or [`Immutable`](dlbridge::Access::Immutable)), and refuses others with
+//! [`Unstable`](dlbridge::Error::Unstable): a [`Shared`](dlbridge::Access::Shared) tensor, as most producers lend it, and a
+//! [`ReadOnly`](dlbridge::Access::ReadOnly) one, also after [`into_read_only`](dlbridge::Tensor::into_read_only), whose producer may write.
+//!
+//! Copy a refused tensor with [`to_flex`](TensorExt::to_flex); [`try_into_immutable`](dlbridge::Tensor::try_into_immutable) makes an exclusive tensor immutable before
+//! it is [shared](dlbridge::Tensor::share); and if you know that nobody writes, promise it with the unsafe
+//! [`assume_immutable`](dlbridge::Tensor::assume_immutable).
 //!
 //! # What the library cannot do
 //!

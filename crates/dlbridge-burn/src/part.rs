@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use burn_flex::{FlexTensor, Layout};
 use burn_std::{DType, Reader, Shape};
-use dlbridge::{RawParts, Tensor, TensorRef};
+use dlbridge::{Access, RawParts, Tensor, TensorRef};
 
 use crate::dtype;
 
@@ -74,14 +74,19 @@ impl Part {
         }
     }
 
-    /// The tensor again, of the owner that was taken out of it.
+    /// Makes the tensor again from the owner that was taken out of it.
     ///
     /// # Safety
-    /// It was that, and keeps the elements.
+    /// `owner` was taken out of that tensor, and keeps the elements; nothing writes them until it is dropped.
     pub(crate) unsafe fn again<O: Send + 'static>(&self, owner: O) -> dlbridge::Result<Tensor> {
         let strides = Some(&*self.strides);
-        // SAFETY: the parts and the layout of the tensor, by contract.
-        unsafe { Tensor::from_raw_parts(owner, self.parts, &self.shape, strides) }
+        let access = match self.parts.access {
+            Access::Exclusive => Access::Exclusive,
+            Access::Shared | Access::ReadOnly | Access::Immutable => Access::Immutable,
+        };
+        let parts = RawParts { access, ..self.parts };
+        // SAFETY: the parts and the layout of the tensor, by contract; the owner was taken out of it alone.
+        unsafe { Tensor::from_raw_parts(owner, parts, &self.shape, strides) }
     }
 }
 

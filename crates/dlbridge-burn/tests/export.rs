@@ -33,7 +33,7 @@ fn every_dtype_stays_where_it_is() {
         assert_eq!((tensor.dtype(), tensor.data().addr()), (dlpack, first));
         assert_eq!((tensor.shape(), tensor.strides()), (&[2, 2][..], &[2, 1][..]));
         assert_eq!(tensor.view::<T>().unwrap().to_vec(), values);
-        let access = if dlpack == DataType::BOOL { Access::ReadOnly } else { Access::Exclusive };
+        let access = if dlpack == DataType::BOOL { Access::Immutable } else { Access::Exclusive };
         assert_eq!(tensor.access(), access);
         // SAFETY: just given out, and ours to give.
         let tensor = unsafe { Tensor::from_raw(tensor.into_raw()) }.unwrap();
@@ -101,7 +101,7 @@ fn what_burn_shares_is_read_only() {
     let burn = rows();
     let mut other = burn.clone();
     let tensor = burn.into_tensor().unwrap();
-    assert_eq!(tensor.access(), Access::ReadOnly);
+    assert_eq!(tensor.access(), Access::Immutable);
     other.storage_mut::<i32>()[0] = 100;
     assert_eq!(tensor.view::<i32>().unwrap()[[0, 0]], 0, "burn copied before it wrote");
     // The other has bytes of its own now.

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use burn_flex::{FlexTensor, Layout};
 use burn_std::{Bytes, DType, Shape};
 use burn_tensor::{Bool, Float, Int, Tensor as Burn};
+use dlbridge::sys::DLManagedTensorVersioned;
 use dlbridge::{Access, DataType, Device, DeviceType, Element, Owner, RawParts, Tensor};
 use dlbridge_burn::{BurnExt, Error, TensorExt};
 use half::{bf16, f16};
@@ -99,7 +100,7 @@ fn exclusive_memory_of_others_is_written_in_place() {
 
 #[test]
 fn what_others_have_too_is_copied_before_it_is_written() {
-    let (tensor, drops) = foreign(Access::ReadOnly, 4, &[4, 6]);
+    let (tensor, drops) = foreign(Access::Immutable, 4, &[4, 6]);
     let tensor = Arc::new(tensor);
     let mut flex = tensor.share().into_flex().unwrap();
     assert_eq!(address(&flex), tensor.data().addr(), "not copied");
@@ -112,36 +113,41 @@ fn what_others_have_too_is_copied_before_it_is_written() {
 }
 
 #[test]
-fn what_somebody_else_may_write_is_refused() {
+fn memory_that_others_may_write_is_refused() {
+    let unstable = |access| Error::Tensor(dlbridge::Error::Unstable { access });
     let (tensor, drops) = foreign(Access::Shared, 4, &[4, 6]);
     let copy = tensor.to_flex().unwrap();
     assert_eq!(copy.storage::<f32>()[23], 23.0);
     assert_ne!(address(&copy), tensor.data().addr(), "copied");
     let error = tensor.into_flex().unwrap_err();
-    assert_eq!((&error, drops.load(Ordering::SeqCst)), (&Error::Shared, 1));
-    for way_out in ["Tensor::into_read_only", "to_flex"] {
+    assert_eq!((&error, drops.load(Ordering::SeqCst)), (&unstable(Access::Shared), 1));
+    for way_out in ["Tensor::assume_immutable", "copy the tensor"] {
         assert!(error.to_string().contains(way_out), "{error}");
     }
     let (tensor, drops) = foreign(Access::Shared, 0, &[4, 6]);
-    assert_eq!(tensor.into_burn::<2, Float>().unwrap_err(), Error::Shared);
+    assert_eq!(tensor.into_burn::<2, Float>().unwrap_err(), unstable(Access::Shared));
+    assert_eq!(drops.load(Ordering::SeqCst), 1);
+    let (tensor, drops) = foreign(Access::Shared, 0, &[4, 6]);
+    assert_eq!(tensor.into_read_only().into_flex().unwrap_err(), unstable(Access::ReadOnly));
     assert_eq!(drops.load(Ordering::SeqCst), 1);
 
     let (tensor, drops) = foreign(Access::Shared, 4, &[4, 6]);
     let first = tensor.data().addr();
-    let flex = tensor.into_read_only().into_flex().unwrap();
+    // SAFETY: nothing writes the elements.
+    let flex = unsafe { tensor.assume_immutable() }.into_flex().unwrap();
     assert_eq!((address(&flex), drops.load(Ordering::SeqCst)), (first, 0));
-    assert_eq!(flex.into_tensor().unwrap().access(), Access::ReadOnly);
+    assert_eq!(flex.into_tensor().unwrap().access(), Access::Immutable);
 
     let mut mask = vec![1_u8, 0];
     let parts = RawParts::new(mask.as_mut_ptr().cast(), DataType::BOOL);
     // SAFETY: the vector owns two bytes, which nobody writes, and which stay where they are when it moves.
     let tensor = unsafe { Tensor::from_raw_parts(mask, parts, &[2], None::<&[i64]>) }.unwrap();
-    assert_eq!(tensor.into_flex().unwrap_err(), Error::Shared);
+    assert_eq!(tensor.into_flex().unwrap_err(), unstable(Access::Shared));
 }
 
 #[test]
 fn burn_computes_on_strided_memory_of_others() {
-    let (tensor, drops) = foreign(Access::ReadOnly, 0, &[4, 6]);
+    let (tensor, drops) = foreign(Access::Immutable, 0, &[4, 6]);
     let first = tensor.data().addr();
     let turned = tensor.transpose().flip(1).unwrap();
     let last_row = turned.data().addr();
@@ -213,7 +219,7 @@ fn what_burn_does_not_have_is_refused_by_name() {
         (D::INT4, "int4"),
         (D::FLOAT32.with_lanes(2), "float32x2"),
     ] {
-        let tensor = Tensor::zeros(dtype, [4]).unwrap();
+        let tensor = Tensor::zeroed(dtype, [4]).unwrap();
         assert_eq!(tensor.to_flex().unwrap_err(), Error::DataType { dtype });
         let error = tensor.into_flex().unwrap_err();
         assert!(error.to_string().contains(&format!("of {name};")), "{error}");
@@ -279,7 +285,7 @@ fn repeated_elements_have_no_gaps() {
 #[test]
 #[cfg_attr(miri, ignore = "Miri has no allocation that fails")]
 fn more_elements_than_memory_holds_are_refused() {
-    let expected = |bytes| Error::Tensor(dlbridge::Error::OutOfMemory { bytes });
+    let expected = |bytes| Error::Tensor(dlbridge::Error::OutOfMemory { bytes, for_copy: true });
     let huge = Tensor::from_parts_strided(vec![0_u8], [1 << 46], [0], 0).unwrap();
     assert_eq!(huge.to_flex().unwrap_err(), expected(1 << 46));
     assert_eq!(huge.into_flex().unwrap().bytes(), [0], "not copied");
@@ -303,7 +309,7 @@ fn elements_that_are_not_those_of_the_owner_are_not_taken_for_them() {
         FlexTensor::new(Bytes::from_elems(bits), shape(&[3]), DType::U32)
     };
     let read_only = |first: *const u8| RawParts {
-        access: Access::ReadOnly,
+        access: Access::Immutable,
         ..RawParts::new(first.cast_mut().cast(), DataType::FLOAT32)
     };
     let owner = integers();
@@ -336,4 +342,36 @@ fn elements_that_are_not_those_of_the_owner_are_not_taken_for_them() {
     // SAFETY: as above.
     let gaps = unsafe { Tensor::from_raw_parts(integers(), read_only(data), &[2], Some(&[2_i64])) };
     assert_eq!(gaps.unwrap().into_flex().unwrap_err(), Error::Gaps);
+}
+
+/// A tensor over memory that another handle writes, which was marked as read-only by safe code.
+fn written_by_another_handle() -> (Tensor, *mut DLManagedTensorVersioned) {
+    let tensor = Arc::new(Tensor::from(vec![1_i32, 2]));
+    let writer = tensor.lend();
+    let read_only = tensor.share().into_read_only();
+    // SAFETY: an integer that is alive, and no view is.
+    unsafe { (*writer).dl_tensor.data.cast::<i32>().write(7) };
+    assert_eq!(read_only.view::<i32>().unwrap().to_vec(), [7, 2]);
+    (read_only, writer)
+}
+
+fn delete(managed: *mut DLManagedTensorVersioned) {
+    // SAFETY: the caller just exported it, and does not use it again.
+    unsafe { (*managed).deleter.unwrap()(managed) };
+}
+
+#[test]
+fn read_only_tensor_that_another_handle_writes_is_refused() {
+    let (read_only, writer) = written_by_another_handle();
+    let access = Access::ReadOnly;
+    assert_eq!(read_only.into_flex().err(), Some(dlbridge::Error::Unstable { access }.into()));
+    delete(writer);
+}
+
+#[test]
+fn shared_rust_data_needs_no_promise() {
+    for tensor in [Tensor::from(Arc::<[i32]>::from([1, 2])), Tensor::from(&[1_i32, 2][..])] {
+        let address = tensor.data().addr();
+        assert_eq!(self::address(&tensor.into_flex().unwrap()), address);
+    }
 }

@@ -1,6 +1,6 @@
 //! Tensors of candle into tensors.
 
-use dlbridge::{RawParts, Tensor};
+use dlbridge::{Access, RawParts, Tensor};
 
 use crate::Result;
 use crate::locked::Locked;
@@ -70,6 +70,8 @@ impl CandleExt for candle_core::Tensor {
     fn into_tensor(self) -> Result<Tensor> {
         let locked = Locked::new(self);
         let (parts, tensor) = (locked.parts()?, locked.tensor().clone());
+        // Immutable: code that writes the storage must lock it for writing, and waits for the lock that the owner holds.
+        let parts = RawParts { access: Access::Immutable, ..parts };
         // SAFETY: `Locked` keeps the storage alive and unwritten, and has found every index within it.
         unsafe { describe(locked, parts, &tensor) }
     }

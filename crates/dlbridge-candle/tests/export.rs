@@ -21,7 +21,7 @@ fn counted() -> Tensor {
 fn out_and_back<T: Element>(candle: &Tensor) -> Vec<T> {
     let tensor = candle.clone().into_tensor().unwrap();
     assert_eq!(tensor.shape(), candle.dims().iter().map(|&n| n as i64).collect::<Vec<_>>());
-    assert_eq!((tensor.dtype(), tensor.access()), (T::DTYPE, Access::ReadOnly));
+    assert_eq!((tensor.dtype(), tensor.access()), (T::DTYPE, Access::Immutable));
     assert_eq!(tensor.data().addr(), address(candle), "not a copy");
     let values = tensor.view::<T>().unwrap().to_vec();
     // SAFETY: just given out, and ours to give.

@@ -208,7 +208,7 @@ fn dtypes_that_candle_does_not_have_are_refused_by_name() {
         (D::FLOAT32.with_lanes(2), "float32x2"),
     ];
     for (dtype, name) in refused {
-        let tensor = Tensor::zeros(dtype, [4]).unwrap();
+        let tensor = Tensor::zeroed(dtype, [4]).unwrap();
         let error = tensor.to_candle().unwrap_err();
         assert!(error.to_string().contains(&format!("of {name};")), "{error}");
         let error = tensor.into_candle().unwrap_err();
@@ -272,7 +272,7 @@ fn memory_that_the_cpu_cannot_read() {
 #[test]
 #[cfg_attr(miri, ignore = "Miri has no allocation that fails")]
 fn more_elements_than_memory_holds_are_refused() {
-    let expected = dlbridge::Error::OutOfMemory { bytes: 1 << 46 };
+    let expected = dlbridge::Error::OutOfMemory { bytes: 1 << 46, for_copy: true };
     let huge = || Tensor::from_parts_strided(vec![0_u8], [1 << 46], [0], 0).unwrap();
     let error = huge().to_candle().unwrap_err();
     assert!(matches!(error, Error::Tensor(error) if error == expected));
@@ -283,7 +283,7 @@ fn more_elements_than_memory_holds_are_refused() {
     let odd = Tensor::from_bytes(bytes, DataType::FLOAT64, [1], offset).unwrap();
     let odd = TensorRef::from(&odd).broadcast_to([1 << 58]).unwrap();
     let error = odd.to_candle().unwrap_err();
-    let expected = dlbridge::Error::OutOfMemory { bytes: 1 << 61 };
+    let expected = dlbridge::Error::OutOfMemory { bytes: 1 << 61, for_copy: true };
     assert!(matches!(error, Error::Tensor(error) if error == expected));
 }
 

@@ -13,8 +13,12 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-use crate::capsule::{Held, Managed, tensor_fields};
-use crate::craft::{Crafted, locked};
+use crate::arguments::Items;
+use crate::block::locked;
+use crate::craft::Crafted;
+use crate::held::Held;
+use crate::made::{self, What};
+use crate::managed::{Managed, tensor_fields};
 use crate::record::is_attached;
 
 /// What the functions of crafted tables do, which have no argument that would tell one table from another.
@@ -33,7 +37,7 @@ static BEHAVIOUR: Mutex<Behaviour> =
 
 /// A capsule over a table whose functions go to methods of the object: `_crafted()` returns the `Crafted` that it
 /// lends. The object that a managed tensor becomes is a `Held`. The functions named in `missing` are NULL;
-/// `previous` is the address of an older table.
+/// `previous` is the address of an older crafted table, or 0.
 ///
 /// The rest holds for all crafted tables from then on: `stream` is what `current_work_stream` answers, `failure` what
 /// functions return that fail, and `allocate(shape, dtype, device, gil)` returns what the allocator returns, the
@@ -41,14 +45,14 @@ static BEHAVIOUR: Mutex<Behaviour> =
 /// GIL. Without it nothing is allocated.
 #[pyfunction]
 #[pyo3(signature = (
-    *, version=(1, 3), missing=Vec::new(), name="dlpack_exchange_api".to_owned(), previous=0, stream=0,
+    *, version=(1, 3), missing=Items(Vec::new()), name="dlpack_exchange_api".to_owned(), previous=0, stream=0,
     allocate=None, failure=-1
 ))]
 #[allow(clippy::too_many_arguments, reason = "one for each thing that can be set")]
 pub(crate) fn craft_table(
     py: Python<'_>,
     version: (u32, u32),
-    missing: Vec<String>,
+    missing: Items<String>,
     name: String,
     previous: usize,
     stream: usize,
@@ -62,14 +66,20 @@ pub(crate) fn craft_table(
         "dltensor_from_py_object_no_sync",
         "current_work_stream",
     ];
-    if let Some(unknown) = missing.iter().find(|name| !FUNCTIONS.contains(&name.as_str())) {
+    if let Some(unknown) = missing.0.iter().find(|name| !FUNCTIONS.contains(&name.as_str())) {
         return Err(PyValueError::new_err(format!("a table has no function {unknown}")));
     }
+    if previous != 0 && !matches!(made::at(previous), Some(What::Table)) {
+        return Err(PyValueError::new_err(format!(
+            "previous {previous:#x} is not the address of a crafted table"
+        )));
+    }
+    let name = CString::new(name)?.into_raw().cast_const();
     let behaviour = Behaviour { stream, asked: Vec::new(), allocate, failure };
     // The lock is let go before the old function is dropped, which can run Python.
     let old = std::mem::replace(&mut *locked(&BEHAVIOUR), behaviour);
     drop(old);
-    let is_there = |name: &str| !missing.iter().any(|missing| missing == name);
+    let is_there = |name: &str| !missing.0.iter().any(|missing| missing == name);
     // Never freed: a table lives as long as the process.
     let table = Box::leak(Box::new(DLPackExchangeAPI {
         header: DLPackExchangeAPIHeader {
@@ -82,11 +92,10 @@ pub(crate) fn craft_table(
         dltensor_from_py_object_no_sync: is_there(FUNCTIONS[3]).then_some(borrow),
         current_work_stream: is_there(FUNCTIONS[4]).then_some(current_work_stream),
     }));
-    let name = CString::new(name)?.into_raw().cast_const();
     // SAFETY: attached; the table and the name stay.
     unsafe {
         let pointer = ptr::from_mut(table);
-        pointer.expose_provenance();
+        made::add(pointer.expose_provenance(), What::Table);
         let capsule = ffi::PyCapsule_New(pointer.cast(), name, None);
         Ok(Bound::from_owned_ptr_or_err(py, capsule)?.cast_into_unchecked())
     }
@@ -168,7 +177,7 @@ unsafe extern "C" fn current_work_stream(
 }
 
 /// What an allocator is to return, give and report.
-type Allocated = (c_int, Option<Py<Crafted>>, Vec<(String, String)>);
+type Allocated = (c_int, Option<Py<Crafted>>, Items<(String, String)>);
 
 /// What a function of Python says that the allocator does.
 ///
@@ -205,14 +214,14 @@ unsafe extern "C" fn allocator(
             (
                 locked(&BEHAVIOUR).failure,
                 None,
-                vec![(error.get_type(py).to_string(), error.value(py).to_string())],
+                Items(vec![(error.get_type(py).to_string(), error.value(py).to_string())]),
             )
         });
         if let Some(managed) = crafted.and_then(|crafted| crafted.get().as_versioned().ok()) {
             // SAFETY: the specification: a place to write to.
             unsafe { *out = managed };
         }
-        for (kind, message) in reports {
+        for (kind, message) in reports.0 {
             let texts = (CString::new(kind), CString::new(message));
             if let (Some(set_error), (Ok(kind), Ok(message))) = (set_error, texts) {
                 // SAFETY: the specification: the function is called with the context.

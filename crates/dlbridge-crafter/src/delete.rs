@@ -4,7 +4,7 @@ use std::ffi::c_int;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, Once};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyValueError;
@@ -12,8 +12,8 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-use crate::capsule::Managed;
-use crate::craft::{counts, locked};
+use crate::block::{counts, locked};
+use crate::managed::Managed;
 
 /// How a consumer calls a deleter.
 #[derive(Clone, Copy)]
@@ -102,13 +102,15 @@ pub(crate) fn finished_with_gil_held() -> bool {
 ///
 /// # Safety
 /// The tensor is the caller's to delete.
-pub(crate) unsafe fn by(py: Python<'_>, managed: Managed, way: Way) {
+pub(crate) unsafe fn by(py: Python<'_>, managed: Managed, way: Way) -> PyResult<()> {
     // SAFETY: by contract.
     let delete = move || unsafe { managed.delete() };
     match way {
         Way::WithGil => delete(),
         Way::WithoutGil => py.detach(delete),
-        Way::NativeThread => py.detach(|| thread::spawn(delete).join()).unwrap_or(()),
+        Way::NativeThread => {
+            py.detach(|| on_a_thread(delete).map(|thread| thread.join().unwrap_or(())))?
+        }
         Way::AtExit => {
             locked(&AT_EXIT).push(managed);
             register_at_exit();
@@ -116,10 +118,10 @@ pub(crate) unsafe fn by(py: Python<'_>, managed: Managed, way: Way) {
         Way::NotWaitedFor => {
             let done = Arc::new(AtomicBool::new(false));
             let finished = Arc::clone(&done);
-            thread::spawn(move || {
+            on_a_thread(move || {
                 delete();
                 finished.store(true, SeqCst);
-            });
+            })?;
             let begin = Instant::now();
             while !done.load(SeqCst) && begin.elapsed() < GIL_HELD {
                 thread::sleep(Duration::from_millis(1));
@@ -127,6 +129,14 @@ pub(crate) unsafe fn by(py: Python<'_>, managed: Managed, way: Way) {
             FINISHED.store(done.load(SeqCst), SeqCst);
         }
     }
+    Ok(())
+}
+
+/// Starts a thread. OSError if there can be no more.
+pub(crate) fn on_a_thread<T: Send + 'static>(
+    run: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<JoinHandle<T>> {
+    thread::Builder::new().spawn(run)
 }
 
 /// Whether an exception is what is pending now; nothing is afterwards.

@@ -1,28 +1,36 @@
 //! The C exchange API of a type, called function by function.
 
+use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::{Mutex, PoisonError};
-use std::thread;
+use std::thread::JoinHandle;
 
 use dlbridge_sys::{
     DLDataType, DLDataTypeCode, DLDevice, DLDeviceType, DLManagedTensorVersioned,
     DLPackExchangeAPI, DLPackExchangeAPIHeader, DLTensor,
 };
-use pyo3::exceptions::{PyNotImplementedError, PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyNotImplementedError, PyRecursionError, PyRuntimeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::capsule::{Held, Managed, tensor_fields};
-use crate::craft::{Crafted, locked};
+use crate::arguments::Items;
+use crate::block::locked;
+use crate::craft::Crafted;
+use crate::delete::on_a_thread;
+use crate::held::Held;
+use crate::made::{self, What};
+use crate::managed::{Managed, tensor_fields};
 
 pub(crate) const NAME: &CStr = c"dlpack_exchange_api";
 
 /// The tables in a capsule `dlpack_exchange_api`: the one that it points to and the older ones, by their headers.
 /// The functions are those of the first of major 1. They return (status, answer, exception): what the C function
 /// returned, what it made or None, and the exception that it has set or None.
+///
+/// Unsafe: the functions are those of a library, which may believe that an object is of the class that has the table.
 #[pyclass(frozen, module = "dlbridge._core._crafter")]
 pub(crate) struct Table {
     /// The address of the first table.
@@ -66,15 +74,46 @@ unsafe fn held(
     Ok(Some(Bound::new(py, unsafe { Held::new(managed) })?.into_any()))
 }
 
+/// How many calls may run inside each other on a thread: a crafted table calls Python, which may call the table again.
+const DEEPEST: usize = 100;
+
+thread_local! {
+    static RUNNING: Cell<usize> = const { Cell::new(0) };
+}
+
+/// A call of a function of a table, until it is dropped.
+struct Call;
+
+impl Call {
+    fn new() -> PyResult<Self> {
+        match RUNNING.get() {
+            DEEPEST => Err(PyRecursionError::new_err(format!(
+                "{DEEPEST} calls of tables run inside each other"
+            ))),
+            running => {
+                RUNNING.set(running + 1);
+                Ok(Self)
+            }
+        }
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        RUNNING.set(RUNNING.get() - 1);
+    }
+}
+
 impl Table {
     /// A function of the table, which has a name.
     fn function<F>(
         &self,
         name: &str,
         field: impl Fn(&DLPackExchangeAPI) -> Option<F>,
-    ) -> PyResult<F> {
+    ) -> PyResult<(Call, F)> {
         let table = self.table.ok_or_else(|| PyNotImplementedError::new_err("no table of major 1"));
-        field(table?).ok_or_else(|| PyNotImplementedError::new_err(format!("{name} is NULL")))
+        let null = || PyNotImplementedError::new_err(format!("{name} is NULL"));
+        Ok((Call::new()?, field(table?).ok_or_else(null)?))
     }
 }
 
@@ -88,6 +127,11 @@ impl Table {
                 return Err(PyValueError::new_err(format!("{} holds no table", capsule.repr()?)));
             }
             let first = ffi::PyCapsule_GetPointer(capsule.as_ptr(), NAME.as_ptr());
+            if matches!(made::at(first.addr()), Some(What::Struct | What::Numbers(_))) {
+                return Err(PyValueError::new_err(
+                    "the capsule holds a crafted tensor and no table",
+                ));
+            }
             let (mut chain, mut table) = (Vec::new(), None);
             let mut next: *const DLPackExchangeAPIHeader = first.cast();
             while !next.is_null() && chain.len() < TOO_MANY {
@@ -132,9 +176,10 @@ impl Table {
     /// `managed_tensor_from_py_object_no_sync`: the answer is a `Held`.
     fn exported<'py>(&self, object: &Bound<'py, PyAny>) -> PyResult<Answer<'py>> {
         let py = object.py();
-        let function = self.function("managed_tensor_from_py_object_no_sync", |table| {
-            table.managed_tensor_from_py_object_no_sync
-        })?;
+        let (_call, function) = self
+            .function("managed_tensor_from_py_object_no_sync", |table| {
+                table.managed_tensor_from_py_object_no_sync
+            })?;
         let mut managed = ptr::null_mut();
         // SAFETY: attached; an object, and a place to write to.
         let status = unsafe { function(object.as_ptr().cast(), &mut managed) };
@@ -146,7 +191,7 @@ impl Table {
     /// `dltensor_from_py_object_no_sync`: the answer is the fields of the borrowed tensor.
     fn borrowed<'py>(&self, object: &Bound<'py, PyAny>) -> PyResult<Answer<'py>> {
         let py = object.py();
-        let function = self.function("dltensor_from_py_object_no_sync", |table| {
+        let (_call, function) = self.function("dltensor_from_py_object_no_sync", |table| {
             table.dltensor_from_py_object_no_sync
         })?;
         let mut tensor = MaybeUninit::<DLTensor>::zeroed();
@@ -163,7 +208,7 @@ impl Table {
 
     /// `managed_tensor_to_py_object_no_sync` of a crafted tensor: the answer is the object.
     fn imported<'py>(&self, py: Python<'py>, crafted: &Crafted) -> PyResult<Answer<'py>> {
-        let function = self.function("managed_tensor_to_py_object_no_sync", |table| {
+        let (_call, function) = self.function("managed_tensor_to_py_object_no_sync", |table| {
             table.managed_tensor_to_py_object_no_sync
         })?;
         let managed = crafted.as_versioned()?;
@@ -185,15 +230,15 @@ impl Table {
     fn allocated<'py>(
         &self,
         py: Python<'py>,
-        shape: Vec<i64>,
+        shape: Items<i64>,
         dtype: (u8, u8, u16),
         device: (i32, i32),
         native_thread: bool,
     ) -> PyResult<(Answer<'py>, Vec<(String, String)>)> {
-        let function =
+        let (_call, function) =
             self.function("managed_tensor_allocator", |table| table.managed_tensor_allocator)?;
         let call = move || {
-            let mut shape = shape;
+            let mut shape = shape.0;
             let mut prototype = DLTensor {
                 data: ptr::null_mut(),
                 device: DLDevice { device_type: DLDeviceType(device.0), device_id: device.1 },
@@ -213,7 +258,7 @@ impl Table {
         };
         let (status, managed, reported) = match native_thread {
             true => py
-                .detach(|| thread::spawn(call).join())
+                .detach(|| on_a_thread(call).map(JoinHandle::join))?
                 .map_err(|_| PyRuntimeError::new_err("the thread of the allocator panicked"))?,
             false => call(),
         };
@@ -225,7 +270,8 @@ impl Table {
 
     /// `current_work_stream`: the answer is the handle as a number.
     fn work_stream<'py>(&self, py: Python<'py>, device: (i32, i32)) -> PyResult<Answer<'py>> {
-        let function = self.function("current_work_stream", |table| table.current_work_stream)?;
+        let (_call, function) =
+            self.function("current_work_stream", |table| table.current_work_stream)?;
         let mut stream: *mut c_void = ptr::null_mut();
         // SAFETY: attached; a place to write to.
         let status = unsafe { function(DLDeviceType(device.0), device.1, &mut stream) };

@@ -52,7 +52,7 @@ pub(crate) fn to_host(source: &Tensor, stream: &Arc<CudaStream>) -> Result<Tenso
     let order = Order::new(stream.context(), &stream.context().default_stream())?;
     let bounds = TensorRef::from(source).byte_bounds();
     let (address, len) = tensor::bytes(source);
-    let mut bytes = Tensor::zeros(DataType::UINT8, [len])?;
+    let mut bytes = Tensor::zeroed(DataType::UINT8, [len])?;
     if len != 0 {
         stream.context().bind_to_thread()?;
         order::follow(stream, &order)?;
@@ -87,7 +87,7 @@ pub(crate) fn copy_to(source: &Tensor, stream: &Arc<CudaStream>) -> Result<Tenso
         to.bind_to_thread()?;
         // SAFETY: so many bytes there and here, which no other context has; both are there until the copy is made: a
         // stream waits for it before either is freed.
-        unsafe {
+        let copied = unsafe {
             match from == *to {
                 true => result::memcpy_dtod_async(target, address, len, stream.cu_stream()),
                 false => {
@@ -95,9 +95,11 @@ pub(crate) fn copy_to(source: &Tensor, stream: &Arc<CudaStream>) -> Result<Tenso
                     result::memcpy_peer_async(to, target, from, address, len, stream.cu_stream())
                 }
             }
-        }?;
-        // The source must not be freed under the copy.
-        Ok(order::follow(&order, stream).or_else(|_| order::wait(to))?)
+        };
+        // The source must not be freed during the copy, which the driver may have begun although it reports an earlier error.
+        let ordered = order::follow(&order, stream).or_else(|_| order::wait(to));
+        copied?;
+        Ok(ordered?)
     })?;
     let parts = new.parts(source.dtype());
     let parts = RawParts {

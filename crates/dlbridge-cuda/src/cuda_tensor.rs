@@ -121,7 +121,7 @@ impl<T: Element> CudaTensor<T> {
     pub fn view_mut(&mut self) -> Result<CudaViewMut<'_, T>> {
         let managed = self.tensor().device().device_type() == DeviceType::CUDA_MANAGED;
         match self.tensor().access() {
-            Access::ReadOnly => Err(dlbridge::Error::ReadOnly.into()),
+            Access::ReadOnly | Access::Immutable => Err(dlbridge::Error::ReadOnly.into()),
             Access::Shared if managed => Err(dlbridge::Error::Shared.into()),
             Access::Shared | Access::Exclusive => Ok(self.slice.as_view_mut()),
         }

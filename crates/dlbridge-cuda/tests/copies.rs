@@ -63,7 +63,7 @@ fn nothing_and_one_and_strided_go_to_the_device() {
         let again = device.copy_to(&stream).unwrap();
         assert_eq!(numbers(&again.to_host(&stream).unwrap()), numbers(host));
     };
-    to_and_fro(&Tensor::zeros(DataType::FLOAT32, [0, 3]).unwrap());
+    to_and_fro(&Tensor::zeroed(DataType::FLOAT32, [0, 3]).unwrap());
     to_and_fro(&Tensor::from(vec![7.0_f32]).reshape([]).unwrap());
     to_and_fro(&Tensor::from([[1.0_f32, 2.0], [3.0, 4.0]]).transpose());
     let tensor = to_device(&[1.0_f32], &stream).unwrap();

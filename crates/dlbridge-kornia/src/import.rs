@@ -1,11 +1,11 @@
 //! Tensors, into tensors and images of kornia.
 
-use std::any::Any;
 use std::sync::Arc;
 
 use dlbridge::{Access, Element, Error, Result, Tensor, TensorRef};
 use kornia_image::Image;
 
+use crate::KorniaExt;
 use crate::sealed::Sealed;
 
 /// Tensors as tensors and images of kornia.
@@ -13,7 +13,7 @@ pub trait TensorExt: Sealed {
     /// The tensor as one of kornia, which keeps it alive. No element is copied; a tensor that was made of one of
     /// kornia goes back as that one, unless it is a part of it.
     ///
-    /// Other memory that is [`Access::ReadOnly`] is so in kornia, too, which panics when it is to be written.
+    /// Other memory that is [`Access::Immutable`] is read-only in kornia, which panics when it is to be written.
     ///
     /// Elements that [`Element::CHECK`] has to look at, such as `bool`, do not compile: they would have to be looked
     /// at before each access. [`to_kornia`](Self::to_kornia) copies them.
@@ -26,8 +26,8 @@ pub trait TensorExt: Sealed {
     ///
     /// # Errors
     /// Those of [`Tensor::view`]; [`Error::Ndim`]; [`Error::NotContiguous`] unless the elements are adjacent in C order;
-    /// [`Error::Shared`] if somebody else may write them: [`Tensor::into_read_only`] says that nobody does,
-    /// [`Tensor::into_exclusive`] copies. The tensor is dropped.
+    /// [`Error::Unstable`] if somebody else may write the elements: [`Tensor::into_exclusive`] copies them, and the unsafe
+    /// [`Tensor::assume_immutable`] promises that nobody does. The tensor is dropped.
     ///
     /// ```
     /// use dlbridge::Tensor;
@@ -100,14 +100,25 @@ impl TensorExt for Tensor {
             return Err(Error::NotContiguous);
         }
         // The view's own pointer: one out of a reference would not survive a write through kornia.
-        let (first, access) = (view.as_ptr(), self.access());
+        let (first, writable) = (view.as_ptr(), self.access() == Access::Exclusive);
         if view.is_empty() {
             return Ok(own(shape, Vec::new()));
         }
         match self.try_into_owner::<kornia_tensor::Tensor<T, N>>() {
             Ok(kornia) if is_whole(&kornia, first, shape) => Ok(kornia),
-            Ok(kornia) => adopt(kornia, first, shape, access),
-            Err(tensor) => adopt(tensor, first, shape, access),
+            Ok(kornia) => {
+                // A tensor around it: only tensors drop in chains without recursion.
+                let owner = kornia.into_read_only_tensor()?;
+                // SAFETY: what the tensor was made of, which nobody else has. Its memory is its alone, or memory that
+                // kornia itself gives out slices of.
+                Ok(unsafe { adopt(owner, first, shape, writable) })
+            }
+            Err(tensor) => {
+                tensor.check_stable()?;
+                // SAFETY: just viewed, and stable: exclusive, and the tensor of kornia becomes its only holder
+                // (Exclusive); or immutable (Immutable).
+                Ok(unsafe { adopt(tensor, first, shape, writable) })
+            }
         }
     }
 
@@ -141,28 +152,27 @@ fn is_whole<T, const N: usize>(
         && kornia.numel() == shape.iter().product::<usize>()
 }
 
-/// A tensor of kornia over elements that an owner keeps alive, which are adjacent in C order.
+/// A tensor of kornia over elements that an owner keeps alive.
 ///
-/// The owner is the tensor that was just viewed, or what that was made of.
-fn adopt<T: Element, const N: usize>(
-    owner: impl Any + Send + Sync,
+/// # Safety
+/// `first` is the first of the elements of `shape`, which are aligned, initialised and adjacent in C order. They stay
+/// where they are until the owner is dropped, also when it moves. Until then nobody but the tensor of kornia writes
+/// them; if it is `writable`, nobody else reads them either.
+unsafe fn adopt<T: Element, const N: usize>(
+    owner: Tensor,
     first: *const T,
     shape: [usize; N],
-    access: Access,
-) -> Result<kornia_tensor::Tensor<T, N>> {
-    let len = shape.iter().product();
-    let adopt = match access {
-        Access::Exclusive => kornia_tensor::Tensor::from_borrowed_host,
-        Access::ReadOnly => kornia_tensor::Tensor::from_borrowed_host_readonly,
-        Access::Shared => return Err(Error::Shared),
+    writable: bool,
+) -> kornia_tensor::Tensor<T, N> {
+    let (len, owner) = (shape.iter().product(), Arc::new(owner));
+    // SAFETY: by contract; kornia does not write what it has read-only.
+    let kornia = unsafe {
+        match writable {
+            true => kornia_tensor::Tensor::from_borrowed_host(shape, first, len, owner),
+            false => kornia_tensor::Tensor::from_borrowed_host_readonly(shape, first, len, owner),
+        }
     };
-    // SAFETY: the elements were viewed: aligned, initialised, adjacent, as many as the shape has. They stay where they
-    // are until the owner is dropped, also when it moves. An exclusive tensor is the only one that reads or writes
-    // them, and nobody else has it any more. Where it is read-only kornia does not write them; that nobody else does is the
-    // contract under which it was made (nobody writes the data while a view of the tensor is alive, as which what kornia
-    // holds counts), and the word of whoever made it read-only, by `into_read_only` or `share`, though others may write.
-    let kornia = unsafe { adopt(shape, first, len, Arc::new(owner)) };
-    Ok(kornia.expect("the elements are as many as the shape has"))
+    kornia.expect("the elements are as many as the shape has")
 }
 
 /// A tensor of kornia's own.

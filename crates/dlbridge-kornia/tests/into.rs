@@ -3,8 +3,10 @@
 mod common;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use common::foreign;
+use dlbridge::sys::DLManagedTensorVersioned;
 use dlbridge::{Access, DataType, Device, DeviceType, Error, RawParts, Tensor};
 use dlbridge_kornia::{KorniaExt, TensorExt};
 use kornia_tensor::Tensor as Kornia;
@@ -30,7 +32,7 @@ fn what_is_exclusive_is_written_in_place() {
 
 #[test]
 fn what_is_read_only_cannot_be_written() {
-    let (tensor, drops) = foreign(&[1.0_f32, 2.0], &[2], Access::ReadOnly);
+    let (tensor, drops) = foreign(&[1.0_f32, 2.0], &[2], Access::Immutable);
     let first = tensor.data().addr();
     let mut kornia = tensor.into_kornia::<f32, 1>().unwrap();
     assert_eq!((kornia.as_ptr().addr(), kornia.as_slice()), (first, &[1.0, 2.0][..]));
@@ -45,15 +47,21 @@ fn what_is_read_only_cannot_be_written() {
 }
 
 #[test]
-fn what_is_shared_is_refused() {
+fn memory_that_others_may_write_is_refused() {
     let (tensor, drops) = foreign(&[1_u8, 2], &[2], Access::Shared);
     assert_eq!(tensor.to_kornia::<u8, 1>().unwrap().as_slice(), [1, 2]);
-    assert_eq!(tensor.into_kornia::<u8, 1>().err(), Some(Error::Shared));
+    drop(tensor);
     assert_eq!(drops.count(), 1);
 
-    let (tensor, drops) = foreign(&[1_u8, 2], &[2], Access::Shared);
-    let kornia = tensor.into_read_only().into_kornia::<u8, 1>().unwrap();
-    assert_eq!((kornia.as_slice(), drops.count()), (&[1, 2][..], 0));
+    for access in [Access::Shared, Access::ReadOnly] {
+        let (tensor, drops) = foreign(&[1_u8, 2], &[2], access);
+        assert_eq!(tensor.into_kornia::<u8, 1>().err(), Some(Error::Unstable { access }));
+        assert_eq!(drops.count(), 1);
+        let (tensor, drops) = foreign(&[1_u8, 2], &[2], access);
+        // SAFETY: nothing writes the elements.
+        let kornia = unsafe { tensor.assume_immutable() }.into_kornia::<u8, 1>().unwrap();
+        assert_eq!((kornia.as_slice(), drops.count()), (&[1, 2][..], 0));
+    }
 }
 
 #[test]
@@ -116,7 +124,7 @@ fn repeated_elements_without_room_are_refused() {
     const BYTES: usize = 1 << 45;
     let tensor = Tensor::from_parts_strided(vec![1_u8], [BYTES], [0], 0).unwrap();
     let error = tensor.to_kornia::<u8, 1>().err();
-    assert_eq!(error, Some(Error::OutOfMemory { bytes: BYTES }));
+    assert_eq!(error, Some(Error::OutOfMemory { bytes: BYTES, for_copy: true }));
     // The same for elements that are not aligned.
     let one = misaligned(&[1.0]);
     let parts = RawParts { access: Access::ReadOnly, ..RawParts::new(one.data(), one.dtype()) };
@@ -124,7 +132,7 @@ fn repeated_elements_without_room_are_refused() {
     let tensor = unsafe { Tensor::from_raw_parts(one, parts, &[BYTES / 4], Some(&[0_i64])) };
     let tensor = tensor.unwrap();
     let error = tensor.to_kornia::<f32, 1>().err();
-    assert_eq!(error, Some(Error::OutOfMemory { bytes: BYTES }));
+    assert_eq!(error, Some(Error::OutOfMemory { bytes: BYTES, for_copy: true }));
 }
 
 #[test]
@@ -190,4 +198,36 @@ fn one_channel_needs_no_axis() {
     let image = tensor.into_image::<u8, 1>().unwrap();
     assert_eq!((image.as_ptr().addr(), image.width(), image.height()), (first, 3, 2));
     assert_eq!(image.as_slice(), [1, 2, 3, 4, 5, 6]);
+}
+
+/// A tensor over memory that another handle writes, which was marked as read-only by safe code.
+fn written_by_another_handle() -> (Tensor, *mut DLManagedTensorVersioned) {
+    let tensor = Arc::new(Tensor::from(vec![1_i32, 2]));
+    let writer = tensor.lend();
+    let read_only = tensor.share().into_read_only();
+    // SAFETY: an integer that is alive, and no view is.
+    unsafe { (*writer).dl_tensor.data.cast::<i32>().write(7) };
+    assert_eq!(read_only.view::<i32>().unwrap().to_vec(), [7, 2]);
+    (read_only, writer)
+}
+
+fn delete(managed: *mut DLManagedTensorVersioned) {
+    // SAFETY: the caller just exported it, and does not use it again.
+    unsafe { (*managed).deleter.unwrap()(managed) };
+}
+
+#[test]
+fn read_only_tensor_that_another_handle_writes_is_refused() {
+    let (read_only, writer) = written_by_another_handle();
+    let access = Access::ReadOnly;
+    assert_eq!(read_only.into_kornia::<i32, 1>().err(), Some(Error::Unstable { access }));
+    delete(writer);
+}
+
+#[test]
+fn shared_rust_data_needs_no_promise() {
+    for tensor in [Tensor::from(Arc::<[i32]>::from([1, 2])), Tensor::from(&[1_i32, 2][..])] {
+        let address = tensor.data().addr();
+        assert_eq!(tensor.into_kornia::<i32, 1>().unwrap().as_ptr().addr(), address);
+    }
 }

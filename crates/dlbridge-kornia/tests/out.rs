@@ -91,7 +91,7 @@ fn shapes_that_lead_out_of_the_memory_are_refused() {
     let error = Error::OutOfBounds { lowest: 0, highest: i64::MAX, owner: 6 };
     assert_eq!(kornia.into_tensor().unwrap_err(), error);
 
-    let (tensor, drops) = foreign(&[1_u8, 2], &[2], Access::ReadOnly);
+    let (tensor, drops) = foreign(&[1_u8, 2], &[2], Access::Immutable);
     let mut kornia = tensor.into_kornia::<u8, 1>().unwrap();
     kornia.shape = [3];
     let error = Error::OutOfBounds { lowest: 0, highest: 2, owner: 2 };

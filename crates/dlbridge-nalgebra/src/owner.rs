@@ -1,6 +1,6 @@
 //! Matrices that own their elements: into tensors, and back.
 
-use dlbridge::{Element, Tensor, TensorRef, TensorRefMut};
+use dlbridge::{Access, Element, Tensor, TensorRef, TensorRefMut};
 use nalgebra::{
     ArrayStorage, Const, Dim, IsContiguous, Matrix, RawStorageMut, Scalar, U1, VecStorage,
 };
@@ -110,13 +110,17 @@ where
             return Err(tensor);
         }
         let (len, address) = (tensor.len(), tensor.data().addr());
-        let read_only = tensor.is_read_only();
+        let access = tensor.access();
         let elements = tensor.try_into_owner::<Vec<T>>()?;
         if elements.len() != len {
             // The tensor showed a part of the vector; the same part of it again.
             let bytes = if len == 0 { 0 } else { address - elements.as_ptr().addr() };
             let part = of_columns::<T, C>(elements, rows, columns, bytes / size_of::<T>());
-            return Err(if read_only { part.into_read_only() } else { part });
+            return Err(match access {
+                Access::Immutable => part.try_into_immutable().expect("a vector is exclusive"),
+                Access::ReadOnly => part.into_read_only(),
+                Access::Exclusive | Access::Shared => part,
+            });
         }
         let storage = VecStorage::new(R::from_usize(rows), C::from_usize(columns), elements);
         Ok(Self::from_data(storage))

@@ -26,7 +26,7 @@
 //! other one is lent to be read only.
 
 use dlbridge::{Access, Tensor};
-use dlbridge_pyo3::PyTensor;
+use dlbridge_pyo3::IntoNumpy;
 use numpy::ndarray::Dimension;
 use numpy::{Element, PyArray};
 use pyo3::prelude::*;
@@ -95,7 +95,7 @@ impl TensorExt for Tensor {
             Access::Exclusive => self,
             _ => self.into_read_only(),
         };
-        let array = PyTensor::from(tensor).into_library(py, "numpy")?;
+        let array = tensor.into_numpy(py)?;
         Ok(array.cast_into::<PyArray<T, D>>()?)
     }
 }

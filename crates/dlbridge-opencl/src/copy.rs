@@ -72,7 +72,7 @@ pub(crate) fn to_host(tensor: &Tensor, queue: &CommandQueue) -> Result<Tensor> {
     }
     let bounds = TensorRef::from(tensor).byte_bounds();
     let first = buffer::first_byte(tensor, memory.size()?)?;
-    let mut bytes = Tensor::zeros(DataType::UINT8, [bounds.len()])?;
+    let mut bytes = Tensor::zeroed(DataType::UINT8, [bounds.len()])?;
     let mut target = bytes.view_mut::<u8>()?;
     let target = target.as_mut_slice().expect("new memory is adjacent");
     // A queue may run its commands in another order than it got them.

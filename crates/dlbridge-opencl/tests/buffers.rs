@@ -210,7 +210,7 @@ fn nothing_and_one_and_strided_go_to_the_device() {
         assert_eq!(device.device().device_type(), DeviceType::OPENCL);
         assert_eq!(numbers(&device.to_host(&cl.queue).unwrap()), numbers(host));
     };
-    to_and_fro(&Tensor::zeros(DataType::FLOAT32, [0, 3]).unwrap());
+    to_and_fro(&Tensor::zeroed(DataType::FLOAT32, [0, 3]).unwrap());
     to_and_fro(&Tensor::from(vec![7.0_f32]).reshape([]).unwrap());
     to_and_fro(&Tensor::from([[1.0_f32, 2.0], [3.0, 4.0]]).transpose());
     let column = to_device(&[[1_i64, 2], [3, 4]], &cl.context, &cl.queue).unwrap();

@@ -1,4 +1,4 @@
-//! What can go wrong.
+//! Errors of the conversions.
 
 use std::fmt;
 
@@ -8,13 +8,13 @@ use ort::value::TensorElementType;
 /// The result of this crate's functions.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a value is no tensor, or a tensor no value.
+/// The reason why a value cannot become a tensor, or a tensor a value.
 ///
 /// ```
 /// use dlbridge::{DataType, Tensor};
 /// use dlbridge_ort::{Error, TensorExt};
 ///
-/// let wide = Tensor::zeros(DataType::INT128, [2])?;
+/// let wide = Tensor::zeroed(DataType::INT128, [2])?;
 /// let error = wide.into_value().unwrap_err();
 /// assert!(matches!(error, Error::DataType { dtype: DataType::INT128 }));
 /// assert_eq!(error.to_string(), "ONNX Runtime has no elements of int128; convert them to a type that it has");
@@ -23,13 +23,13 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// What the tensor itself refuses.
+    /// The error of the tensor itself.
     Tensor(dlbridge::Error),
-    /// What ONNX Runtime refused.
+    /// The error of ONNX Runtime.
     Ort(ort::Error),
     /// The library of ONNX Runtime cannot be opened, or is too old.
     Library {
-        /// What the loader says.
+        /// The loader's message.
         reason: String,
     },
     /// ONNX Runtime has no such elements.
@@ -57,8 +57,11 @@ pub enum Error {
         /// The dtype of the tensor.
         dtype: DataType,
     },
-    /// Others may write bytes there that are no `bool`.
-    SharedBool,
+    /// Others may write bytes there that are not values of `bool`.
+    UnstableBool {
+        /// The access of the tensor: shared or read-only.
+        access: dlbridge::Access,
+    },
 }
 
 impl fmt::Display for Error {
@@ -93,9 +96,10 @@ impl fmt::Display for Error {
                 "each element of {dtype} takes a whole byte, and ONNX Runtime has them packed; copy \
                  the tensor with to_value"
             ),
-            Self::SharedBool => f.write_str(
-                "others may write the bool elements, and leave bytes that are none; copy the tensor \
-                 with to_value",
+            Self::UnstableBool { access } => write!(
+                f,
+                "others may write bytes that are not bool values into this tensor (its access is {access:?}); copy it \
+                 with to_value, or promise with the unsafe Tensor::assume_immutable that nothing writes it"
             ),
         }
     }

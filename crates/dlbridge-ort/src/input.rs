@@ -35,9 +35,10 @@ impl Input {
     /// The value, for sessions to read.
     ///
     /// ort's types let safe code extract slices of what this derefs to, and so does every
-    /// [`SessionInputValue`] made of an input. Of a [shared](dlbridge::Access::Shared) tensor, which others may write, only
-    /// sessions may read it so: whoever extracts a slice must know that nobody writes the memory as long as the slice is
-    /// used.
+    /// [`SessionInputValue`] made of an input. Such a slice borrows the input, and is a view of the tensor: as for
+    /// [`Tensor::view`](dlbridge::Tensor::view), the producer of a [shared](dlbridge::Access::Shared) or
+    /// [read-only](dlbridge::Access::ReadOnly) tensor does not write while it is alive, which is the contract under which the tensor
+    /// was imported.
     ///
     /// ```no_run
     /// fn bind(binding: &mut ort::session::IoBinding, input: &dlbridge_ort::Input) -> ort::Result<()> {

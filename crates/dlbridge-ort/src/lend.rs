@@ -61,8 +61,9 @@ pub trait TensorExt: Sealed {
     /// first.
     ///
     /// # Errors
-    /// As [`into_value`](Self::into_value); of the accesses only shared `bool` elements are refused, as
-    /// [`Error::SharedBool`].
+    /// As [`into_value`](Self::into_value); of the accesses only `bool` elements that others may write are refused, as
+    /// [`Error::UnstableBool`]. Other elements may be memory that others write between the runs: a slice that safe code
+    /// extracts of the input borrows it, and is a view of the tensor.
     ///
     /// ```no_run
     /// use dlbridge::Tensor;
@@ -105,7 +106,7 @@ impl TensorExt for Tensor {
         match tensor.access() {
             Access::Exclusive => lend(tensor, element, None),
             Access::Shared => Err(dlbridge::Error::Shared.into()),
-            Access::ReadOnly => Err(dlbridge::Error::ReadOnly.into()),
+            Access::ReadOnly | Access::Immutable => Err(dlbridge::Error::ReadOnly.into()),
         }
     }
 
@@ -121,8 +122,8 @@ impl TensorExt for Tensor {
 
     fn into_input(self) -> Result<Input> {
         let element = check(&self)?;
-        if self.dtype() == DataType::BOOL && self.access() == Access::Shared {
-            return Err(Error::SharedBool);
+        if self.dtype() == DataType::BOOL && self.check_stable().is_err() {
+            return Err(Error::UnstableBool { access: self.access() });
         }
         let (start, read_only) = (self.data().addr(), self.is_read_only());
         let bytes = start..start + TensorRef::from(&self).as_bytes()?.len();

@@ -12,14 +12,16 @@
 //! let input = pixels.into_input()?;                    // the same memory, which the value keeps alive
 //! let mut outputs = session.run(ort::inputs!["x" => &input])?;
 //! let output = outputs.remove("y").expect("the model has such an output");
-//! let tensor = output.into_tensor()?;                  // the same memory, for any consumer of DLPack
+//! // SAFETY: the run used no binding and no preallocated output, and its other outputs are never written.
+//! let tensor = unsafe { output.into_tensor() }?;       // the same memory, for any consumer of DLPack
 //! assert_eq!(tensor.shape(), [2, 2]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! | | | |
 //! | --- | --- | --- |
-//! | [`ValueExt::into_tensor`] | a value into a tensor | zero-copy |
+//! | [`ValueExt::to_tensor`] | a value into a tensor | copy |
+//! | [`ValueExt::into_tensor`], unsafe | a value into a tensor, if nothing else writes it | zero-copy |
 //! | [`TensorExt::into_input`] | a tensor into what sessions read: any access | zero-copy |
 //! | [`TensorExt::into_value`], [`into_value_of`](TensorExt::into_value_of) | an exclusive tensor into a value | zero-copy |
 //! | [`TensorExt::to_value`] | a tensor into a value: any strides, alignment and access | copy |
@@ -31,7 +33,7 @@
 //! | --- | --- | --- |
 //! | `Float32`, `Float64`, `Float16`, `Bfloat16` | `float32`, `float64`, `float16`, `bfloat16` | both ways |
 //! | `Int8` to `Int64`, `Uint8` to `Uint64` | `int8` to `int64`, `uint8` to `uint64` | both ways |
-//! | `Bool` | `bool` | both ways; checked on the way in, read-only on the way out |
+//! | `Bool` | `bool` | both ways; checked on the way in, immutable on the way out |
 //! | `Float8E4M3FN`, `Float8E4M3FNUZ`, `Float8E5M2`, `Float8E5M2FNUZ`, `Float8E8M0` | `float8_e4m3fn`, `float8_e4m3fnuz`, `float8_e5m2`, `float8_e5m2fnuz`, `float8_e8m0fnu` | both ways |
 //! | `Int4`, `Uint4`, `Int2`, `Uint2`, `Float4E2M1` | `int4`, `uint4`, `int2`, `uint2`, `float4_e2m1fn` | both ways, packed |
 //! | `Complex64`, `Complex128` | `complex64`, `complex128` | mapped, but ONNX Runtime itself makes no such values |
@@ -42,15 +44,15 @@
 //! - Who holds a **value** may write it in safe code, so only an [exclusive](dlbridge::Access::Exclusive) tensor becomes
 //!   one. A session only reads what goes in, so any tensor becomes an [`Input`], which cannot be
 //!   written: read-only memory, and what a Python framework lends.
-//! - A tensor made of a value is [shared](dlbridge::Access::Shared): consumers of DLPack may write it, and Rust code
-//!   that knows of nobody else says so with [`assume_exclusive`](dlbridge::Tensor::assume_exclusive). That no other value
-//!   has the memory is true of nearly all outputs, and cannot be seen: ONNX Runtime hands on the memory of
-//!   the input where a model's output *is* its input, and that of a value that was bound or preallocated as an output. The
-//!   next run writes it again: [drop the binding, or the options, first](ValueExt::into_tensor).
-//! - Where that memory belongs to a read-only tensor, the output's tensor is read-only too; and where it is that of an
+//! - A tensor that wraps a value is [shared](dlbridge::Access::Shared): consumers of DLPack may write it, and Rust code
+//!   that knows of no other holder says so with [`assume_exclusive`](dlbridge::Tensor::assume_exclusive). Nearly all outputs
+//!   are the only values on their memory, but a value does not show it: ONNX Runtime returns the memory of the input if a
+//!   model's output *is* its input, and that of a value that was bound or preallocated as an output. The next run writes it
+//!   again, so [`into_tensor`](ValueExt::into_tensor) is unsafe: drop the binding, or the options, first.
+//! - If that memory belongs to a read-only tensor, the output's tensor is read-only too; if it is the memory of an
 //!   [`Input`], it does not become a value again.
-//! - `bool` elements that others may write are refused, because ort hands them out as `&[bool]`; those that
-//!   ort has are a read-only tensor.
+//! - `bool` elements that others may write are refused, because ort returns them as `&[bool]`. A `bool` value becomes an
+//!   [immutable](dlbridge::Access::Immutable) tensor, which can be an input again.
 //!
 //! # What the library cannot do
 //!
@@ -58,9 +60,9 @@
 //! - **Read-only values.** ort has none, hence [`Input`]. Of a model whose output is its input, ort gives safe code
 //!   a writable second value over the input's memory, as it does for its own borrowed inputs; whoever
 //!   runs models of others leaves outputs unwritten, or compares addresses.
-//! - **Who has a value.** ort does not tell: a binding keeps its outputs, options keep what they preallocate, and outputs keep what
-//!   was removed from them. [`into_tensor`](ValueExt::into_tensor), [`into_input`](TensorExt::into_input) and
-//!   [`Input::as_value`] say what is left to their callers.
+//! - **Other holders of a value.** ort does not show them: a binding keeps its outputs, options keep what they preallocate, and
+//!   outputs keep what was removed from them. The safety section of [`into_tensor`](ValueExt::into_tensor) lists them;
+//!   [`to_tensor`](ValueExt::to_tensor) copies instead.
 //! - **Borrowed inputs.** ort makes values of slices, for the length of a borrow, and gives out an output over
 //!   the same memory that may outlive it, where a model's output is its input. So nothing here borrows: the
 //!   tensor lives until the last value on its memory is gone.

@@ -1,6 +1,6 @@
 //! Values as tensors.
 
-use dlbridge::{Access, DataType, RawParts, Tensor};
+use dlbridge::{Access, DataType, RawParts, Tensor, TensorRef};
 use ort::value::{DynTensor, DynTensorValueType, Value, ValueType, ValueTypeMarker};
 
 use crate::sealed::Sealed;
@@ -8,88 +8,134 @@ use crate::{Error, Result, element, protect};
 
 /// Values of [ort](ort::value::Value) as tensors.
 pub trait ValueExt: Sealed {
-    /// The value as a tensor in C order, which owns it, without a copy. [`Access::Shared`]; read-only for `bool`, and
-    /// where a model has handed on the memory of a read-only input.
+    /// Copies the value into an exclusive tensor in C order.
     ///
-    /// # Who else has the value
-    /// ort does not tell what else has hold of a value's memory, and lets safe code write it by that. As long as the tensor
-    /// lives, whoever calls this must not
-    /// - run a session with an [`IoBinding`](ort::session::IoBinding) that has the value as its output, by
-    ///   [`bind_output`](ort::session::IoBinding::bind_output) or out of an earlier run, also where only a device
-    ///   was bound: drop the binding first, or clear its outputs;
-    /// - run a session with [options](ort::session::OutputSelector::preallocate) that preallocate the value as an
-    ///   output: each run writes it again;
-    /// - write, by its number, an output that was [removed](ort::session::SessionOutputs::remove) from outputs: drop those;
-    /// - write another value on the same memory, where a model's output *is* its input.
+    /// The copy reads the value where ort's own [`try_extract_tensor`](ort::value::Value::try_extract_tensor) returns a
+    /// slice, and as long as such a slice would be borrowed.
     ///
     /// # Errors
-    /// [`Error::NotATensor`], [`Error::ElementType`] and [`Error::Device`] by name. The value is dropped then.
+    /// [`Error::NotATensor`], [`Error::ElementType`] and [`Error::Device`], by name; the error of an allocation that fails.
     ///
     /// ```no_run
     /// use dlbridge_ort::{Result, ValueExt};
     /// use ort::session::SessionOutputs;
     ///
-    /// fn scores(mut outputs: SessionOutputs<'_>) -> Option<Result<dlbridge::Tensor>> {
-    ///     outputs.remove("scores").map(|value| value.into_tensor())
+    /// fn scores(outputs: &SessionOutputs<'_>) -> Result<dlbridge::Tensor> {
+    ///     outputs["scores"].to_tensor()
     /// }
     /// ```
-    fn into_tensor(self) -> Result<Tensor>;
+    fn to_tensor(&self) -> Result<Tensor>;
+
+    /// Wraps the value in a tensor in C order, without a copy.
+    ///
+    /// The tensor is [`Access::Shared`]; [`Access::ReadOnly`] if a model returned the memory of a read-only input; otherwise
+    /// [`Access::Immutable`] for `bool`.
+    ///
+    /// # Safety
+    /// ort does not show what else holds a value's memory, and lets safe code write the memory through each holder. As long
+    /// as the tensor lives, or anything that keeps its memory, the caller must not
+    /// - run a session with an [`IoBinding`](ort::session::IoBinding) that has the value as its output, set by
+    ///   [`bind_output`](ort::session::IoBinding::bind_output) or left from an earlier run, even if only a device
+    ///   was bound: drop the binding first, or clear its outputs;
+    /// - run a session with [options](ort::session::OutputSelector::preallocate) that preallocate the value as an
+    ///   output: each run writes it again;
+    /// - write an output by its number after it was [removed](ort::session::SessionOutputs::remove): drop the outputs;
+    /// - write another value on the same memory, if a model's output *is* its input. If the elements are `bool`, the
+    ///   caller also makes sure that no owner of such an input writes them.
+    ///
+    /// # Errors
+    /// Those of [`to_tensor`](Self::to_tensor). The value is then dropped.
+    ///
+    /// ```no_run
+    /// use dlbridge_ort::{Result, ValueExt};
+    /// use ort::session::Session;
+    ///
+    /// fn scores(session: &mut Session) -> Option<Result<dlbridge::Tensor>> {
+    ///     let inputs: [ort::session::SessionInputValue<'_>; 0] = [];
+    ///     let scores = session.run(inputs).ok()?.remove("scores")?;
+    ///     // SAFETY: the run used no binding and preallocated nothing, and its outputs are dropped. The model has no
+    ///     // input, so no other value has the memory.
+    ///     Some(unsafe { scores.into_tensor() })
+    /// }
+    /// ```
+    unsafe fn into_tensor(self) -> Result<Tensor>;
 }
 
 impl<Type: ValueTypeMarker + ?Sized> Sealed for Value<Type> {}
 
 impl<Type: ValueTypeMarker + ?Sized> ValueExt for Value<Type> {
-    fn into_tensor(self) -> Result<Tensor> {
-        let ValueType::Tensor { ty, shape, .. } = self.dtype() else {
-            return Err(Error::NotATensor { kind: self.dtype().to_string() });
-        };
-        // ort gives sparse ones the same type, and they have no elements in C order.
-        if !self.is_tensor() {
-            return Err(Error::NotATensor { kind: format!("a sparse {}", self.dtype()) });
-        }
-        let dtype = element::dtype(*ty).ok_or(Error::ElementType { element: *ty })?;
-        let shape = shape.clone();
+    fn to_tensor(&self) -> Result<Tensor> {
+        let dtype = host_dtype(self)?;
+        let value = self.view().into_dyn().downcast::<DynTensorValueType>()?;
+        // `RawParts` has one type of pointer; read-only parts are not written.
+        let data = value.data_ptr().cast_mut();
+        let parts = RawParts { access: Access::ReadOnly, ..RawParts::new(data, dtype) };
+        // SAFETY: the elements of the value's shape, in C order, on the host; `value` borrows them until the copy is made.
+        // Meanwhile another holder writes them only where it could write under the slice that ort's safe
+        // `try_extract_tensor` returns for the same borrow, so the copy relies on nothing that ort does not rely on.
+        let elements = unsafe { TensorRef::from_raw_parts(&parts, value.shape(), None::<&[i64]>) }?;
+        Ok(elements.to_copy()?)
+    }
+
+    unsafe fn into_tensor(self) -> Result<Tensor> {
+        let dtype = host_dtype(&self)?;
         let mut value = self.into_dyn().downcast::<DynTensorValueType>()?;
-        let memory = value.memory_info();
-        if !memory.is_cpu_accessible() {
-            return Err(Error::Device { name: memory.allocation_device().as_str().to_owned() });
-        }
         let data = value.data_ptr_mut();
         let read_only = protect::is_read_only(&protect::bytes_of(&value));
-        let access = match dtype == DataType::BOOL || read_only {
-            true => Access::ReadOnly,
+        let access = match dtype == DataType::BOOL {
+            _ if read_only => Access::ReadOnly,
+            true => Access::Immutable,
             false => Access::Shared,
         };
+        let shape = value.shape().clone();
         let held = Held { value, only_bool: !read_only };
         let parts = RawParts { access, ..RawParts::new(data, dtype) };
-        // SAFETY: the contract of `Tensor::from_raw_parts`: a value has all elements of its shape, in C order, in
-        // memory of the host that stays where it is until the last value on it is gone; any bytes are elements,
-        // but of `bool`, which is read-only. That nobody writes them while a view is alive cannot be asked of a
-        // value: a binding, and the outputs that it was removed from, can have hold of it. It is as with
-        // the slices that ort itself gives out, and stated above as what the caller must see to.
+        // SAFETY: a value has all elements of its shape, in C order, in memory of the host that stays where it is until
+        // the last value on it is dropped, and the tensor owns one. Any bytes are elements, except of `bool`, which
+        // consumers must not write. By contract no other holder writes them, which makes `bool` immutable.
         let tensor = unsafe { Tensor::from_raw_parts(held, parts, &shape, None::<&[i64]>) }?;
         Ok(tensor)
     }
 }
 
-/// The value in a tensor. Nobody but this crate takes it out: a consumer may have written it.
+/// Returns the dtype of a dense tensor on the host.
+fn host_dtype<Type: ValueTypeMarker + ?Sized>(value: &Value<Type>) -> Result<DataType> {
+    let ValueType::Tensor { ty, .. } = value.dtype() else {
+        return Err(Error::NotATensor { kind: value.dtype().to_string() });
+    };
+    // ort has the same type for sparse tensors, whose elements are not in C order.
+    if !value.is_tensor() {
+        return Err(Error::NotATensor { kind: format!("a sparse {}", value.dtype()) });
+    }
+    let dtype = element::dtype(*ty).ok_or(Error::ElementType { element: *ty })?;
+    let tensor = value.view().into_dyn().downcast::<DynTensorValueType>()?;
+    let memory = tensor.memory_info();
+    if !memory.is_cpu_accessible() {
+        return Err(Error::Device { name: memory.allocation_device().as_str().to_owned() });
+    }
+    Ok(dtype)
+}
+
+/// The value in a tensor. Only this crate takes it out, because a consumer may have written it.
 pub(crate) struct Held {
     pub(crate) value: DynTensor,
-    /// The tensor is not read-only, unless for its `bool` elements, which only consumers must not write.
+    /// If the tensor is read-only, then only because its elements are `bool`, which consumers must not write.
     only_bool: bool,
 }
 
 impl Held {
-    /// The value, if whoever has it may write it as the tensor was accessed.
+    /// Returns the value if safe code may write it, as `access` says of the tensor.
     pub(crate) fn writable(self, access: Access) -> Result<DynTensor> {
         let is_input = protect::is_protected(&protect::bytes_of(&self.value));
         let is_bool = element::dtype(*self.value.data_type()) == Some(DataType::BOOL);
         match access {
             Access::Exclusive => Ok(self.value),
             Access::Shared if !is_input => Ok(self.value),
-            Access::ReadOnly if !is_input && is_bool && self.only_bool => Ok(self.value),
+            Access::ReadOnly | Access::Immutable if !is_input && is_bool && self.only_bool => {
+                Ok(self.value)
+            }
             Access::Shared => Err(dlbridge::Error::Shared.into()),
-            Access::ReadOnly => Err(dlbridge::Error::ReadOnly.into()),
+            Access::ReadOnly | Access::Immutable => Err(dlbridge::Error::ReadOnly.into()),
         }
     }
 }
@@ -107,6 +153,8 @@ pub(crate) fn take_back(tensor: Tensor) -> std::result::Result<Held, Tensor> {
     if whole {
         return Ok(held);
     }
+    // The promise that nothing writes the elements ended when the value left the tensor.
+    let access = if access == Access::Immutable { Access::ReadOnly } else { access };
     let parts = RawParts { access, ..RawParts::new(data, dtype) };
     // SAFETY: the same elements as those of the tensor that the value was just taken out of, in the same value.
     let part = unsafe { Tensor::from_raw_parts(held, parts, &shape, Some(&strides)) };

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use dlbridge::{Access, DataType, Error as Refusal, RawParts, Tensor};
-use dlbridge_ort::{Error, Input, TensorExt, ValueExt};
+use dlbridge_ort::{Error, Input, TensorExt};
 use ort::environment::Environment;
 use ort::memory::Allocator;
 use ort::session::IoBinding;
 use ort::session::Session;
 use ort::value::{DynTensor, TensorElementType};
-use support::{Counted, Model, environment};
+use support::{Counted, Model, SoleValue, environment};
 
 /// A session of a model.
 fn session(environment: &Environment, model: &Model) -> Session {
@@ -76,7 +76,7 @@ fn a_model_runs_on_a_tensor_of_any_access() {
         let input = tensor.into_input().unwrap();
         let mut outputs = session.run(ort::inputs!["x" => &input]).unwrap();
         let address = outputs["y"].try_extract_tensor::<f32>().unwrap().1.as_ptr();
-        let tensor = outputs.remove("y").unwrap().into_tensor().unwrap();
+        let tensor = outputs.remove("y").unwrap().sole_tensor().unwrap();
         drop(outputs);
         assert_eq!((tensor.data().cast_const().cast(), tensor.shape()), (address, &[2, 3][..]));
         assert_eq!((tensor.access(), tensor.dtype()), (Access::Shared, DataType::FLOAT32));
@@ -97,7 +97,7 @@ fn an_output_outlives_its_session() {
     let (tensor, drops) = square(Access::Shared);
     let input = tensor.into_input().unwrap();
     let output = session.run(ort::inputs!["x" => &input]).unwrap().remove("y").unwrap();
-    let managed = output.into_tensor().unwrap().into_raw();
+    let managed = output.sole_tensor().unwrap().into_raw();
     drop((session, input));
     assert_eq!(drops.load(Ordering::Relaxed), 1);
     // SAFETY: out of `into_raw`.
@@ -113,7 +113,7 @@ fn an_output_is_the_next_input() {
     for _ in 0..3 {
         let input = tensor.into_input().unwrap();
         let output = session.run(ort::inputs!["x" => &input]).unwrap().remove("y").unwrap();
-        tensor = output.into_tensor().unwrap();
+        tensor = output.sole_tensor().unwrap();
     }
     assert_eq!(numbers(&tensor), [8.0, 16.0, 24.0, 32.0]);
 }
@@ -127,7 +127,7 @@ fn a_model_sees_the_memory_of_the_tensor_and_keeps_it() {
         let address = tensor.data();
         let input = tensor.into_input().unwrap();
         let output = session.run(ort::inputs!["x" => &input]).unwrap().remove("x").unwrap();
-        let tensor = output.into_tensor().unwrap();
+        let tensor = output.sole_tensor().unwrap();
         assert_eq!(tensor.data(), address, "the output is the input");
         assert_eq!(tensor.access(), access, "what must not be written stays so");
         drop(input);
@@ -137,7 +137,7 @@ fn a_model_sees_the_memory_of_the_tensor_and_keeps_it() {
     }
     // Who is over that memory next is not taken for it.
     let (tensor, _) = square(Access::Exclusive);
-    assert_eq!(tensor.into_value().unwrap().into_tensor().unwrap().access(), Access::Shared);
+    assert_eq!(tensor.into_value().unwrap().sole_tensor().unwrap().access(), Access::Shared);
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn the_memory_of_an_input_becomes_no_value() {
     let mut session = session(environment, &nothing());
     let mut run = |input: &Input| {
         let output = session.run(ort::inputs!["x" => input]).unwrap().remove("x").unwrap();
-        output.into_tensor().unwrap()
+        output.sole_tensor().unwrap()
     };
     let refused = |tensor: Tensor| match tensor.into_value_of::<f32>() {
         Err(Error::Tensor(error)) => error,
@@ -174,7 +174,7 @@ fn the_memory_of_an_input_becomes_no_value() {
     let output = || {
         DynTensor::new(&Allocator::default(), TensorElementType::Float32, [2_usize, 2])
             .unwrap()
-            .into_tensor()
+            .sole_tensor()
             .unwrap()
     };
     let input = output().into_input().unwrap();
@@ -205,14 +205,14 @@ fn the_memory_of_an_input_is_protected_as_long_as_a_binding_has_it() {
     let host = Allocator::default();
     let output = || DynTensor::new(&host, TensorElementType::Float32, [2_usize, 2]).unwrap();
     for read_only in [false, true] {
-        let tensor = output().into_tensor().unwrap();
+        let tensor = output().sole_tensor().unwrap();
         let input = if read_only { tensor.into_read_only() } else { tensor }.into_input().unwrap();
         let mut binding = session.create_binding().unwrap();
         binding.bind_input("x", &input.as_value()).unwrap();
         binding.bind_output_to_device("x", host.memory_info()).unwrap();
         drop(input);
         let outputs = session.run_binding(&binding).unwrap().remove("x").unwrap();
-        let tensor = outputs.into_tensor().unwrap();
+        let tensor = outputs.sole_tensor().unwrap();
         assert_eq!(tensor.is_read_only(), read_only);
         let refusal = if read_only { Refusal::ReadOnly } else { Refusal::Shared };
         assert!(matches!(tensor.into_value(), Err(Error::Tensor(error)) if error == refusal));
@@ -230,7 +230,7 @@ fn what_a_model_hands_on_in_a_loop_makes_no_chain() {
         for _ in 0..20_000 {
             let input = tensor.into_input().unwrap();
             let output = session.run(ort::inputs!["x" => &input]).unwrap().remove("x").unwrap();
-            tensor = output.into_tensor().unwrap();
+            tensor = output.sole_tensor().unwrap();
         }
         assert_eq!((tensor.data(), tensor.access()), (address, access));
         assert_eq!(drops.load(Ordering::Relaxed), 0);
@@ -255,7 +255,7 @@ fn a_model_writes_into_the_memory_of_a_tensor() {
     binding.bind_output("y", &mut output).unwrap();
     drop(session.run_binding(&binding).unwrap());
     drop((binding, input, session));
-    let tensor = output.into_tensor().unwrap();
+    let tensor = output.sole_tensor().unwrap();
     assert_eq!((tensor.data(), numbers(&tensor)), (address, vec![2.0, 4.0, 6.0, 8.0]));
     drop(tensor);
     let drops = [input_drops, output_drops].map(|drops| drops.load(Ordering::Relaxed));
@@ -272,10 +272,10 @@ fn a_run_writes_what_its_binding_has_hold_of() {
     let mut binding = session.create_binding().unwrap();
     let mut bound = square(Access::Exclusive).0.into_value().unwrap();
     binding.bind_output("y", &mut bound).unwrap();
-    let bound = bound.into_tensor().unwrap();
+    let bound = bound.sole_tensor().unwrap();
     let mut run = |binding: &mut IoBinding, input: &Input| {
         binding.bind_input("x", &input.as_value()).unwrap();
-        session.run_binding(binding).unwrap().remove("y").unwrap().into_tensor().unwrap()
+        session.run_binding(binding).unwrap().remove("y").unwrap().sole_tensor().unwrap()
     };
     assert_eq!(run(&mut binding, &one).data(), bound.data());
     assert_eq!(numbers(&bound), [2.0, 4.0, 6.0, 8.0]);

@@ -16,7 +16,7 @@ use dlbridge_ort::{Error, TensorExt, ValueExt};
 use ort::AsPointer;
 use ort::memory::{AllocationDevice, Allocator, AllocatorType, MemoryInfo, MemoryType};
 use ort::value::{DynTensor, DynValue, Map, Sequence, TensorElementType};
-use support::{Counted, environment};
+use support::{Counted, SoleValue, environment};
 
 const DTYPES: &str = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 bfloat16 float32 float64 \
                       float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu int2 uint2 int4 \
@@ -67,7 +67,7 @@ fn every_dtype_goes_and_comes_without_a_copy() {
         let value = tensor.into_value().unwrap();
         assert_eq!(value.data_ptr(), address.cast_const(), "{name}");
         assert_eq!((&**value.shape(), value.size()), (&[5][..], Some(bytes.len())), "{name}");
-        let tensor = value.into_tensor().unwrap();
+        let tensor = value.sole_tensor().unwrap();
         assert_eq!((tensor.data(), tensor.dtype()), (address, dtype), "{name}");
         assert_eq!((tensor.shape(), tensor.device()), (&[5][..], Device::CPU), "{name}");
         assert_eq!(tensor.is_read_only(), dtype == DataType::BOOL, "{name}");
@@ -85,7 +85,7 @@ fn the_values_of_ort_itself_are_tensors() {
         let element = *sample(dtype, 1).into_value().unwrap().data_type();
         let value = DynTensor::new(&Allocator::default(), element, [2_usize, 3]).unwrap();
         let address = value.data_ptr();
-        let tensor = value.into_tensor().unwrap();
+        let tensor = value.sole_tensor().unwrap();
         assert_eq!((tensor.data().cast_const(), tensor.dtype()), (address, dtype), "{name}");
         assert_eq!((tensor.shape(), tensor.strides()), (&[2, 3][..], &[3, 1][..]), "{name}");
         assert!(
@@ -93,6 +93,41 @@ fn the_values_of_ort_itself_are_tensors() {
             "{name}"
         );
     }
+}
+
+#[test]
+fn to_tensor_copies_every_dtype_into_memory_of_its_own() {
+    if environment().is_none() {
+        return;
+    }
+    for name in DTYPES.split_whitespace() {
+        let dtype: DataType = name.parse().unwrap();
+        for elements in [5, 0] {
+            let tensor = sample(dtype, elements);
+            let bytes = TensorRef::from(&tensor).as_bytes().unwrap().to_vec();
+            let value = tensor.into_value().unwrap();
+            let copy = value.to_tensor().unwrap();
+            assert_eq!((copy.access(), copy.dtype()), (Access::Exclusive, dtype), "{name}");
+            assert_eq!(copy.shape(), [elements as i64], "{name}");
+            assert_eq!(TensorRef::from(&copy).as_bytes().unwrap(), bytes, "{name}");
+            if elements > 0 {
+                assert_ne!(copy.data().cast_const(), value.data_ptr(), "{name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn to_tensor_of_a_value_that_is_written_later_keeps_its_elements() {
+    if environment().is_none() {
+        return;
+    }
+    let mut value = ort::value::Tensor::from_array(([2_usize], vec![1.0_f32, 2.0])).unwrap();
+    let copy = value.to_tensor().unwrap();
+    value.extract_tensor_mut().1[0] = 5.0;
+    assert_eq!(copy.view::<f32>().unwrap().to_vec(), [1.0, 2.0]);
+    drop(value);
+    assert_eq!(copy.view::<f32>().unwrap().to_vec(), [1.0, 2.0]);
 }
 
 #[test]
@@ -121,16 +156,18 @@ fn values_that_are_no_tensors_are_refused_by_name() {
         return;
     }
     let strings = ort::value::Tensor::from_string_array(([2_usize], &["a", "b"][..])).unwrap();
-    let error = strings.into_tensor().unwrap_err();
+    assert!(matches!(strings.to_tensor(), Err(Error::ElementType { .. })));
+    let error = strings.sole_tensor().unwrap_err();
     assert!(matches!(error, Error::ElementType { element: TensorElementType::String }), "{error}");
     assert!(error.to_string().contains("String"), "{error}");
     let one = ort::value::Tensor::from_array(([1_usize], vec![1.0_f32])).unwrap();
     let sequence = Sequence::new([one]).unwrap();
-    let error = sequence.into_tensor().unwrap_err();
+    assert!(matches!(sequence.to_tensor(), Err(Error::NotATensor { .. })));
+    let error = sequence.sole_tensor().unwrap_err();
     assert!(matches!(error, Error::NotATensor { .. }), "{error}");
     assert!(error.to_string().contains("Sequence"), "{error}");
     let map = Map::<i64, f32>::new([(1, 2.0)]).unwrap();
-    let error = map.into_tensor().unwrap_err();
+    let error = map.sole_tensor().unwrap_err();
     assert!(matches!(error, Error::NotATensor { .. }), "{error}");
     assert!(error.to_string().contains("Map"), "{error}");
 }
@@ -150,7 +187,8 @@ fn a_sparse_value_is_refused() {
         DynValue::from_ptr(NonNull::new(value).unwrap(), Some(&host))
     };
     assert!(value.dtype().is_tensor(), "as ort sees it");
-    let error = value.into_tensor().unwrap_err();
+    assert!(matches!(value.to_tensor(), Err(Error::NotATensor { .. })));
+    let error = value.sole_tensor().unwrap_err();
     assert!(matches!(error, Error::NotATensor { .. }), "{error}");
     assert!(error.to_string().contains("a sparse Tensor"), "{error}");
 }
@@ -172,7 +210,9 @@ fn a_value_on_another_device_is_refused_by_its_name() {
         ort::Error::result_from_status(made).unwrap();
         DynTensor::from_ptr(NonNull::new(value).unwrap(), Some(&Allocator::default()))
     };
-    let error = value.into_tensor().unwrap_err();
+    let copy = value.to_tensor().unwrap_err();
+    assert!(matches!(&copy, Error::Device { name } if name == "Cuda"), "{copy}");
+    let error = value.sole_tensor().unwrap_err();
     assert!(matches!(&error, Error::Device { name } if name == "Cuda"), "{error}");
 }
 
@@ -184,7 +224,7 @@ fn a_tensor_is_dropped_with_the_last_value() {
     let drops = drops();
     let value = counted(Access::Exclusive, &drops).into_value().unwrap();
     assert_eq!(count(&drops), 0);
-    let tensor = value.into_tensor().unwrap();
+    let tensor = value.sole_tensor().unwrap();
     let managed = tensor.into_raw();
     // SAFETY: a valid managed tensor, which is ours.
     let tensor = unsafe { Tensor::from_raw(managed) }.unwrap();
@@ -257,12 +297,12 @@ fn nothing_and_one_are_values() {
     let one = Tensor::from_parts(Counted(vec![7.0], drops.clone()), []).unwrap();
     let value = one.into_value_of::<f32>().unwrap();
     assert_eq!((value.shape().len(), value.extract_tensor().1), (0, &[7.0][..]));
-    assert_eq!(value.into_tensor().unwrap().shape(), [0_i64; 0]);
+    assert_eq!(value.sole_tensor().unwrap().shape(), [0_i64; 0]);
     assert_eq!(count(&drops), 1);
     let nothing = Tensor::from_parts(Counted(Vec::new(), drops.clone()), [0, 3]).unwrap();
     let value = nothing.into_value_of::<f32>().unwrap();
     assert_eq!((&**value.shape(), value.extract_tensor().1), (&[0, 3][..], &[][..]));
-    let tensor = value.into_tensor().unwrap();
+    let tensor = value.sole_tensor().unwrap();
     assert_eq!((tensor.shape(), tensor.data().is_null()), (&[0, 3][..], true));
     assert_eq!(&**tensor.into_value().unwrap().shape(), [0, 3]);
     assert_eq!(count(&drops), 2);
@@ -306,28 +346,30 @@ fn a_value_comes_back_as_the_same_object() {
     let value =
         DynTensor::new(&Allocator::default(), TensorElementType::Float32, [2_usize, 3]).unwrap();
     let object = value.ptr();
-    let tensor = value.into_tensor().unwrap();
+    let tensor = value.sole_tensor().unwrap();
     assert_eq!(tensor.access(), Access::Shared);
     let value = tensor.into_value().unwrap();
     assert_eq!(value.ptr(), object);
     // SAFETY: out of `into_raw`.
-    let tensor = unsafe { Tensor::from_raw(value.into_tensor().unwrap().into_raw()) }.unwrap();
+    let tensor = unsafe { Tensor::from_raw(value.sole_tensor().unwrap().into_raw()) }.unwrap();
     let value = tensor.into_value().unwrap();
     assert_eq!(value.ptr(), object);
     // An input is a value of its own, over the same memory, so that what protects it lasts as long as it does.
-    let tensor = value.into_tensor().unwrap();
+    let tensor = value.sole_tensor().unwrap();
     let address = tensor.data().cast_const();
     let input = tensor.into_input().unwrap();
     let seen = input.as_value();
     assert_ne!(seen.ptr(), object);
     assert_eq!(seen.try_extract_tensor::<f32>().unwrap().1.as_ptr().cast(), address);
-    // One without elements, and one of truth values, go in as they are too.
+    // Values without elements, and of booleans, become inputs too.
     let nothing =
         DynTensor::new(&Allocator::default(), TensorElementType::Float32, [0_usize]).unwrap();
-    assert_eq!(**nothing.into_tensor().unwrap().into_input().unwrap().shape(), [0]);
+    assert_eq!(**nothing.sole_tensor().unwrap().into_input().unwrap().shape(), [0]);
     let booleans = ort::value::Tensor::from_array(([2_usize], vec![true, false])).unwrap();
     let address = booleans.data_ptr();
-    let input = booleans.into_tensor().unwrap().into_input().unwrap();
+    let tensor = booleans.sole_tensor().unwrap();
+    assert_eq!(tensor.access(), Access::Immutable);
+    let input = tensor.into_input().unwrap();
     let seen = input.as_value();
     let (_, elements) = seen.try_extract_tensor::<bool>().unwrap();
     assert_eq!((elements.as_ptr().cast(), elements), (address, &[true, false][..]));
@@ -335,7 +377,7 @@ fn a_value_comes_back_as_the_same_object() {
     let whole = || {
         DynTensor::new(&Allocator::default(), TensorElementType::Float32, [2_usize, 3])
             .unwrap()
-            .into_tensor()
+            .sole_tensor()
             .unwrap()
     };
     let part = whole().slice(0, 1..2).unwrap();
@@ -362,17 +404,20 @@ fn bytes_that_are_no_bool_stay_out() {
     let error = refusal(bytes(vec![0, 2]).into_value().unwrap_err());
     assert_eq!(error, Refusal::InvalidElement { dtype: DataType::BOOL });
     assert!(bytes(vec![0, 2]).into_read_only().into_input().is_err());
-    assert!(bytes(vec![0, 1]).into_read_only().into_input().is_ok());
+    let immutable = bytes(vec![0, 1]).try_into_immutable().unwrap();
+    assert!(immutable.into_input().is_ok());
+    let read_only = bytes(vec![0, 1]).into_read_only().into_input();
+    assert!(matches!(read_only, Err(Error::UnstableBool { access: Access::ReadOnly })));
     let value = bytes(vec![0, 1]).into_value_of::<bool>().unwrap();
     assert_eq!(value.extract_tensor().1, [false, true]);
-    let tensor = value.into_tensor().unwrap();
+    let tensor = value.sole_tensor().unwrap();
     assert!(tensor.is_read_only(), "for consumers");
     assert_eq!(tensor.into_value_of::<bool>().unwrap().extract_tensor().1, [false, true]);
     let mut owner = vec![true, false];
     let parts = RawParts::new(owner.as_mut_ptr().cast(), DataType::BOOL);
     // SAFETY: two bytes, which nobody writes.
     let shared = || unsafe { Tensor::from_raw_parts((), parts, &[2], None::<&[i64]>) }.unwrap();
-    assert!(matches!(shared().into_input(), Err(Error::SharedBool)));
+    assert!(matches!(shared().into_input(), Err(Error::UnstableBool { access: Access::Shared })));
     let copy = shared().to_value().unwrap();
     assert_eq!(copy.try_extract_tensor::<bool>().unwrap().1, [true, false]);
 }
@@ -386,7 +431,7 @@ fn padded_elements_are_packed_by_a_copy() {
     let error = padded().into_value().unwrap_err();
     assert!(matches!(error, Error::SubbytePadded { dtype: DataType::INT4 }), "{error}");
     assert!(error.to_string().contains("to_value"), "{error}");
-    let tensor = padded().to_value().unwrap().into_tensor().unwrap();
+    let tensor = padded().to_value().unwrap().sole_tensor().unwrap();
     assert!(
         tensor.view_subbyte().unwrap().iter().eq([1, 0, 2]),
         "the low half of a byte is the first"

@@ -52,8 +52,6 @@ pub enum Error {
         /// The dtype of the tensor.
         dtype: dlbridge::DataType,
     },
-    /// Somebody else may write the tensor's data too.
-    Shared,
     /// A data frame has no columns, so it has no dtype.
     NoColumns,
     /// The columns of a data frame are of different types.
@@ -126,10 +124,6 @@ impl fmt::Display for Error {
             Self::NoPolarsType { dtype } => {
                 write!(f, "Polars has no numbers of dtype {dtype}; convert the tensor first")
             }
-            Self::Shared => f.write_str(
-                "somebody else may write the data, and who has a series of Polars reads it at any time; copy \
-                 the tensor, or say that nobody does with Tensor::into_read_only",
-            ),
             Self::NoColumns => f.write_str("the data frame has no columns, and so no dtype; add one"),
             Self::ColumnTypes { column, first, found } => write!(
                 f,

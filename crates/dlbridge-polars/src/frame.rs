@@ -20,7 +20,7 @@ use crate::{Error, Result, memory};
 /// Data frames whose columns are of one type, as tensors of rows and columns.
 pub trait DataFrameExt: Sealed + Sized {
     /// The columns, which lie at equal distances in one allocation, without a copy: in Fortran order, or with another
-    /// stride from column to column. [`Access::ReadOnly`](dlbridge::Access::ReadOnly).
+    /// stride from column to column. [`Access::Immutable`](dlbridge::Access::Immutable).
     ///
     /// # Errors
     /// [`Error::OtherAllocation`], [`Error::UnevenColumns`], [`Error::ColumnTypes`] or [`Error::NoColumns`] if the columns
@@ -171,11 +171,11 @@ fn strided<T: Number>(frame: DataFrame, buffers: Vec<Buffer<T>>) -> Result<Tenso
     let data = furthest.storage_ptr().cast_mut().wrapping_add(buffers[0].offset());
     let strides = [1, distance as i64 / size_of::<T>() as i64];
     let shape = [rows as i64, count as i64];
-    let parts = RawParts::of_elements::<T::Element>(data.cast(), Access::ReadOnly);
+    let parts = RawParts::of_elements::<T::Element>(data.cast(), Access::Immutable);
     let tensor = Description { data: if rows == 0 { 0 } else { data.addr() }, shape, strides };
     let owner = Columns { frame, _buffers: buffers, tensor };
     // SAFETY: each column is a buffer of so many elements, at the address that the strides give, and all are in
-    // one allocation, which the buffers keep alive and in place; nobody writes what a buffer holds.
+    // one allocation, which the buffers keep alive and in place; nothing writes the memory of a buffer (Immutable).
     Ok(unsafe { Tensor::from_raw_parts(owner, parts, &shape, Some(&strides)) }?)
 }
 
@@ -185,15 +185,15 @@ pub(crate) fn taken_back(tensor: Tensor) -> std::result::Result<DataFrame, Tenso
 }
 
 fn taken_back_of<T: Number>(tensor: Tensor) -> std::result::Result<DataFrame, Tensor> {
-    let (now, access) = (Description::of(&tensor), tensor.access());
+    let now = Description::of(&tensor);
     let (data, shape, strides) =
         (tensor.data(), tensor.shape().to_vec(), tensor.strides().to_vec());
     let owner = tensor.try_into_owner::<Columns<T>>()?;
     if now.as_ref() == Some(&owner.tensor) {
         return Ok(owner.frame);
     }
-    let parts = RawParts::of_elements::<T::Element>(data.cast(), access);
-    // SAFETY: as the tensor was described, over the same owner.
+    let parts = RawParts::of_elements::<T::Element>(data.cast(), Access::Immutable);
+    // SAFETY: as the tensor was described, over the same owner, whose buffers nothing writes (Immutable).
     let part = unsafe { Tensor::from_raw_parts(owner, parts, &shape, Some(&strides)) };
     Err(part.expect("it was a tensor before"))
 }
@@ -278,14 +278,13 @@ fn split<T: Number>(tensor: Tensor, rows: usize, count: usize) -> Result<Vec<Buf
         }
         Err(tensor) => tensor,
     };
-    if tensor.access() == Access::Shared {
-        return Err(Error::Shared);
-    }
+    tensor.check_stable()?;
     if tensor.is_f_contiguous() {
         // Parts of one buffer, so that they can be one tensor again.
         let all = memory::to_buffer(tensor.transpose().reshape([rows * count])?)?;
         return Ok(parts(all, 0, rows as i64));
     }
-    let tensor = Arc::new(tensor);
+    let immutable = tensor.try_into_immutable().expect("what is stable is exclusive or immutable");
+    let tensor = Arc::new(immutable);
     (0..count).map(|nth| memory::to_buffer(tensor.share().index_axis(1, nth)?)).collect()
 }

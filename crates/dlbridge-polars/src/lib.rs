@@ -31,15 +31,18 @@
 //!
 //! # Who may write
 //!
-//! Polars hands its memory out as slices, at any time. So a tensor whose data somebody else may write
-//! ([`Access::Shared`](dlbridge::Access::Shared), as most producers lend it) is [refused](Error::Shared), until
-//! [`Tensor::into_read_only`](dlbridge::Tensor::into_read_only) says that nobody does, or it is copied. The other way
-//! round, a series is an exclusive tensor if it is all of its memory and nobody else has that, and a read-only one if not.
+//! Polars keeps slices of the memory. So `into_…` accepts a tensor that nobody else can write, and refuses others with
+//! [`Unstable`](dlbridge::Error::Unstable):
 //!
-//! [`into_read_only`](dlbridge::Tensor::into_read_only), [`share`](dlbridge::Tensor::share) and
-//! [`share_bytes`](dlbridge::Tensor::share_bytes) mark as read-only what others may still write, and nobody can see
-//! it any more. So whoever calls one of them on a shared tensor gives his word that nobody writes the data while Polars
-//! holds it, just as while a view of the tensor is alive.
+//! | access of the tensor | |
+//! | --- | --- |
+//! | [`Exclusive`](dlbridge::Access::Exclusive), [`Immutable`](dlbridge::Access::Immutable) | no copy |
+//! | [`Shared`](dlbridge::Access::Shared), as most producers lend it | refused: the producer may write |
+//! | [`ReadOnly`](dlbridge::Access::ReadOnly), also after [`into_read_only`](dlbridge::Tensor::into_read_only) | refused: the producer may write, though consumers must not |
+//!
+//! Copy a refused tensor with `to_…`; [`try_into_immutable`](dlbridge::Tensor::try_into_immutable) makes an exclusive tensor immutable before
+//! it is [shared](dlbridge::Tensor::share); and if you know that nobody writes, promise it with the unsafe
+//! [`assume_immutable`](dlbridge::Tensor::assume_immutable). In the other direction, a series is an exclusive tensor if it is all of its memory and nobody else has that, and an immutable one if not.
 //!
 //! # Which columns lie in one allocation
 //!
@@ -55,8 +58,8 @@
 //! - Memory that is not a vector of Polars' own is never changed in place by it: it copies first. What was a series
 //!   before it was a tensor is.
 //! - It does not give back what keeps a buffer alive. So a tensor that becomes a data frame, and that one a tensor, again and
-//!   again keeps one more owner with every turn, which are dropped one within the other: thousands of them can take a
-//!   thread's stack. Copy it now and then.
+//!   again keeps one more owner with every turn. Their memory stays until the last one is dropped; copy the tensor now and then.
+//!   The drop itself needs no deep stack.
 //! - Without the feature `fmt` of polars-core a series is printed without its values. The other features of Polars
 //!   are the user's to choose; this crate turns those on that the numbers in the table need.
 //!

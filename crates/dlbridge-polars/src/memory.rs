@@ -5,8 +5,8 @@ use std::slice;
 use dlbridge::{Access, Error as TensorError, RawParts, Tensor, TensorSlice};
 use polars_buffer::Buffer;
 
+use crate::Result;
 use crate::number::Number;
-use crate::{Error, Result};
 
 /// What owns the memory of a tensor that was made of a buffer. Private, so that whoever finds one in a tensor
 /// knows that all elements are within it.
@@ -34,24 +34,23 @@ pub(crate) fn from_vec<T: Number>(elements: Vec<T>) -> Tensor {
 fn to_tensor_of<T: Number>(mut memory: Memory<T>) -> Tensor {
     let (data, len, access) = match &mut memory {
         Memory::Unique(unique) => (unique.as_mut_ptr(), unique.len(), Access::Exclusive),
-        Memory::Shared(shared) => (shared.as_ptr().cast_mut(), shared.len(), Access::ReadOnly),
+        Memory::Shared(shared) => (shared.as_ptr().cast_mut(), shared.len(), Access::Immutable),
     };
     let parts = RawParts::of_elements::<T::Element>(data.cast(), access);
     // SAFETY: so many elements of the vector or buffer, which stay where they are when its handle moves. Nobody
-    // writes a shared buffer; nobody else has a unique one, and any bytes are values of it.
+    // writes a shared buffer while a handle on it lives (Immutable); nobody else has a unique one, and any bytes are values of it.
     let tensor = unsafe { Tensor::from_raw_parts(memory, parts, &[len], None::<&[i64]>) };
     tensor.expect("memory that exists has a size that fits")
 }
 
-/// Elements of a tensor, as Polars knows them.
+/// Elements of a tensor that `check_stable` accepted, as Polars knows them.
 struct Kept<T: Number>(TensorSlice<T::Element>);
 
 impl<T: Number> AsRef<[T]> for Kept<T> {
     fn as_ref(&self) -> &[T] {
-        // SAFETY: `Number`: the same elements, but for a transparent wrapper. Nobody writes them while they are borrowed,
-        // as the slice of the tensor says: that rests on the tensor being exclusive, or else on the contract under which
-        // it was made (nobody writes the data while a view of the tensor is alive, as which what Polars holds counts), and
-        // on the word of whoever made it read-only, by `into_read_only` or `share`, though others may write.
+        // SAFETY: `Number`: the same elements, but for a transparent wrapper. Nobody writes them until the tensor is
+        // dropped: it is exclusive, and this is its only holder, which does not write (Exclusive); or it is immutable
+        // (Immutable).
         unsafe { slice::from_raw_parts(self.0.as_ptr().cast(), self.0.len()) }
     }
 }
@@ -72,12 +71,8 @@ pub(crate) fn to_buffer<T: Number>(tensor: Tensor) -> Result<Buffer<T>> {
         }
         Err(tensor) => tensor,
     };
-    match tensor.access() {
-        Access::Shared => Err(Error::Shared),
-        Access::Exclusive | Access::ReadOnly => {
-            Ok(Buffer::from_owner(Kept::<T>(TensorSlice::try_from(tensor)?)))
-        }
-    }
+    tensor.check_stable()?;
+    Ok(Buffer::from_owner(Kept::<T>(TensorSlice::try_from(tensor)?)))
 }
 
 /// The buffer that a tensor was made of, which has all its elements.

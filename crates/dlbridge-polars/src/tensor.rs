@@ -19,13 +19,13 @@ use crate::{Error, Result, frame, memory};
 /// Tensors as series and data frames of Polars.
 ///
 /// What `into_` makes keeps the tensor alive, and reads its elements where they are; the memory of a series that a
-/// tensor was made of comes back as the same one. Nobody else may write them: [`Error::Shared`] if somebody may. The
-/// tensor is dropped on an error.
+/// tensor was made of comes back as the same one. A tensor that others may write is refused: [`Unstable`](TensorError::Unstable).
+/// The tensor is dropped on an error.
 pub trait TensorExt: Sealed {
     /// One dimension, whose elements are adjacent, as a series of one chunk, without a copy.
     ///
     /// # Errors
-    /// [`Error::Shared`]; [`Error::RowStride`]; [`Error::Bits`] for booleans; [`Error::NoPolarsType`] for dtypes that Polars does
+    /// [`Unstable`](TensorError::Unstable); [`Error::RowStride`]; [`Error::Bits`] for booleans; [`Error::NoPolarsType`] for dtypes that Polars does
     /// not have; [`Ndim`](TensorError::Ndim) unless there is one dimension;
     /// [`NotHostAccessible`](TensorError::NotHostAccessible); [`Misaligned`](TensorError::Misaligned).
     ///

@@ -35,7 +35,7 @@ fn columns_at_equal_distances_are_a_tensor() {
         let tensor = frame.clone().into_tensor().unwrap();
         assert_eq!((tensor.shape(), tensor.strides()), (&[2, 3][..], &[1, stride][..]));
         assert_eq!(tensor.data().addr(), base + starts[0] as usize * 4);
-        assert_eq!(tensor.access(), Access::ReadOnly);
+        assert_eq!(tensor.access(), Access::Immutable);
         assert_eq!(tensor.view::<i32>().unwrap().to_vec(), expected);
         let before = addresses(&frame);
         let again = tensor.into_data_frame(["a", "b", "c"]).unwrap();
@@ -119,7 +119,7 @@ fn columns_of_a_tensor_are_read_where_they_are() {
         ((&[3, 2], &[1, 0], 4), Some([1, 0])),
         ((&[1, 3], &[99, 2], 0), None),
     ];
-    for access in [Access::Exclusive, Access::ReadOnly] {
+    for access in [Access::Exclusive, Access::Immutable] {
         for ((shape, strides, offset), again) in layouts {
             let (tensor, dropped) =
                 lent((0..12).collect::<Vec<i32>>(), (shape, strides, offset), access);
@@ -158,9 +158,12 @@ fn what_a_data_frame_cannot_be_is_refused() {
     assert_eq!(copy.column("b").unwrap().i32().unwrap().cont_slice().unwrap(), [2, 4]);
     assert!(matches!(tensor.into_data_frame(["a", "b"]), Err(Error::RowStride { stride: 2 })));
     assert_eq!(dropped.get(), 1);
-    let (tensor, dropped) = make(Access::Shared);
-    assert!(matches!(tensor.into_data_frame(["a", "b"]), Err(Error::Shared)));
-    assert_eq!(dropped.get(), 1);
+    for access in [Access::Shared, Access::ReadOnly] {
+        let (tensor, dropped) = make(access);
+        let error = tensor.into_data_frame(["a", "b"]).unwrap_err();
+        assert!(matches!(error, Error::Tensor(TensorError::Unstable { .. })), "{error}");
+        assert_eq!(dropped.get(), 1);
+    }
     let (tensor, dropped) = make(Access::Exclusive);
     let error = tensor.to_data_frame(["a"]).unwrap_err();
     assert!(matches!(error, Error::NameCount { names: 1, columns: 2 }));
@@ -178,7 +181,7 @@ fn what_a_data_frame_cannot_be_is_refused() {
         let error = result.unwrap_err();
         assert!(matches!(error, Error::Tensor(TensorError::Ndim { expected: 2, found: 1 })));
     }
-    let bfloats = Tensor::zeros(dlbridge::DataType::BFLOAT16, [2, 1]).unwrap();
+    let bfloats = Tensor::zeroed(dlbridge::DataType::BFLOAT16, [2, 1]).unwrap();
     assert!(matches!(bfloats.to_data_frame(["a"]), Err(Error::NoPolarsType { .. })));
     assert!(matches!(bfloats.into_data_frame(["a"]), Err(Error::NoPolarsType { .. })));
 }
@@ -208,7 +211,7 @@ fn a_data_frame_comes_back_whole() {
     let part = frame.clone().into_tensor().unwrap().slice(1, 1..).unwrap();
     let part = part.try_into_data_frame().unwrap_err();
     assert_eq!(part.view::<i32>().unwrap().to_vec(), [2, 4, 3, 5], "a part is a tensor still");
-    assert_eq!(part.access(), Access::ReadOnly);
+    assert_eq!(part.access(), Access::Immutable);
     let again = part.into_data_frame(["b", "c"]).unwrap();
     assert_eq!(addresses(&again), addresses(&frame)[1..]);
     let other = Tensor::from(vec![1.0]).try_into_data_frame().unwrap_err();

@@ -6,6 +6,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use common::{Layout, counted, lent, misaligned, on_cuda};
+use dlbridge::sys::DLManagedTensorVersioned;
 use dlbridge::{Access, DataType as Dtype, Element, Error as TensorError, Tensor};
 use dlbridge_polars::{Error, SeriesExt, TensorExt};
 use half::f16;
@@ -32,11 +33,11 @@ where
     let shared = series.clone();
     let tensor = series.into_tensor().unwrap();
     assert_eq!((tensor.dtype(), tensor.shape()), (E::DTYPE, &[4][..]));
-    assert_eq!((tensor.data().addr(), tensor.access()), (at, Access::ReadOnly));
+    assert_eq!((tensor.data().addr(), tensor.access()), (at, Access::Immutable));
     assert_eq!(tensor.view::<E>().unwrap().to_vec(), elements);
     drop(tensor);
     let tensor = shared.slice(1, 2).into_tensor().unwrap();
-    assert_eq!((tensor.data().addr(), tensor.access()), (at + size_of::<E>(), Access::ReadOnly));
+    assert_eq!((tensor.data().addr(), tensor.access()), (at + size_of::<E>(), Access::Immutable));
     assert_eq!(tensor.view::<E>().unwrap().to_vec(), elements[1..3]);
     drop(tensor);
     let copy = shared.to_tensor().unwrap();
@@ -49,7 +50,7 @@ where
     assert_eq!((again.name().as_str(), again.dtype()), ("b", &P::get_static_dtype()));
     assert_eq!(again.unpack::<P>().unwrap().cont_slice().unwrap(), &values[1..]);
 
-    for access in [Access::Exclusive, Access::ReadOnly] {
+    for access in [Access::Exclusive, Access::Immutable] {
         let (tensor, dropped) = lent(elements.to_vec(), (&[2], &[1], 2), access);
         let at = tensor.data().addr();
         let series = tensor.into_series("c").unwrap();
@@ -61,7 +62,7 @@ where
         let tensor = tail.into_tensor().unwrap();
         assert_eq!(
             (tensor.data().addr(), tensor.access()),
-            (at + size_of::<E>(), Access::ReadOnly)
+            (at + size_of::<E>(), Access::Immutable)
         );
         std::thread::spawn(move || drop(tensor)).join().unwrap();
         assert_eq!(dropped.get(), 1);
@@ -242,7 +243,7 @@ fn a_chunked_array_is_as_good_as_a_series() {
     let array = Int32Chunked::from_vec("a".into(), vec![1, 2, 3]);
     let at = array.cont_slice().unwrap().as_ptr().addr();
     assert_eq!(array.to_tensor().unwrap().view::<i32>().unwrap().to_vec(), [1, 2, 3]);
-    assert_eq!(array.clone().into_tensors().unwrap()[0].access(), Access::ReadOnly);
+    assert_eq!(array.clone().into_tensors().unwrap()[0].access(), Access::Immutable);
     let mut tensor = array.into_tensor().unwrap();
     tensor.view_mut::<i32>().unwrap()[[1]] = 20;
     let series = tensor.into_series("b").unwrap();
@@ -263,12 +264,18 @@ fn refused(result: Result<impl Debug, Error>) -> TensorError {
 fn repeated_elements_without_room_are_refused() {
     const BYTES: usize = 1 << 45;
     let bools = Tensor::from_parts_strided(vec![true], [BYTES], [0], 0).unwrap();
-    assert_eq!(refused(bools.to_series("a")), TensorError::OutOfMemory { bytes: BYTES });
+    assert_eq!(
+        refused(bools.to_series("a")),
+        TensorError::OutOfMemory { bytes: BYTES, for_copy: true }
+    );
     let bytes = Tensor::from_parts_strided(vec![1_u8], [BYTES], [0], 0).unwrap();
-    assert_eq!(refused(bytes.to_series("a")), TensorError::OutOfMemory { bytes: BYTES });
+    assert_eq!(
+        refused(bytes.to_series("a")),
+        TensorError::OutOfMemory { bytes: BYTES, for_copy: true }
+    );
     let bools = Tensor::from_parts_strided(vec![true], [BYTES, 1], [0, 0], 0).unwrap();
     let error = refused(bools.to_data_frame(["a"]));
-    assert_eq!(error, TensorError::OutOfMemory { bytes: BYTES });
+    assert_eq!(error, TensorError::OutOfMemory { bytes: BYTES, for_copy: true });
 }
 
 #[test]
@@ -279,7 +286,7 @@ fn what_is_not_adjacent_is_refused_and_dropped_or_copied() {
         ((&[3], &[0], 4), &[4, 4, 4]),
     ];
     for (layout, expected) in layouts {
-        let (tensor, dropped) = lent((0..6).collect::<Vec<i32>>(), layout, Access::ReadOnly);
+        let (tensor, dropped) = lent((0..6).collect::<Vec<i32>>(), layout, Access::Immutable);
         let copy = tensor.to_series("a").unwrap();
         assert_eq!(copy.i32().unwrap().cont_slice().unwrap(), expected);
         let stride = layout.1[0];
@@ -288,7 +295,7 @@ fn what_is_not_adjacent_is_refused_and_dropped_or_copied() {
         );
         assert_eq!(dropped.get(), 1);
     }
-    let (tensor, _) = lent(vec![1, 2], (&[1], &[-9], 1), Access::ReadOnly);
+    let (tensor, _) = lent(vec![1, 2], (&[1], &[-9], 1), Access::Immutable);
     assert_eq!(tensor.into_series("a").unwrap().len(), 1, "an axis of one has no stride");
 }
 
@@ -296,10 +303,10 @@ fn what_is_not_adjacent_is_refused_and_dropped_or_copied() {
 fn what_a_series_cannot_be_is_refused() {
     for dtype in [Dtype::BFLOAT16, Dtype::COMPLEX64, Dtype::FLOAT8_E5M2, Dtype::INT32.with_lanes(2)]
     {
-        let error = Tensor::zeros(dtype, [2]).unwrap().into_series("a").unwrap_err();
+        let error = Tensor::zeroed(dtype, [2]).unwrap().into_series("a").unwrap_err();
         assert!(error.to_string().contains(&dtype.to_string()), "{error}");
         assert!(matches!(error, Error::NoPolarsType { dtype: found } if found == dtype));
-        let copied = Tensor::zeros(dtype, [2]).unwrap().to_series("a");
+        let copied = Tensor::zeroed(dtype, [2]).unwrap().to_series("a");
         assert!(matches!(copied, Err(Error::NoPolarsType { .. })));
     }
     for shape in [&[][..], &[1, 1]] {
@@ -312,10 +319,17 @@ fn what_a_series_cannot_be_is_refused() {
     }
     let (tensor, dropped) = lent(vec![1], (&[1], &[1], 0), Access::Shared);
     assert_eq!(tensor.to_series("a").unwrap().len(), 1, "a copy is nobody else's");
-    assert!(matches!(tensor.into_series("a"), Err(Error::Shared)));
+    drop(tensor);
     assert_eq!(dropped.get(), 1);
-    let (tensor, _) = lent(vec![1], (&[1], &[1], 0), Access::Shared);
-    assert_eq!(tensor.into_read_only().into_series("a").unwrap().len(), 1);
+    for access in [Access::Shared, Access::ReadOnly] {
+        let (tensor, dropped) = lent(vec![1], (&[1], &[1], 0), access);
+        assert_eq!(refused(tensor.into_series("a")), TensorError::Unstable { access });
+        assert_eq!(dropped.get(), 1);
+        let (tensor, _) = lent(vec![1], (&[1], &[1], 0), access);
+        // SAFETY: nothing writes the vector.
+        let tensor = unsafe { tensor.assume_immutable() };
+        assert_eq!(tensor.into_series("a").unwrap().len(), 1);
+    }
     let (tensor, dropped) = on_cuda(Access::Exclusive);
     let device = tensor.device();
     assert_eq!(refused(tensor.to_series("a")), TensorError::NotHostAccessible { device });
@@ -335,7 +349,7 @@ fn series_go_round_through_c_and_are_not_taken_from_others() {
     let managed = series.into_tensor().unwrap().into_raw();
     // SAFETY: just given out, and ours to give.
     let tensor = unsafe { Tensor::from_raw(managed) }.unwrap();
-    let tensor = Arc::new(tensor);
+    let tensor = Arc::new(tensor.try_into_immutable().unwrap());
     let shared = tensor.share().into_series("a").unwrap();
     assert_eq!(address::<Int32Type>(&shared), at);
     let last = tensor.share();
@@ -350,4 +364,36 @@ fn series_go_round_through_c_and_are_not_taken_from_others() {
     // SAFETY: as above.
     drop(unsafe { Tensor::from_raw(managed) }.unwrap());
     assert_eq!(dropped.get(), 1);
+}
+
+/// A tensor over memory that another handle writes, which was marked as read-only by safe code.
+fn written_by_another_handle() -> (Tensor, *mut DLManagedTensorVersioned) {
+    let tensor = Arc::new(Tensor::from(vec![1_i32, 2]));
+    let writer = tensor.lend();
+    let read_only = tensor.share().into_read_only();
+    // SAFETY: an integer that is alive, and no view is.
+    unsafe { (*writer).dl_tensor.data.cast::<i32>().write(7) };
+    assert_eq!(read_only.view::<i32>().unwrap().to_vec(), [7, 2]);
+    (read_only, writer)
+}
+
+fn delete(managed: *mut DLManagedTensorVersioned) {
+    // SAFETY: the caller just exported it, and does not use it again.
+    unsafe { (*managed).deleter.unwrap()(managed) };
+}
+
+#[test]
+fn read_only_tensor_that_another_handle_writes_is_refused() {
+    let (read_only, writer) = written_by_another_handle();
+    let access = Access::ReadOnly;
+    assert_eq!(refused(read_only.into_series("a")), TensorError::Unstable { access });
+    delete(writer);
+}
+
+#[test]
+fn shared_rust_data_needs_no_promise() {
+    for tensor in [Tensor::from(Arc::<[i32]>::from([1, 2])), Tensor::from(&[1_i32, 2][..])] {
+        let at = tensor.data().addr();
+        assert_eq!(address::<Int32Type>(&tensor.into_series("a").unwrap()), at);
+    }
 }

@@ -19,16 +19,35 @@ pub fn producer(lend: TokenStream, block: TokenStream) -> TokenStream {
         return error("#[producer(..)] goes above the #[pymethods] of an impl block");
     }
     let own = functions(body.stream());
-    let doors = DOORS.iter().filter(|(name, _)| !own.iter().any(|own| own == name));
-    let text: String = doors.map(|(_, text)| text.replace("LEND", &lend.to_string())).collect();
-    let Ok(added) = text.parse::<TokenStream>() else {
+    let lend = lend.to_string();
+    // The block with the methods whose names pass.
+    let with = |passes: &dyn Fn(&str) -> bool| {
+        let doors =
+            DOORS.iter().filter(|(name, _)| passes(name) && !own.iter().any(|own| own == name));
+        let text: String = doors.map(|(_, text)| text.replace("LEND", &lend)).collect();
+        let mut inside = body.stream();
+        inside.extend(text.parse::<TokenStream>().ok()?);
+        let mut tokens = tokens.clone();
+        tokens.push(TokenTree::Group(Group::new(Delimiter::Brace, inside)));
+        Some(tokens.into_iter().collect::<TokenStream>())
+    };
+    let (Some(all), Some(without_buffer)) = (with(&|_| true), with(&|name| name != BUFFER)) else {
         return error("what #[producer(..)] names must be a function, like Self::tensor");
     };
-    let mut inside = body.stream();
-    inside.extend(added);
-    tokens.push(TokenTree::Group(Group::new(Delimiter::Brace, inside)));
-    tokens.into_iter().collect()
+    if own.iter().any(|own| own == BUFFER) {
+        return all;
+    }
+    // This crate is built for the host, and does not know the target ABI. The other crate does.
+    let Ok(select) = "::dlbridge_pyo3::__by_buffer_slots!".parse::<TokenStream>() else {
+        return error("#[producer(..)] cannot select the methods");
+    };
+    let group = |tokens| TokenTree::Group(Group::new(Delimiter::Brace, tokens));
+    let both = TokenStream::from_iter([group(all), group(without_buffer)]);
+    select.into_iter().chain([group(both)]).collect()
 }
+
+/// The method that a class has only if the target ABI includes the buffer protocol.
+const BUFFER: &str = "__getbuffer__";
 
 /// The names of the functions of a block.
 fn functions(block: TokenStream) -> Vec<String> {

@@ -10,19 +10,23 @@ use std::ptr::NonNull;
 use dlbridge::Tensor;
 use dlbridge::sys::{DLManagedTensor, DLManagedTensorVersioned, DLPackVersion};
 use pyo3::exceptions::PyValueError;
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::critical_section::with_critical_section;
 use pyo3::types::{PyCapsule, PyCapsuleMethods};
-use pyo3::{ffi, intern};
 
 use crate::error::to_py_err;
 use crate::pending::keeping_pending;
 use crate::protocol::{Imported, Protocol};
+use crate::shown::shown;
 
 const LEGACY: &CStr = c"dltensor";
 const VERSIONED: &CStr = c"dltensor_versioned";
 const USED_LEGACY: &CStr = c"used_dltensor";
 const USED_VERSIONED: &CStr = c"used_dltensor_versioned";
+
+/// The name of a capsule over the versioned managed tensor that an array of NumPy was made from.
+pub(crate) const OWNER_OF_ARRAY: &CStr = c"dlbridge_owner_of_array";
 
 /// A capsule over a versioned managed tensor, which it owns from here on.
 ///
@@ -52,6 +56,16 @@ pub(crate) unsafe fn legacy(
     capsule.inspect_err(|_| drop(unsafe { Tensor::from_raw_legacy(managed) }))
 }
 
+/// A capsule that owns a tensor, as the base object of an array of NumPy.
+#[inline]
+pub(crate) fn owner_of_array(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyCapsule>> {
+    let managed = tensor.into_raw();
+    // SAFETY: the destructor is the one for the name, and takes a valid managed tensor.
+    let capsule = unsafe { new(py, managed.cast(), OWNER_OF_ARRAY, destroy_owner_of_array) };
+    // SAFETY: without a capsule the managed tensor is still ours; valid, as it was made from a tensor.
+    capsule.inspect_err(|_| drop(unsafe { Tensor::from_raw(managed) }))
+}
+
 /// # Safety
 /// `destructor` is right for a capsule of this name over this pointer.
 unsafe fn new<'py>(
@@ -70,6 +84,14 @@ unsafe extern "C" fn destroy_versioned(capsule: *mut ffi::PyObject) {
     // SAFETY: Python calls a destructor attached, with the dying capsule; what is in one of this
     // name is ours to give up, unless somebody renamed it.
     unsafe { destroy(capsule, VERSIONED, USED_VERSIONED, |m| drop(Tensor::from_raw(m.cast()))) }
+}
+
+/// The destructor of a capsule that owns the tensor of an array.
+unsafe extern "C" fn destroy_owner_of_array(capsule: *mut ffi::PyObject) {
+    // SAFETY: as above; these are never renamed.
+    unsafe {
+        destroy(capsule, OWNER_OF_ARRAY, USED_VERSIONED, |m| drop(Tensor::from_raw(m.cast())))
+    }
 }
 
 /// The destructor of a capsule over a legacy managed tensor.
@@ -136,8 +158,8 @@ pub(crate) fn take(capsule: &Bound<'_, PyCapsule>) -> PyResult<Imported> {
         let tensor = unsafe { Tensor::from_raw_legacy(managed.cast().as_ptr()) };
         return Ok(Imported::new(tensor.map_err(to_py_err)?, Protocol::LegacyDlpack));
     }
-    let repr = capsule.repr()?;
-    let hint = match repr.to_string().contains("\"used_dltensor") {
+    let repr = shown(capsule);
+    let hint = match repr.contains("\"used_dltensor") {
         true => "it was consumed before; ask the producer for a new one",
         false => "expected one named 'dltensor' or 'dltensor_versioned'",
     };
@@ -152,7 +174,7 @@ pub(crate) fn expect_legacy(capsule: &Bound<'_, PyCapsule>) -> PyResult<()> {
     Err(PyValueError::new_err(format!(
         "{} is versioned, and protocol='dlpack-legacy' takes legacy ones; use protocol='dlpack', or \
          leave it out",
-        capsule.repr()?
+        shown(capsule)
     )))
 }
 

@@ -15,15 +15,15 @@ pub(crate) struct Consumer {
     pub(crate) function: &'static str,
     /// A function within the module to call before the first use.
     pub(crate) prepare: Option<&'static str>,
-    /// What the function is called with.
+    /// The form of the function's argument.
     pub(crate) argument: Argument,
     /// The class within the module that carries the C exchange API.
     pub(crate) table_of: Option<&'static str>,
     pub(crate) read_only: ReadOnly,
     pub(crate) layout: Layout,
-    /// Whether it refuses a negative stride also where no step is taken.
+    /// True if it rejects negative strides even for dimensions of extent 1.
     pub(crate) idle_strides: bool,
-    /// Whether it takes nothing but what the CPU can read.
+    /// True if it accepts only memory that the CPU can read.
     pub(crate) cpu_only: bool,
     /// The most dimensions that it takes.
     pub(crate) max_ndim: usize,
@@ -33,13 +33,13 @@ pub(crate) struct Consumer {
     pub(crate) min_ndim: usize,
     /// Which dtypes it takes, of those with one lane.
     pub(crate) takes: fn(DataType) -> bool,
-    /// Whether it computes with the bytes of truth values, which may be neither 0 nor 1.
+    /// True if it computes with the bytes of booleans, which may be neither 0 nor 1.
     pub(crate) counts_bytes: bool,
     /// A dtype that it takes for another one.
     pub(crate) misread: Option<(DataType, &'static str)>,
 }
 
-/// What the function of a consumer is called with.
+/// The form of the argument that a consumer's function gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Argument {
     /// An object that has `__dlpack__`.
@@ -48,6 +48,12 @@ pub(crate) enum Argument {
     LegacyObject,
     /// A legacy capsule.
     LegacyCapsule,
+    /// An object that speaks Arrow.
+    Arrow,
+    /// An array of NumPy, for a column or a table.
+    Table,
+    /// An array of NumPy or an object that speaks Arrow, whichever the library shares.
+    Image,
 }
 
 impl Argument {
@@ -56,6 +62,9 @@ impl Argument {
             Self::Object => "versioned",
             Self::LegacyObject => "legacy",
             Self::LegacyCapsule => "legacy capsule",
+            Self::Arrow => "arrow",
+            Self::Table => "array",
+            Self::Image => "array or arrow",
         }
     }
 }
@@ -162,7 +171,7 @@ fn is_of_numpy(dtype: DataType) -> bool {
 }
 
 /// All that are known, by name.
-pub(crate) static CONSUMERS: [Consumer; 13] = [
+pub(crate) static CONSUMERS: [Consumer; 16] = [
     Consumer {
         name: "numpy",
         module: "numpy",
@@ -282,11 +291,55 @@ pub(crate) static CONSUMERS: [Consumer; 13] = [
         },
         ..CONSUMER
     },
+    Consumer {
+        name: "polars",
+        module: "polars",
+        function: "Series",
+        argument: Argument::Arrow,
+        read_only: ReadOnly::Immutable,
+        layout: Layout::C,
+        cpu_only: true,
+        min_ndim: 1,
+        max_ndim: 1,
+        takes: is_plain,
+        ..CONSUMER
+    },
+    Consumer {
+        name: "pandas",
+        module: "pandas",
+        function: "Series",
+        argument: Argument::Table,
+        cpu_only: true,
+        min_ndim: 1,
+        max_ndim: 2,
+        takes: |dtype| is_plain(dtype) || is_complex(dtype) || dtype == DataType::BOOL,
+        counts_bytes: false,
+        ..CONSUMER
+    },
+    Consumer {
+        name: "pillow",
+        module: "PIL.Image",
+        function: "fromarray",
+        argument: Argument::Image,
+        read_only: ReadOnly::Immutable,
+        layout: Layout::C,
+        cpu_only: true,
+        min_ndim: 2,
+        max_ndim: 3,
+        takes: |dtype| {
+            let modes = [DataType::UINT8, DataType::UINT16, DataType::INT32, DataType::FLOAT32];
+            modes.contains(&dtype) || dtype == DataType::BOOL
+        },
+        counts_bytes: false,
+        ..CONSUMER
+    },
 ];
 
 /// Other names under which a library is known.
 const ALIASES: &[(&str, &str)] = &[
     ("np", "numpy"),
+    // Its arrays are those of NumPy.
+    ("ml_dtypes", "numpy"),
     ("pytorch", "torch"),
     ("tf", "tensorflow"),
     ("paddlepaddle", "paddle"),
@@ -294,6 +347,9 @@ const ALIASES: &[(&str, &str)] = &[
     ("ort", "onnxruntime"),
     ("tvm-ffi", "tvm_ffi"),
     ("array-api-strict", "array_api_strict"),
+    ("pl", "polars"),
+    ("pd", "pandas"),
+    ("PIL", "pillow"),
 ];
 
 /// Why a tensor must be copied, and what the caller can do about it.
@@ -327,6 +383,12 @@ impl Consumer {
         self.module.split_once('.').map_or(self.module, |(package, _)| package)
     }
 
+    /// Returns true if Pillow copies the tensor itself, because none of its modes has this memory layout.
+    pub(crate) fn copies_itself(&self, tensor: &Tensor) -> bool {
+        let bands = tensor.shape().get(2).is_some_and(|&bands| bands != 4);
+        self.argument == Argument::Image && (bands || tensor.dtype() == DataType::BOOL)
+    }
+
     /// Why a tensor must be copied for this consumer.
     pub(crate) fn needs_copy(&self, tensor: &Tensor, read_only: bool) -> Option<Need> {
         let name = self.name;
@@ -338,6 +400,12 @@ impl Consumer {
             return need(
                 format!("{name} copies whatever it takes"),
                 "work in another library".to_owned(),
+            );
+        }
+        if self.copies_itself(tensor) {
+            return need(
+                format!("{name} keeps such an image in another layout"),
+                "make an image of the mode L, F, I, I;16 or RGBA".to_owned(),
             );
         }
         if self.name == "numpy" && tensor.dtype().is_subbyte() && !tensor.is_subbyte_padded() {
@@ -355,7 +423,8 @@ impl Consumer {
                 format!("call {}.{} yourself if nobody writes", self.module, self.function),
             );
         }
-        if tensor.is_read_only() && self.argument != Argument::Object {
+        let legacy = matches!(self.argument, Argument::LegacyObject | Argument::LegacyCapsule);
+        if tensor.is_read_only() && legacy {
             return need(
                 format!(
                     "the tensor is read-only and {name} takes legacy capsules, which cannot say so"
@@ -418,7 +487,23 @@ impl Consumer {
             ));
         }
         if tensor.ndim() < self.min_ndim {
-            return Some(format!("{name} takes no tensor without a dimension; reshape it first"));
+            return Some(match tensor.ndim() {
+                0 => format!("{name} takes no tensor without a dimension; reshape it first"),
+                ndim => format!(
+                    "{name} takes tensors of at least {} dimensions, not {ndim}; reshape the tensor first",
+                    self.min_ndim
+                ),
+            });
+        }
+        if self.argument == Argument::Image
+            && let Some(&bands) = tensor.shape().get(2)
+            && !(dtype == DataType::UINT8 && (2..=4).contains(&bands))
+        {
+            return Some(format!(
+                "{name} takes images of the shape (height, width), or (height, width, bands) of uint8 with 2 \
+                 to 4 bands, not {:?} of {dtype}; reshape or slice the tensor first",
+                tensor.shape()
+            ));
         }
         if dtype.lanes() == 1 && !(self.takes)(dtype) {
             return Some(format!(

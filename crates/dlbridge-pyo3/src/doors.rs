@@ -1,15 +1,11 @@
 //! What the methods do that [`producer`](macro@crate::producer) adds to a class: each makes the tensor, and
 //! opens the door of that.
 
-use std::ffi::c_int;
-
 use dlbridge::{Error, Tensor};
-use pyo3::exceptions::PyBufferError;
-use pyo3::ffi;
 use pyo3::prelude::*;
 
 use crate::error::to_py_err;
-use crate::protocol::{self, Request, buffer as buffer_door, exchange_table};
+use crate::protocol::{self, Request, exchange_table};
 use crate::{PyTensor, home, pickle};
 
 /// What a function may return that lends the tensor of an object.
@@ -101,25 +97,55 @@ pub fn reduce<'py>(tensor: &Bound<'py, PyTensor>, protocol: i32) -> PyResult<Bou
     Ok(pickle::reduce(tensor, protocol)?.into_pyobject(tensor.py())?.into_any())
 }
 
-/// The buffer of a tensor, which Python takes back from the tensor itself.
-///
-/// # Safety
-/// A place to write to.
-pub unsafe fn buffer(
-    tensor: PyResult<Bound<'_, PyTensor>>,
-    view: *mut ffi::Py_buffer,
-    flags: c_int,
-) -> PyResult<()> {
-    let refuse = |error: PyErr| match view.is_null() {
-        true => PyBufferError::new_err("a buffer without a place to describe it"),
-        false => {
-            // SAFETY: by contract. Python wants to see that nothing was exported.
-            unsafe { (*view).obj = std::ptr::null_mut() };
-            error
-        }
-    };
-    let tensor = tensor.map_err(refuse)?;
-    let read_only = tensor.get().is_read_only();
-    // SAFETY: by contract.
-    unsafe { buffer_door::export(tensor.as_any(), tensor.get().tensor(), read_only, view, flags) }
+/// Selects the methods of a class: the first group if the target ABI includes the buffer protocol, else the second.
+#[cfg(any(Py_3_11, not(Py_LIMITED_API)))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __by_buffer_slots {
+    ({ $($with:tt)* } { $($without:tt)* }) => { $($with)* };
+}
+
+#[cfg(all(Py_LIMITED_API, not(Py_3_11)))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __by_buffer_slots {
+    ({ $($with:tt)* } { $($without:tt)* }) => { $($without)* };
+}
+
+#[cfg(any(Py_3_11, not(Py_LIMITED_API)))]
+pub use slot::buffer;
+
+#[cfg(any(Py_3_11, not(Py_LIMITED_API)))]
+mod slot {
+    use std::ffi::c_int;
+
+    use pyo3::exceptions::PyBufferError;
+    use pyo3::ffi;
+    use pyo3::prelude::*;
+
+    use crate::PyTensor;
+    use crate::protocol::buffer_export;
+
+    /// The buffer of a tensor, which the tensor itself releases.
+    ///
+    /// # Safety
+    /// A place to write to.
+    pub unsafe fn buffer(
+        tensor: PyResult<Bound<'_, PyTensor>>,
+        view: *mut ffi::Py_buffer,
+        flags: c_int,
+    ) -> PyResult<()> {
+        let refuse = |error: PyErr| match view.is_null() {
+            true => PyBufferError::new_err("a buffer without a place to describe it"),
+            false => {
+                // SAFETY: by contract. Python wants to see that nothing was exported.
+                unsafe { (*view).obj = std::ptr::null_mut() };
+                error
+            }
+        };
+        let tensor = tensor.map_err(refuse)?;
+        let (this, read_only) = (tensor.get().tensor(), tensor.get().is_read_only());
+        // SAFETY: by contract.
+        unsafe { buffer_export::export(tensor.as_any(), this, read_only, view, flags) }
+    }
 }

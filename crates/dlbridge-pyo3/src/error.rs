@@ -1,33 +1,26 @@
 //! Errors of the core as Python exceptions, and what messages call an object.
 
 use dlbridge::Error;
-use pyo3::exceptions::{PyBufferError, PyMemoryError, PyTypeError};
+use pyo3::PyErrArguments;
+use pyo3::exceptions::{PyBufferError, PyException, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
 
-/// The exception for an error of the core: `BufferError`, or `MemoryError` where memory ran out.
-///
-/// ```no_run
-/// use dlbridge_pyo3::{import, to_py_err};
-/// use pyo3::prelude::*;
-///
-/// #[pyfunction]
-/// fn first(x: &Bound<'_, PyAny>) -> PyResult<Option<f64>> {
-///     let tensor = import(x)?;
-///     Ok(tensor.view::<f64>().map_err(to_py_err)?.iter().next().copied())
-/// }
-/// ```
-pub fn to_py_err(error: Error) -> PyErr {
-    match error {
-        Error::OutOfMemory { .. } => PyMemoryError::new_err(error.to_string()),
-        _ => PyBufferError::new_err(error.to_string()),
-    }
+use crate::process::once;
+
+/// The exception for an error of the core, where no `?` makes it.
+pub(crate) fn to_py_err(error: Error) -> PyErr {
+    error.into()
 }
 
 /// The name of an object's type, with its module if that has a name.
 pub(crate) fn type_name(object: &Bound<'_, PyAny>) -> String {
-    let object_type = object.get_type();
+    name_of(&object.get_type())
+}
+
+/// The name of a type, with its module if that has a name.
+pub(crate) fn name_of(object_type: &Bound<'_, PyType>) -> String {
     let name = object_type.fully_qualified_name().or_else(|_| object_type.name());
     name.map_or_else(|_| "an unnamed type".to_owned(), |name| name.to_string_lossy().into_owned())
 }
@@ -45,19 +38,35 @@ impl ArgumentError {
     /// The exception, of a class of the package `dlbridge`, which puts the name of the argument in front of
     /// the text; without that package it is the base class.
     pub(crate) fn new_err(self, py: Python<'_>, text: &str) -> PyErr {
-        static MISMATCH: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-        static BORROWED: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+        self.new_err_of(py, text.to_owned())
+    }
+
+    /// The same with arguments that are made when Python makes the exception.
+    pub(crate) fn new_err_of(
+        self,
+        py: Python<'_>,
+        arguments: impl PyErrArguments + 'static,
+    ) -> PyErr {
+        static MISMATCH: PyOnceLock<Option<Py<PyType>>> = PyOnceLock::new();
+        static BORROWED: PyOnceLock<Option<Py<PyType>>> = PyOnceLock::new();
         let (class, name) = match self {
             Self::Mismatch => (&MISMATCH, "TensorMismatchError"),
             Self::Borrowed => (&BORROWED, "TensorBorrowError"),
         };
-        let text = text.to_owned();
-        match class.import(py, "dlbridge._errors", name) {
-            Ok(class) => PyErr::from_type(class.clone(), (text,)),
-            Err(_) => match self {
-                Self::Mismatch => PyTypeError::new_err(text),
-                Self::Borrowed => PyBufferError::new_err(text),
-            },
+        let found = once(class, py, || {
+            let class = py.import("dlbridge._errors").and_then(|module| module.getattr(name));
+            match class.and_then(|class| Ok(class.cast_into::<PyType>()?)) {
+                Ok(class) => Ok(Some(class.unbind())),
+                // The package is not there.
+                Err(error) if error.is_instance_of::<PyException>(py) => Ok(None),
+                Err(error) => Err(error),
+            }
+        });
+        match (found, self) {
+            (Ok(Some(class)), _) => PyErr::from_type(class.bind(py).clone(), arguments),
+            (Ok(None), Self::Mismatch) => PyTypeError::new_err(arguments),
+            (Ok(None), Self::Borrowed) => PyBufferError::new_err(arguments),
+            (Err(error), _) => error,
         }
     }
 }

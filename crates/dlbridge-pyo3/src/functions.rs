@@ -1,29 +1,30 @@
 //! The functions of the Python package, with arguments as Python passes them. An extension may
 //! export them under its own name.
 
-use dlbridge::{DataType, Device, Error, Tensor};
-use pyo3::exceptions::{PyBufferError, PyMemoryError, PyValueError};
-use pyo3::intern;
+use dlbridge::{Device, Tensor};
+use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyList, PyString, PyTuple};
+use pyo3::types::{PyList, PyTuple};
 
 use crate::PyTensor;
+use crate::dtype_name::DtypeName;
 use crate::error::to_py_err;
 use crate::protocol::{Streams, expect_named_device};
+use crate::shown::shown;
 use crate::wanted::{
-    Wanted, expect_alignment, expect_bool, expect_order, expect_protocol, wrong_type,
+    Wanted, expect_alignment, expect_bool, expect_order, expect_protocol, integer, wrong_type,
 };
 
 /// Import any object that speaks an exchange protocol.
 ///
 /// The data is shared wherever a tensor can express it.
 ///
-/// protocol takes one door and no other: 'exchange-api', 'dlpack', 'dlpack-legacy',
+/// protocol selects one protocol and tries no other: 'exchange-api', 'dlpack', 'dlpack-legacy',
 /// 'cuda-array-interface', 'array-interface', 'array-struct', 'buffer', 'arrow'.
 /// copy=True copies, in C order; copy=False makes every copy an error.
 /// device is where the data is to be: 'cpu', 'cuda:0', or a tuple of DLPack device type and id.
-/// align is a power of two, at most 256: what the address is to be a multiple of.
-/// contiguous is 'C' or True, or 'F': the order in which the elements are to be adjacent.
+/// align is a power of two, at most 1 GiB: what the address is to be a multiple of.
+/// contiguous is 'C' or True, or 'F': the order in which the elements must be contiguous.
 /// writable=True copies what must not be written; writable=False marks the tensor so.
 /// stream is what the caller works on: a number as in the array API standard, or a dpctl.SyclQueue.
 ///
@@ -31,7 +32,7 @@ use crate::wanted::{
 /// arguments of the wrong value and capsules that were consumed, BufferError for data that breaks a
 /// specification, that a tensor cannot express, or that would need a copy that copy=False forbids.
 #[pyfunction]
-#[pyo3(signature = (obj, /, *, protocol=None, copy=None, device=None, align=None, contiguous=None, writable=None, stream=None))]
+#[pyo3(signature = (obj, /, *, protocol=None, copy=None, device=None, align=None, contiguous=None, writable=None, stream=None, dtype=None), text_signature = "(obj, /, *, protocol=None, copy=None, device=None, align=None, contiguous=None, writable=None, stream=None)")]
 #[expect(clippy::too_many_arguments, reason = "they are keywords")]
 pub fn asdlpack<'py>(
     obj: &Bound<'py, PyAny>,
@@ -42,7 +43,15 @@ pub fn asdlpack<'py>(
     contiguous: Option<&Bound<'py, PyAny>>,
     writable: Option<&Bound<'py, PyAny>>,
     stream: Option<&Bound<'py, PyAny>>,
+    dtype: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyTensor>> {
+    // No documented argument: programs that come from `numpy.asarray` pass it.
+    if dtype.is_some() {
+        return Err(PyTypeError::new_err(
+            "asdlpack() has no argument dtype: dlbridge never converts numbers; convert them with the library that \
+             made them first, like x.astype(dtype) in NumPy or x.to(dtype) in PyTorch",
+        ));
+    }
     let wanted = Wanted {
         protocol: protocol.map(expect_protocol).transpose()?,
         copy: copy.map(|copy| expect_bool("copy", copy)).transpose()?,
@@ -79,7 +88,7 @@ pub fn from_dlpack<'py>(
 
 /// Make a new tensor in C order on the CPU, with contents that are not specified.
 ///
-/// align is a power of two, at most 256, which every new tensor is aligned to anyway.
+/// align is a power of two, at most 1 GiB. Every new tensor is aligned to 256 bytes or more.
 #[pyfunction]
 #[pyo3(signature = (shape, /, dtype=DtypeName::from("float32"), *, device=None, align=None), text_signature = "(shape, /, dtype='float32', *, device=None, align=None)")]
 pub fn empty<'py>(
@@ -89,12 +98,8 @@ pub fn empty<'py>(
     align: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyTensor>> {
     let extents = expect_extents(shape)?;
-    let DtypeName(dtype) = dtype;
-    let dtype = dtype
-        .parse::<DataType>()
-        .and_then(|parsed| parsed.check().map(|()| parsed))
-        .map_err(|error| PyValueError::new_err(format!("dtype is '{dtype}': {error}")))?;
-    align.map(expect_alignment).transpose()?;
+    let dtype = dtype.expect()?;
+    let align = align.map(expect_alignment).transpose()?.unwrap_or(1);
     if let Some(device) = device.map(expect_named_device).transpose()?
         && device != Device::CPU
     {
@@ -103,61 +108,24 @@ pub fn empty<'py>(
              import it"
         )));
     }
-    let tensor = Tensor::zeros(dtype, extents).map_err(|error| match error {
-        Error::OutOfMemory { bytes } => {
-            PyMemoryError::new_err(format!("no memory for a tensor of {bytes} bytes"))
-        }
-        error => to_py_err(error),
-    })?;
+    let tensor = Tensor::zeroed_aligned(dtype, extents, align).map_err(to_py_err)?;
     Bound::new(shape.py(), PyTensor::from(tensor))
 }
 
-/// The value of an argument `dtype`: a name, or a dtype of a library, which has one.
-pub struct DtypeName(String);
-
-impl From<&str> for DtypeName {
-    fn from(name: &str) -> Self {
-        Self(name.to_owned())
-    }
-}
-
-impl<'py> FromPyObject<'_, 'py> for DtypeName {
-    type Error = PyErr;
-
-    #[cfg(feature = "experimental-inspect")]
-    const INPUT_TYPE: pyo3::inspect::PyStaticExpr =
-        pyo3::type_hint_identifier!("builtins", "object");
-
-    fn extract(dtype: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        if let Ok(name) = dtype.cast::<PyString>() {
-            return Ok(Self(name.to_cow()?.into_owned()));
-        }
-        let py = dtype.py();
-        // A dtype of NumPy has a name, a class of it one too, and PyTorch prints 'torch.float32'.
-        for name in [intern!(py, "name"), intern!(py, "__name__")] {
-            if let Some(Ok(name)) = dtype.getattr_opt(name)?.map(|name| name.extract::<String>()) {
-                return Ok(Self(name));
-            }
-        }
-        let text = dtype.str()?;
-        match text.to_cow()?.rsplit_once('.') {
-            Some((_, name)) if name.parse::<DataType>().is_ok() => Ok(Self(name.to_owned())),
-            _ => Err(wrong_type("dtype", "a name like 'float32', or a dtype", &dtype)),
-        }
-    }
-}
-
-/// The value of an argument `shape`.
-fn expect_extents(shape: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
+/// Returns the extents that an argument `shape` names.
+pub(crate) fn expect_extents(shape: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
     const EXPECTED: &str = "a non-negative integer, or a tuple or list of them";
     let one = |extent: &Bound<'_, PyAny>| {
-        let index = intern!(shape.py(), "__index__");
-        let index =
-            if extent.is_instance_of::<PyBool>() { None } else { extent.getattr_opt(index)? };
-        let index = index.ok_or_else(|| wrong_type("shape", EXPECTED, shape))?;
-        let number = index.call0()?;
-        number.extract::<usize>().map_err(|_| {
-            PyValueError::new_err(format!("shape must be {EXPECTED}, and cannot have {number}"))
+        let number = integer(extent)?.ok_or_else(|| wrong_type("shape", EXPECTED, shape))?;
+        number.extract::<usize>().or_else(|_| {
+            let number_shown = shown(&number);
+            Err(PyValueError::new_err(match number.lt(0)? {
+                true => format!("shape must be {EXPECTED}, and cannot have {number_shown}"),
+                false => format!(
+                    "shape must have extents of at most {}, and cannot have {number_shown}",
+                    isize::MAX
+                ),
+            }))
         })
     };
     if let Ok(tuple) = shape.cast::<PyTuple>() {

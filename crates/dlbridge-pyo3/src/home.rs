@@ -7,20 +7,29 @@ use pyo3::exceptions::{PyBufferError, PyModuleNotFoundError, PyTypeError, PyValu
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyMemoryView, PyTuple};
-use pyo3::{ffi, intern};
 
 use crate::PyTensor;
-use crate::borrow::Guard;
+use crate::borrow::{Borrowed, Guard};
 use crate::consumer::{Argument, CONSUMERS, Consumer, Need, is_common};
+use crate::copies;
+use crate::elements::Elements;
 use crate::error::{to_py_err, type_name};
-use crate::lent;
+use crate::process::once;
 use crate::protocol::exchange_api::Table;
-use crate::protocol::{normalized, table_of};
-use crate::wanted::{Wanted, expect_bool};
+use crate::protocol::numpy_api::NumpyApi;
+use crate::protocol::{buffer_abi, normalized, table_of};
+use crate::wanted::{Wanted, expect_bool, wrong_type};
+use crate::{lent, live};
 
 /// The consumer of a name.
 pub(crate) fn consumer(name: &str) -> PyResult<&'static Consumer> {
     Consumer::by_name(name).ok_or_else(|| {
+        if name.parse::<Device>().is_ok() || name.split(':').next() == Some("cuda") {
+            let device = if name == "cuda" { "cuda:0" } else { name };
+            return PyValueError::new_err(format!(
+                "'{name}' is a device, not a library; call dlbridge.asdlpack(t, device='{device}')"
+            ));
+        }
         let names: Vec<_> = CONSUMERS.iter().map(|consumer| consumer.name).collect();
         PyValueError::new_err(format!(
             "'{name}' is no library that is known here; those are {}; call the from_dlpack of \
@@ -28,6 +37,28 @@ pub(crate) fn consumer(name: &str) -> PyResult<&'static Consumer> {
             names.join(", ")
         ))
     })
+}
+
+/// The name of the library in an argument `library`: a name, or a module.
+pub(crate) fn library_name(library: &Bound<'_, PyAny>) -> PyResult<String> {
+    let Ok(module) = library.cast::<PyModule>() else {
+        return library
+            .extract()
+            .map_err(|_| wrong_type("library", "a name like 'torch', or a module", library));
+    };
+    let name = module.name()?.to_cow()?.into_owned();
+    let package = name.split('.').next().unwrap_or_default();
+    Ok(Consumer::by_package(package).map_or(name, |consumer| consumer.name.to_owned()))
+}
+
+/// As [`to`], with arguments as Python passes them.
+pub(crate) fn to_named<'py>(
+    tensor: &Bound<'py, PyTensor>,
+    library: &str,
+    copy: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let copy = copy.map(|copy| expect_bool("copy", copy)).transpose()?;
+    to(tensor, consumer(library)?, copy)
 }
 
 /// The tensor as an object of a library: without a copy, unless the library would get something wrong
@@ -48,7 +79,8 @@ pub(crate) fn to<'py>(
             "a copy would be needed, since {reason}, and copy=False forbids it; {remedy}"
         )));
     }
-    let tensor = match needs_copy.is_some() || copy == Some(true) {
+    let is_copied_here = !consumer.copies_itself(this.tensor());
+    let tensor = match is_copied_here && (needs_copy.is_some() || copy == Some(true)) {
         true => {
             &PyTensor::import(tensor.as_any(), &Wanted { copy: Some(true), ..Wanted::default() })?
         }
@@ -79,7 +111,55 @@ pub(crate) fn to<'py>(
             let capsule = tensor.call_method0(intern!(py, "__dlpack__"))?;
             entrance.function.bind(py).call1((capsule,))
         }
+        Argument::Arrow => entrance.function.bind(py).call1((tensor,)),
+        Argument::Table => to_table(tensor, entrance.function.bind(py)),
+        Argument::Image => to_image(tensor, entrance.function.bind(py), copy),
     }
+}
+
+/// A `Series` of pandas, or a `DataFrame` of two dimensions.
+fn to_table<'py>(
+    tensor: &Bound<'py, PyTensor>,
+    series: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = tensor.py();
+    let array = to(tensor, consumer("numpy")?, Some(false))?;
+    let class = match tensor.get().tensor().ndim() {
+        1 => series.clone(),
+        _ => py.import(intern!(py, "pandas"))?.getattr(intern!(py, "DataFrame"))?,
+    };
+    let options = PyDict::new(py);
+    options.set_item(intern!(py, "copy"), false)?;
+    class.call((array,), Some(&options))
+}
+
+/// An image of Pillow. Its `fromarray` copies the modes F and I, which `fromarrow` shares; `I;16` is the other way round.
+fn to_image<'py>(
+    tensor: &Bound<'py, PyTensor>,
+    from_array: &Bound<'py, PyAny>,
+    copy: Option<bool>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let (py, this) = (tensor.py(), tensor.get().tensor());
+    let mode = match (this.shape(), this.dtype()) {
+        ([_, _], DataType::FLOAT32) => Some("F"),
+        ([_, _], DataType::INT32) => Some("I"),
+        _ => None,
+    };
+    let module = py.import(intern!(py, "PIL.Image"))?;
+    let from_arrow = module.getattr_opt(intern!(py, "fromarrow"))?;
+    if let (Some(mode), &[height, width, ..], false) = (mode, this.shape(), this.is_empty()) {
+        if let Some(from_arrow) = from_arrow {
+            let pixels = tensor.call_method1(intern!(py, "reshape"), (-1,))?;
+            return from_arrow.call1((pixels, mode, (width, height)));
+        }
+        if copy == Some(false) {
+            return Err(PyBufferError::new_err(format!(
+                "this release of pillow copies images of the mode {mode}, and copy=False forbids it; \
+                 install one that has PIL.Image.fromarrow"
+            )));
+        }
+    }
+    from_array.call1((to(tensor, consumer("numpy")?, Some(false))?,))
 }
 
 /// A new tensor of our own as an object of a library. Where the library has a table it takes the tensor
@@ -89,6 +169,12 @@ pub(crate) fn give<'py>(
     tensor: PyTensor,
     consumer: &'static Consumer,
 ) -> PyResult<Bound<'py, PyAny>> {
+    if consumer.name == "numpy" {
+        return match tensor.into_tensor() {
+            Ok(tensor) => give_numpy(py, tensor),
+            Err(tensor) => to(&Bound::new(py, tensor)?, consumer, None),
+        };
+    }
     let new = tensor.tensor();
     let (dtype, device) = (new.dtype(), new.device());
     let as_it_is = is_common(dtype)
@@ -104,6 +190,62 @@ pub(crate) fn give<'py>(
         };
     }
     to(&Bound::new(py, tensor)?, consumer, None)
+}
+
+/// A new tensor of our own as an array of NumPy, made by NumPy's C API.
+pub(crate) fn give_numpy(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyAny>> {
+    if !tensor.is_read_only()
+        && !live::is_recording()
+        && let Some(api) = NumpyApi::known(py)
+    {
+        return match api.array(py, tensor)? {
+            Ok(array) => Ok(array),
+            Err(tensor) => give_numpy_slowly(py, tensor),
+        };
+    }
+    give_numpy_slowly(py, tensor)
+}
+
+/// The elements of a vector as an array of NumPy.
+#[inline]
+pub(crate) fn give_elements(py: Python<'_>, elements: Elements) -> PyResult<Bound<'_, PyAny>> {
+    let elements = match NumpyApi::known(py).filter(|_| !live::is_recording()) {
+        Some(api) => match api.array_of_elements(py, elements)? {
+            Ok(array) => return Ok(array),
+            Err(elements) => elements,
+        },
+        None => elements,
+    };
+    give_numpy_slowly(py, elements.into_tensor().map_err(to_py_err)?)
+}
+
+/// As [`give_numpy`], for the first array of a process, read-only memory, recorded exports, and tensors that
+/// NumPy's C API makes no array from.
+#[cold]
+fn give_numpy_slowly(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyAny>> {
+    let numpy = consumer("numpy")?;
+    // NumPy is imported, or the error says that it is not installed.
+    Entrance::of(py, numpy)?;
+    let api = NumpyApi::of_loaded(py)?;
+    if let Some(most) = api.map(NumpyApi::max_ndim).filter(|&most| most < tensor.ndim()) {
+        return Err(PyBufferError::new_err(format!(
+            "numpy takes at most {most} dimensions, not {}; reshape the tensor first",
+            tensor.ndim()
+        )));
+    }
+    let api = api.filter(|api| api.has(&tensor));
+    let general = |tensor| to(&Bound::new(py, PyTensor::from(tensor))?, numpy, None);
+    let Some(api) = api else { return general(tensor) };
+    let read_only = tensor.is_read_only();
+    let tensor = match live::is_recording() {
+        true => lent::same(&Arc::new(tensor), "numpy", read_only).map_err(to_py_err)?,
+        false => tensor,
+    };
+    let tensor = match read_only {
+        true => Borrowed::read_only(&Arc::new(tensor))?,
+        false => tensor,
+    };
+    api.array(py, tensor)?.or_else(general)
 }
 
 /// A copy for a library that computes with the bytes of truth values, if some are neither 0 nor 1.
@@ -177,7 +319,7 @@ impl Entrance {
         }
         // Not within the cell: an import runs any code, which may come here again, or wait for a thread that does.
         let found = Self::find_out(py, consumer)?;
-        Ok(known.get_or_init(py, || found))
+        once(known, py, || Ok(found))
     }
 
     fn find_out(py: Python<'_>, consumer: &'static Consumer) -> PyResult<Self> {
@@ -240,7 +382,7 @@ fn to_ml_dtypes<'py>(
         }
         true => {
             let _reading = Guard::reading(this, "tensor that is copied")?;
-            unpacked = Arc::new(this.to_unpacked().map_err(to_py_err)?);
+            unpacked = Arc::new(copies::unpacked(this)?);
             &unpacked
         }
         false => this,
@@ -302,8 +444,10 @@ pub(crate) fn like_tensor<'py>(
         tensor.get().in_default_order(py)?;
         return table.export(py, tensor.get()).map(Some);
     }
-    // SAFETY: attached; an object.
-    if unsafe { ffi::PyObject_CheckBuffer(likeness.as_ptr()) } != 0 {
+    if buffer_abi::check(likeness) {
+        if !buffer_abi::EXPORTS {
+            return Err(PyBufferError::new_err(buffer_abi::NO_EXPORT));
+        }
         return Ok(Some(PyMemoryView::from(tensor.as_any())?.into_any()));
     }
     Ok(None)
@@ -317,7 +461,16 @@ pub(crate) fn to_array<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = tensor.py();
     let copy = copy.map(|copy| expect_bool("copy", copy)).transpose()?;
-    let array = to(tensor, consumer("numpy")?, copy)?;
+    let numpy = consumer("numpy")?;
+    // NumPy's own exception, which programs catch to allow the copy.
+    if let (Some(false), Some(Need { reason, remedy })) =
+        (copy, numpy.needs_copy(tensor.get().tensor(), tensor.get().is_read_only()))
+    {
+        return Err(PyValueError::new_err(format!(
+            "unable to avoid a copy, since {reason}, and copy=False forbids it; {remedy}"
+        )));
+    }
+    let array = to(tensor, numpy, copy)?;
     let Some(dtype) = dtype else { return Ok(array) };
     let found = array.getattr(intern!(py, "dtype"))?;
     if found.eq(dtype)? {

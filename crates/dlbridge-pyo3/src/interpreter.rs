@@ -4,7 +4,7 @@ use std::mem;
 
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
-use pyo3::{Python, ffi};
+use pyo3::{PyTraverseError, PyVisit, Python, ffi};
 
 use crate::pending::keeping_pending;
 
@@ -66,6 +66,16 @@ impl PyOwner {
     pub(crate) fn new(object: &Bound<'_, PyAny>) -> PyResult<Self> {
         check_main_interpreter(object.py())?;
         Ok(Self(Some(object.clone().unbind())))
+    }
+
+    /// A second handle on the object; `None` while this one is dropped.
+    pub(crate) fn clone_ref(&self, py: Python<'_>) -> Option<Self> {
+        self.0.as_ref().map(|object| Self(Some(object.clone_ref(py))))
+    }
+
+    /// Shows the object to Python's garbage collector.
+    pub(crate) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.0)
     }
 }
 

@@ -1,8 +1,8 @@
-//! DLPack for authors of PyO3 extensions: take any Python tensor without a copy, return one that
-//! every framework accepts.
+//! DLPack for authors of PyO3 extensions: accept any Python tensor without a copy, return one that
+//! any framework can import.
 //!
 //! ```no_run
-//! use dlbridge_pyo3::{PyReadonlyTensor, PyTensor};
+//! use dlbridge_pyo3::{Numpy, PyReadonlyTensor, PyTensor};
 //! use pyo3::prelude::*;
 //!
 //! /// The sum of any framework's float32 matrix.
@@ -11,48 +11,64 @@
 //!     x.iter().sum()
 //! }
 //!
-//! /// What `numpy.from_dlpack`, `torch.from_dlpack`, `jax.numpy.from_dlpack` take as it is.
+//! /// An array of NumPy.
+//! #[pyfunction]
+//! fn squares(n: u32) -> Numpy<u32, 1> {
+//!     (0..n).map(|i| i * i).collect::<Vec<_>>().into()
+//! }
+//!
+//! /// A tensor that `numpy.from_dlpack`, `torch.from_dlpack` and `jax.numpy.from_dlpack` import.
 //! #[pyfunction]
 //! fn ramp(n: usize) -> PyTensor {
 //!     PyTensor::from((0..n).map(|i| i as f32).collect::<Vec<_>>())
 //! }
 //! ```
 //!
-//! # Where things are
+//! # Types and functions
 //!
 //! | | |
 //! | --- | --- |
 //! | [`PyReadonlyTensor`], [`PyReadwriteTensor`] | arguments: dtype, dimensions and more in the type |
-//! | [`PyDeviceTensor`] | an argument that stays on its device, with the [`Stream`] that it is in order with |
+//! | [`PyDeviceTensor`] | an argument that stays on its device, with the [`Stream`] that it is synchronised with |
 //! | [`Accepts`], [`Constraint`] | what an argument can demand; [`dispatch!`] for several dtypes |
 //! | [`PyTensor`] | the Python class `Tensor`: owns memory, exports it any number of times |
-//! | [`import`], [`PyTensor::import`] | any object that speaks a protocol, in |
-//! | [`into_capsule`] | a bare capsule, for a `__dlpack__` of one's own |
-//! | [`Protocol`] | which door it came through |
+//! | [`dlbridge`] | the core, re-exported: `Tensor`, `Error`, views |
+//! | [`Numpy`], [`Torch`], [`Like`] | results: an array of NumPy, a tensor of PyTorch, or of the caller's library |
+//! | [`import`], [`PyTensor::import`] | import any object that supports a protocol |
+//! | [`into_capsule`] | a bare capsule, for your own `__dlpack__` |
+//! | [`Protocol`] | the protocol of an import |
 //! | [`is_main_interpreter`] | for extensions that must refuse a subinterpreter |
-//! | `protocol/` | one file per door, import and export together |
+//! | `protocol/` | one file per protocol, import and export together |
 //!
-//! # Who may read and write
+//! # Borrows
 //!
-//! While a typed argument lives its memory is borrowed, and that of [`import`] as long as its tensor does: of a
-//! byte there are any number of readers, or one writer, in all extensions of the process that are built on
-//! dlbridge or use rust-numpy. What overlaps is a `BufferError`. Python code does not ask: what it writes
-//! while a function holds a view, in another thread or because the function calls it, is the program's race.
+//! A typed argument borrows its memory as long as it lives, and so does the tensor of [`import`]. Each byte
+//! has any number of readers, or one writer, in all extensions of the process that are built on
+//! dlbridge or use rust-numpy. An overlap that breaks this is a `BufferError`. Python code does not take part in
+//! borrows: if it writes while a function holds a view, in another thread or because the function calls it, that is
+//! a race in the program.
 //!
 //! Deleters and capsule destructors run on any thread, with or without the GIL, keep a pending
-//! exception, and never unwind into C. What Python owns is released while the interpreter lives,
-//! and left alone after.
+//! exception, and never unwind into C. Python objects are released while the interpreter lives,
+//! and leaked afterwards.
+
+#[macro_use]
+mod process;
 
 mod argument;
 mod borrow;
 mod capsule;
 mod consumer;
+mod copies;
 #[doc(hidden)]
 pub mod doors;
+mod dtype_name;
+mod elements;
 mod error;
 mod functions;
 mod gpu;
 mod home;
+mod image;
 mod interpreter;
 mod lent;
 mod live;
@@ -63,24 +79,46 @@ mod pickle;
 mod protocol;
 mod receipt;
 mod returned;
+mod shown;
 mod tensor;
 mod wanted;
 
+/// The core: what a tensor is, without Python. Its features are features of this crate too.
+///
+/// An extension needs no other dependency of dlbridge, and `?` turns errors of the core into exceptions: a `MemoryError`
+/// where memory ran out, a `BufferError` otherwise.
+///
+/// ```no_run
+/// use dlbridge_pyo3::PyTensor;
+/// use dlbridge_pyo3::dlbridge::Tensor;
+/// use pyo3::prelude::*;
+///
+/// #[pyfunction]
+/// fn matrix(elements: Vec<f32>, columns: usize) -> PyResult<PyTensor> {
+///     let rows = elements.len() / columns.max(1);
+///     let matrix = Tensor::from_parts(elements, [rows, columns])?;
+///     Ok(PyTensor::from(matrix))
+/// }
+/// ```
+#[doc(no_inline)]
+pub use dlbridge;
+
 pub use argument::{
-    ANY, Accepts, Adjacent, Aligned, AllowCopy, AnyDataType, COrder, Constraint, Contiguous,
-    DYNAMIC, DefaultStream, Dims, FortranOrder, InCOrder, OnCuda, OnDevice, OnRocm, OneOf,
-    PyDeviceTensor, PyReadonlyTensor, PyReadwriteTensor, Requirement, Stream, WorkStream, Writable,
+    ANY, Accepts, Adjacent, Aligned, AllowCast, AllowCopy, AllowSafeCast, AllowSequence,
+    AnyDataType, COrder, Casting, Constraint, Contiguous, DYNAMIC, DefaultStream, Dims,
+    FortranOrder, InCOrder, OnCuda, OnDevice, OnRocm, OneOf, PyDeviceTensor, PyReadonlyTensor,
+    PyReadwriteTensor, Requirement, Stream, WorkStream, Writable,
 };
-/// Gives a class all doors out: `__dlpack__`, `__dlpack_device__`, the C exchange API, the array interfaces, the
-/// buffer protocol, Arrow, `__array__` and pickling. It goes above the `#[pymethods]` of the class, and names the
-/// function that lends its tensor, from `&self`.
+/// Adds all export protocols to a class: `__dlpack__`, `__dlpack_device__`, the C exchange API, the array interfaces, the
+/// buffer protocol, Arrow, `__array__` and pickling. Write it above the `#[pymethods]` of the class, with the
+/// function that returns its tensor from `&self`.
 ///
 /// The function returns a `&Py<PyTensor>` that the object keeps, or a tensor that it makes each time: a
-/// [`PyTensor`] or a [`Tensor`](dlbridge::Tensor), or a `Result` of one. The code of the class reaches the elements
-/// of a kept tensor as anybody does, by a typed argument, so that it neither reads what somebody writes nor
-/// writes what somebody reads.
+/// [`PyTensor`] or a [`Tensor`](dlbridge::Tensor), or a `Result` of one. The code of the class accesses the elements
+/// of a kept tensor through a typed argument, like all other code, so it neither reads memory that is being written nor
+/// writes memory that is being read.
 ///
-/// A method that the block has itself stays as it is. What is pickled comes back as a `dlbridge.Tensor`.
+/// A method that the block defines itself stays as it is. Unpickling returns a `dlbridge.Tensor`.
 ///
 /// ```no_run
 /// use dlbridge_pyo3::{PyReadonlyTensor, PyTensor, producer};
@@ -113,7 +151,6 @@ pub use argument::{
 /// }
 /// ```
 pub use dlbridge_pyo3_macros::producer;
-pub use error::to_py_err;
 #[doc(hidden)]
 pub use functions::{asdlpack, empty, from_dlpack};
 #[doc(hidden)]
@@ -122,12 +159,14 @@ pub use interpreter::is_main_interpreter;
 #[doc(hidden)]
 pub use live::{live_exports, record_exports};
 #[doc(hidden)]
-pub use pickle::rebuild;
+pub use pickle::{copy_bytes, rebuild};
 pub use protocol::exchange_table::exchange_table;
 pub use protocol::{Protocol, import};
 pub use receipt::CopyReason;
-pub use returned::into_capsule;
+pub use returned::{IntoNumpy, Like, Numpy, Torch, into_capsule};
 pub use tensor::PyTensor;
+#[doc(hidden)]
+pub use tensor::dtype::class as dtype_name_class;
 pub use wanted::{Order, Wanted};
 
 #[cfg(doctest)]

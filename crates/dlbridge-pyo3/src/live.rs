@@ -2,22 +2,25 @@
 //! unless somebody asked for it.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use dlbridge::Tensor;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-static RECORDING: AtomicBool = AtomicBool::new(false);
+use crate::process::{EXPORTS, RECORDING, locked, survive_forks};
+use crate::protocol::source::root;
 
 /// The exports that are recorded and not given back, by number.
-static LIVE: Mutex<Exports> = Mutex::new(Exports { next: 0, records: BTreeMap::new() });
-
-struct Exports {
+pub(crate) struct Exports {
     next: u64,
     records: BTreeMap<u64, Record>,
+}
+
+impl Exports {
+    pub(crate) const NONE: Self = Self { next: 0, records: BTreeMap::new() };
 }
 
 #[derive(Clone)]
@@ -29,30 +32,44 @@ struct Record {
     since: Instant,
 }
 
+/// The record of an export, until it is dropped; no record unless exports are recorded now.
+pub(crate) struct Recorded(Option<u64>);
+
+impl Recorded {
+    pub(crate) fn new(tensor: &Tensor, door: &'static str) -> Self {
+        Self(is_recording().then(|| record(tensor, door)))
+    }
+}
+
+impl Drop for Recorded {
+    fn drop(&mut self) {
+        if let Some(number) = self.0 {
+            let mut live = locked(&EXPORTS);
+            live.records.remove(&number);
+        }
+    }
+}
+
 /// A tensor that is lent, recorded until it is dropped if exports are recorded now.
 pub(crate) struct Export {
-    _tensor: Arc<Tensor>,
-    number: Option<u64>,
+    tensor: Arc<Tensor>,
+    _recorded: Recorded,
 }
 
 impl Export {
     pub(crate) fn new(tensor: &Arc<Tensor>, door: &'static str) -> Self {
-        let number = is_recording().then(|| record(tensor, door));
-        Self { _tensor: Arc::clone(tensor), number }
+        let recorded = Recorded::new(tensor, door);
+        Self { tensor: root(tensor), _recorded: recorded }
     }
 
-    /// What keeps the tensor alive for another one of ours, which is no export.
+    /// A handle that keeps the tensor alive for another tensor of this library, which is not an export.
     pub(crate) fn unrecorded(tensor: &Arc<Tensor>) -> Self {
-        Self { _tensor: Arc::clone(tensor), number: None }
+        Self { tensor: root(tensor), _recorded: Recorded(None) }
     }
-}
 
-impl Drop for Export {
-    fn drop(&mut self) {
-        if let Some(number) = self.number {
-            let mut live = LIVE.lock().unwrap_or_else(PoisonError::into_inner);
-            live.records.remove(&number);
-        }
+    /// The tensor that keeps the memory alive.
+    pub(crate) fn tensor(&self) -> &Arc<Tensor> {
+        &self.tensor
     }
 }
 
@@ -64,7 +81,7 @@ fn record(tensor: &Tensor, door: &'static str) -> u64 {
         door,
         since: Instant::now(),
     };
-    let mut live = LIVE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut live = locked(&EXPORTS);
     let number = live.next;
     live.next += 1;
     live.records.insert(number, record);
@@ -79,6 +96,7 @@ pub(crate) fn is_recording() -> bool {
 /// Begins or ends to record what is lent; whether it was recorded before.
 #[pyfunction]
 pub fn record_exports(on: bool) -> bool {
+    survive_forks();
     RECORDING.swap(on, Ordering::Relaxed)
 }
 
@@ -87,7 +105,7 @@ pub fn record_exports(on: bool) -> bool {
 #[pyfunction]
 pub fn live_exports(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
     // Making Python objects may run the collector, and that a deleter, which takes the lock.
-    let records = LIVE.lock().unwrap_or_else(PoisonError::into_inner).records.clone();
+    let records = locked(&EXPORTS).records.clone();
     let dictionary = |(number, record): (u64, Record)| {
         let fields = PyDict::new(py);
         fields.set_item("number", number)?;

@@ -14,8 +14,13 @@ pub(crate) fn keeping_pending<R>(_py: Python<'_>, f: impl FnOnce() -> R) -> R {
     // SAFETY: attached, as `_py` shows.
     if unsafe { ffi::PyErr_Occurred() }.is_null() {
         let result = f();
+        // Asking is cheaper than clearing.
         // SAFETY: as above; what `f` left pending is nobody's.
-        unsafe { ffi::PyErr_Clear() };
+        unsafe {
+            if !ffi::PyErr_Occurred().is_null() {
+                ffi::PyErr_Clear();
+            }
+        }
         return result;
     }
     let (mut kind, mut value, mut traceback) = (ptr::null_mut(), ptr::null_mut(), ptr::null_mut());

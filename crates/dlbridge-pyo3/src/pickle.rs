@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use dlbridge::{DataType, DataTypeCode};
 use pyo3::exceptions::{PyBufferError, PyValueError};
-use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyTuple};
+use pyo3::types::PyTuple;
 
-use crate::PyTensor;
 use crate::error::to_py_err;
+use crate::functions::expect_extents;
 use crate::lent::{self, byte_count};
+use crate::protocol::{buffer, buffer_abi};
 use crate::wanted::{Order, Wanted};
+use crate::{COrder, PyReadonlyTensor, PyReadwriteTensor, PyTensor, copies};
 
 /// What pickle asks for: a function and its arguments. The elements are in C order.
 pub(crate) fn reduce<'py>(
@@ -43,11 +44,11 @@ pub(crate) fn reduce<'py>(
         lent::with_shape(this.tensor(), Some("pickle"), this.is_read_only(), bytes, &[count]);
     let bytes = Bound::new(py, PyTensor::from(bytes.map_err(to_py_err)?))?;
     let bytes = match protocol {
-        5.. => {
+        5.. if buffer_abi::EXPORTS => {
             let pickle = py.import(intern!(py, "pickle"))?;
             pickle.getattr(intern!(py, "PickleBuffer"))?.call1((bytes,))?
         }
-        _ => PyByteArray::from(bytes.as_any())?.into_any(),
+        _ => buffer::to_bytearray(py, bytes.get().tensor())?.into_any(),
     };
     let rebuild = py.import(intern!(py, "dlbridge._core"))?.getattr(intern!(py, "_rebuild"))?;
     Ok((rebuild, (bytes, dtype.to_string(), shape, padded).into_pyobject(py)?))
@@ -59,10 +60,11 @@ pub(crate) fn reduce<'py>(
 pub fn rebuild<'py>(
     data: &Bound<'py, PyAny>,
     dtype: &str,
-    shape: Vec<usize>,
+    shape: &Bound<'py, PyAny>,
     padded: bool,
 ) -> PyResult<Bound<'py, PyTensor>> {
     let py = data.py();
+    let shape = expect_extents(shape)?;
     let bytes = PyTensor::import(data, &Wanted::default())?;
     let this = bytes.get();
     let tensor = dtype.parse().and_then(|dtype: DataType| {
@@ -74,4 +76,15 @@ pub fn rebuild<'py>(
         ))
     })?;
     Bound::new(py, this.with_tensor(py, Arc::new(tensor)))
+}
+
+/// Copy bytes to other memory of the same length, while other threads run.
+#[pyfunction]
+#[pyo3(name = "_copy")]
+pub fn copy_bytes(
+    mut target: PyReadwriteTensor<'_, u8, 1, COrder>,
+    source: PyReadonlyTensor<'_, u8, 1, COrder>,
+) -> PyResult<()> {
+    let (target, source) = (target.as_tensor_ref_mut(), source.as_tensor_ref());
+    copies::detached(source.len(), |_| target.copy_from(&source).map(Some))
 }

@@ -24,6 +24,8 @@ pub enum CopyReason {
     BitPacked,
     /// Some truth values were neither 0 nor 1, and are 1 now.
     TruthValues,
+    /// Some times were null, and are `NaT` now.
+    Nulls,
     /// The data was asked for on the CPU, and was in memory of another device.
     Device,
     /// The elements were not adjacent in Fortran order.
@@ -41,6 +43,7 @@ impl fmt::Display for CopyReason {
             Self::ByteStrides => "the strides were no multiples of the size of an element",
             Self::BitPacked => "the elements were packed, eight to a byte",
             Self::TruthValues => "some truth values were neither 0 nor 1",
+            Self::Nulls => "some times were null",
             Self::Device => "the data was in memory of another device",
             Self::NotFortranContiguous => "the elements were not adjacent in Fortran order",
             Self::Core(reason) => return reason.fmt(f),

@@ -1,16 +1,18 @@
-//! What the caller of an import asks for, and the copy that gives it where the data is otherwise.
+//! The options of an import, and the copy that fulfils them where the data is otherwise.
 
-use dlbridge::{Device, Tensor, TensorRef};
+use dlbridge::{Device, DeviceType, Tensor, TensorRef};
 use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt, PyString};
 
 use crate::borrow::Guard;
-use crate::error::to_py_err;
+use crate::copies;
+use crate::gpu::{Driver, Failure};
 use crate::protocol::{Imported, Protocol};
 use crate::receipt::CopyReason;
+use crate::shown::shown;
 
-/// What the caller asks of an import. Nothing by default: then the data is shared as it is, and
+/// The options of an import. By default the data is shared as it is, and
 /// copied only where a tensor could not express it.
 ///
 /// ```no_run
@@ -25,22 +27,21 @@ use crate::receipt::CopyReason;
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wanted {
-    /// The door to take; the first of the ladder if `None`.
+    /// The protocol to use; `None` for the first that the object supports.
     pub protocol: Option<Protocol>,
     /// `Some(true)` for a copy, `Some(false)` for an error where one would be needed.
     pub copy: Option<bool>,
     /// Where the data is to be.
     pub device: Option<Device>,
-    /// What the address of the first element is to be a multiple of, in bytes: a power of two, at
-    /// most 256.
+    /// The alignment of the first element in bytes: a power of two, at most 1 GiB.
     pub align: Option<usize>,
-    /// The order in which the elements are to be adjacent.
+    /// The order in which the elements must be contiguous.
     pub contiguous: Option<Order>,
     /// `Some(true)` for data that may be written, `Some(false)` for a tensor that says it must not.
     pub writable: Option<bool>,
 }
 
-/// An order of adjacent elements.
+/// An order of contiguous elements.
 ///
 /// ```
 /// use dlbridge_pyo3::Order;
@@ -56,14 +57,26 @@ pub enum Order {
 }
 
 impl Wanted {
-    /// Refuses a device that a door on the CPU cannot give.
-    pub(crate) fn check_on_cpu(&self, door: &str) -> PyResult<()> {
-        match self.device.filter(|&device| device != Device::CPU) {
-            None => Ok(()),
-            Some(device) => Err(PyBufferError::new_err(format!(
-                "{door} is on the CPU and cannot be imported on {device}"
-            ))),
-        }
+    /// Refuses a device that a protocol on the CPU cannot provide.
+    pub(crate) fn check_on_cpu(&self, protocol: &str) -> PyResult<()> {
+        let Some(device) = self.device.filter(|&device| device != Device::CPU) else {
+            return Ok(());
+        };
+        Err(PyBufferError::new_err(match self.missing_driver(device) {
+            Some(failure) => {
+                format!("{protocol} is on the CPU and cannot be copied to {device}: {failure}")
+            }
+            None => format!(
+                "{protocol} is on the CPU and cannot be imported on {device}; move the data with a library for that \
+                 device first"
+            ),
+        }))
+    }
+
+    /// Why the driver of CUDA cannot copy to a device, if there is none.
+    pub(crate) fn missing_driver(&self, device: Device) -> Option<Failure> {
+        let by_driver = device.device_type() == DeviceType::CUDA && self.copy != Some(false);
+        if by_driver { Driver::of(DeviceType::CUDA).err() } else { None }
     }
 
     /// Why a tensor is not as wanted, so that it must be copied.
@@ -120,11 +133,12 @@ impl Wanted {
         };
         let _reading = Guard::reading(tensor, "tensor that is copied")?;
         let source = TensorRef::from(tensor);
+        let alignment = self.align.unwrap_or(1);
         let copy = match self.contiguous {
-            Some(Order::Fortran) => source.transpose().to_copy().map(Tensor::transpose),
-            _ => source.to_copy(),
+            Some(Order::Fortran) => copies::copied(&source.transpose(), alignment)?.transpose(),
+            _ => copies::copied(&source, alignment)?,
         };
-        Ok(Some((copy.map_err(to_py_err)?, reason)))
+        Ok(Some((copy, reason)))
     }
 
     /// Whether a tensor is as wanted as it comes.
@@ -169,13 +183,15 @@ pub(crate) fn expect_bool(argument: &str, value: &Bound<'_, PyAny>) -> PyResult<
 
 /// The value of an argument `align`.
 pub(crate) fn expect_alignment(align: &Bound<'_, PyAny>) -> PyResult<usize> {
-    const EXPECTED: &str = "None or a power of two, at most 256";
-    if align.is_instance_of::<PyBool>() {
-        return Err(wrong_type("align", EXPECTED, align));
-    }
-    let number = align.cast::<PyInt>().map_err(|_| wrong_type("align", EXPECTED, align))?;
-    let fits = number.extract::<usize>().ok().filter(|n| n.is_power_of_two() && *n <= 256);
-    fits.ok_or_else(|| PyValueError::new_err(format!("align must be {EXPECTED}, not {number}")))
+    const EXPECTED: &str = "None or a power of two, at most 1073741824 (1 GiB)";
+    const MAX: usize = 1 << 30;
+    let index = intern!(align.py(), "__index__");
+    let index = if align.is_instance_of::<PyBool>() { None } else { align.getattr_opt(index)? };
+    let number = index.ok_or_else(|| wrong_type("align", EXPECTED, align))?.call0()?;
+    let fits = number.extract::<usize>().ok().filter(|n| n.is_power_of_two() && *n <= MAX);
+    fits.ok_or_else(|| {
+        PyValueError::new_err(format!("align must be {EXPECTED}, not {}", shown(&number)))
+    })
 }
 
 /// The value of an argument `contiguous`; `False` is as good as `None`.
@@ -192,7 +208,7 @@ pub(crate) fn expect_order(contiguous: &Bound<'_, PyAny>) -> PyResult<Option<Ord
         "F" => Ok(Some(Order::Fortran)),
         _ => Err(PyValueError::new_err(format!(
             "contiguous must be {EXPECTED}, not {}",
-            letter.repr()?
+            shown(letter)
         ))),
     }
 }
@@ -212,18 +228,25 @@ pub(crate) fn expect_protocol(protocol: &Bound<'_, PyAny>) -> PyResult<Protocol>
         .ok_or_else(|| PyValueError::new_err(format!("protocol must be {}, not '{name}'", names())))
 }
 
-/// The refusal of an argument.
-pub(crate) fn wrong_type(argument: &str, expected: &str, found: &Bound<'_, PyAny>) -> PyErr {
-    match found.repr().and_then(|repr| repr.extract::<String>()).map(shortened) {
-        Ok(repr) => PyTypeError::new_err(format!("{argument} must be {expected}, not {repr}")),
-        Err(error) => error,
+/// Converts an object to an integer by its `__index__`; `None` for a boolean, and for an object that is not one integer.
+pub(crate) fn integer<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let py = object.py();
+    if object.is_instance_of::<PyBool>() {
+        return Ok(None);
+    }
+    if object.is_exact_instance_of::<PyInt>() {
+        return Ok(Some(object.clone()));
+    }
+    let Some(index) = object.getattr_opt(intern!(py, "__index__"))? else { return Ok(None) };
+    match index.call0() {
+        Ok(number) => Ok(number.is_instance_of::<PyInt>().then_some(number)),
+        // Arrays have the method, and refuse to be one integer.
+        Err(error) if error.is_instance_of::<PyTypeError>(py) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
-/// The beginning of a text that is too long for a message.
-fn shortened(text: String) -> String {
-    match text.char_indices().nth(200) {
-        Some((end, _)) => format!("{}...", &text[..end]),
-        None => text,
-    }
+/// The refusal of an argument.
+pub(crate) fn wrong_type(argument: &str, expected: &str, found: &Bound<'_, PyAny>) -> PyErr {
+    PyTypeError::new_err(format!("{argument} must be {expected}, not {}", shown(found)))
 }

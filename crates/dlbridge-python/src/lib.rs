@@ -9,8 +9,8 @@ mod _core {
     use dlbridge_crafter::_crafter;
     #[pymodule_export]
     use dlbridge_pyo3::{
-        PyTensor, asdlpack, canonical, consumers, empty, fit, from_dlpack, like, live_exports,
-        origin, rebuild, record_exports,
+        PyTensor, asdlpack, canonical, consumers, copy_bytes, empty, fit, from_dlpack, like,
+        live_exports, origin, rebuild, record_exports,
     };
     use pyo3::exceptions::PyImportError;
     use pyo3::prelude::*;
@@ -22,6 +22,7 @@ mod _core {
                 "dlbridge does not support subinterpreters; import it in the main interpreter",
             ));
         }
+        module.add("DTypeName", dlbridge_pyo3::dtype_name_class(module.py())?)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

@@ -16,7 +16,7 @@ use crate::storage::{TensorStorage, TensorStorageMut};
 
 /// Tensors of rten that own their elements, into tensors.
 pub trait RtenExt: Sealed + Sized {
-    /// The tensor of rten as a tensor, which owns it. [`Access::Exclusive`], or [`Access::ReadOnly`] for one whose vector
+    /// The tensor of rten as a tensor, which owns it. [`Access::Exclusive`], or [`Access::Immutable`] for one whose vector
     /// is in an `Arc`, and for one over a tensor that is to be read alone.
     ///
     /// The elements and strides stay as they are. The tensor of rten comes back whole through
@@ -83,8 +83,8 @@ impl<T: Element, L: Layout + Clone + Send + 'static> RtenExt for TensorBase<Vec<
 impl<T: Element, L: Layout + Clone + Send + 'static> RtenExt for TensorBase<Arc<Vec<T>>, L> {
     fn into_tensor(self) -> Result<Tensor> {
         let (shape, strides) = dims(&self, self.view().storage().len())?;
-        let parts = RawParts::of_elements(self.data_ptr().cast_mut(), Access::ReadOnly);
-        // SAFETY: as above; nobody writes the vector while this handle is there.
+        let parts = RawParts::of_elements(self.data_ptr().cast_mut(), Access::Immutable);
+        // SAFETY: as above; nobody writes the vector while this handle is there (Immutable).
         unsafe { Tensor::from_raw_parts(self, parts, &shape, Some(&strides)) }
     }
 }
@@ -92,8 +92,9 @@ impl<T: Element, L: Layout + Clone + Send + 'static> RtenExt for TensorBase<Arc<
 impl<T: Element, L: Layout + Clone + Send + 'static> RtenExt for TensorBase<TensorStorage<T>, L> {
     fn into_tensor(self) -> Result<Tensor> {
         let (shape, strides) = dims(&self, self.view().storage().len())?;
-        let parts = RawParts::of_elements(self.data_ptr().cast_mut(), Access::ReadOnly);
-        // SAFETY: as above; the tensor in the storage keeps the elements, and nobody writes them.
+        let parts = RawParts::of_elements(self.data_ptr().cast_mut(), Access::Immutable);
+        // SAFETY: as above; the tensor in the storage keeps the elements, and nobody writes them as long as the storage lives
+        // (`TensorStorage::first`).
         unsafe { Tensor::from_raw_parts(self, parts, &shape, Some(&strides)) }
     }
 }

@@ -3,7 +3,7 @@
 use std::ptr::NonNull;
 use std::slice;
 
-use dlbridge::{Access, Element, Error, Result, Tensor, TensorRef, TensorView, TensorViewMut};
+use dlbridge::{Element, Result, Tensor, TensorRef, TensorView, TensorViewMut};
 use rten_tensor::prelude::*;
 use rten_tensor::{DynLayout, TensorBase};
 
@@ -28,9 +28,9 @@ pub trait TensorExt: Sealed {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Tensor::view`]; [`Error::NotContiguous`] for gaps and negative strides;
-    /// [`Error::Shared`] if somebody else may write the elements: [`Tensor::into_read_only`] says that nobody does,
-    /// [`Tensor::into_exclusive`] copies. The tensor is dropped.
+    /// Those of [`Tensor::view`]; [`NotContiguous`](dlbridge::Error::NotContiguous) for gaps and negative strides;
+    /// [`Unstable`](dlbridge::Error::Unstable) if others may write the elements: [`Tensor::into_exclusive`] copies them, and the unsafe
+    /// [`Tensor::assume_immutable`] promises that nothing writes them. The tensor is dropped.
     ///
     /// ```
     /// use dlbridge::Tensor;
@@ -46,7 +46,7 @@ pub trait TensorExt: Sealed {
     /// As [`into_rten`](Self::into_rten), for reading and writing.
     ///
     /// # Errors
-    /// Those of [`Tensor::view_mut`], and [`Error::NotContiguous`] for gaps and negative strides. The tensor is dropped.
+    /// Those of [`Tensor::view_mut`], and [`NotContiguous`](dlbridge::Error::NotContiguous) for gaps and negative strides. The tensor is dropped.
     ///
     /// ```
     /// use dlbridge::Tensor;
@@ -63,7 +63,7 @@ pub trait TensorExt: Sealed {
     /// The elements copied into a tensor of rten's own, from any strides and any address.
     ///
     /// # Errors
-    /// Those of [`Tensor::view`], but for alignment; [`Error::OutOfMemory`] if there is no room.
+    /// Those of [`Tensor::view`], except for alignment; [`OutOfMemory`](dlbridge::Error::OutOfMemory) if the allocation fails.
     ///
     /// ```
     /// use dlbridge::Tensor;
@@ -82,7 +82,7 @@ pub trait TensorViewExt<'a, T>: Sealed {
     /// The same elements as a view of rten.
     ///
     /// # Errors
-    /// [`Error::NotContiguous`] for gaps between the elements and negative strides.
+    /// [`NotContiguous`](dlbridge::Error::NotContiguous) for gaps between the elements and negative strides.
     ///
     /// ```
     /// use dlbridge::Tensor;
@@ -125,18 +125,19 @@ impl TensorExt for Tensor {
         let layout = Filled::of(view.shape(), view.strides())?;
         // The view's own pointer: one out of a reference would not survive a write by the producer.
         let first = first(view.as_ptr().cast_mut());
-        if self.access() == Access::Shared {
-            return Err(Error::Shared);
-        }
         match self.try_into_owner() {
             Ok(rten) if is_whole(&rten, first, &layout) => Ok(rten),
             Ok(rten) => {
                 let tensor = crate::RtenExt::into_tensor(rten)?;
-                // SAFETY: as below; the tensor has the owner of the one that was viewed.
+                // SAFETY: as below; the tensor has the owner of the one that was viewed, and is immutable.
                 Ok(unsafe { TensorStorage::over(first, layout, tensor) })
             }
-            // SAFETY: the tensor was viewed as `T`, and this is its first element and its layout; there is no check.
-            Err(tensor) => Ok(unsafe { TensorStorage::over(first, layout, tensor) }),
+            Err(tensor) => {
+                tensor.check_stable()?;
+                // SAFETY: the tensor was viewed as `T`, and this is its first element and its layout; `T` does not have a
+                // check; the tensor is stable.
+                Ok(unsafe { TensorStorage::over(first, layout, tensor) })
+            }
         }
     }
 

@@ -27,15 +27,14 @@
 //!
 //! # Who may write
 //!
-//! What keeps a tensor alive hands its memory out as slices, at any time. So a tensor whose data somebody else may write
-//! ([`Access::Shared`](dlbridge::Access::Shared), as most producers lend it) is
-//! [refused](TensorExt::into_rten), until [`into_read_only`](dlbridge::Tensor::into_read_only) says that nobody does, or it is
-//! copied.
+//! A tensor of rten keeps slices of the memory. So [`into_rten`](TensorExt::into_rten) accepts a tensor that nobody else can write
+//! ([`Exclusive`](dlbridge::Access::Exclusive) or [`Immutable`](dlbridge::Access::Immutable)), and refuses others with
+//! [`Unstable`](dlbridge::Error::Unstable): a [`Shared`](dlbridge::Access::Shared) tensor, as most producers lend it, and a
+//! [`ReadOnly`](dlbridge::Access::ReadOnly) one, also after [`into_read_only`](dlbridge::Tensor::into_read_only), whose producer may write.
 //!
-//! [`into_read_only`](dlbridge::Tensor::into_read_only), [`share`](dlbridge::Tensor::share) and
-//! [`share_bytes`](dlbridge::Tensor::share_bytes) mark as read-only what others may still write, and nobody can see
-//! it any more. So whoever calls one of them on a shared tensor gives his word that nobody writes the data while rten
-//! holds it, just as while a view of the tensor is alive.
+//! Copy a refused tensor with `to_…`; [`try_into_immutable`](dlbridge::Tensor::try_into_immutable) makes an exclusive tensor immutable before
+//! it is [shared](dlbridge::Tensor::share); and if you know that nobody writes, promise it with the unsafe
+//! [`assume_immutable`](dlbridge::Tensor::assume_immutable).
 //!
 //! # What the library cannot do
 //!
@@ -46,8 +45,8 @@
 //! - A vector is the only memory that its [`Tensor<T>`] and the functions that take one can own. What
 //!   keeps a tensor of others alive is a [`TensorBase`], whose views are those that all others have.
 //! - It does not give a storage back. So a tensor that goes in and out again and again, in another layout each time, keeps one
-//!   more owner with every turn, which are dropped one within the other: thousands of them can take a thread's stack. Copy it
-//!   now and then.
+//!   more owner with every turn. Their memory stays until the last one is dropped; copy the tensor now and then. The drop itself
+//!   needs no deep stack.
 //! - Operators of rten take f32, i32, i8 and u8; tensors may have any elements.
 //!
 //! [`Element`]: dlbridge::Element

@@ -28,9 +28,7 @@ pub struct TensorStorage<T> {
     /// Points at `len` elements, each of which is one of the tensor: aligned, initialised, and written by nobody else
     /// while the tensor is there. Of no tensor without elements.
     ///
-    /// That nobody writes them is certain of an exclusive tensor. Of a read-only one it is the contract under which it was
-    /// made (nobody writes the data while a view of the tensor is alive, as which the storage counts), and the word of
-    /// whoever made it read-only, by `into_read_only` or `share`, though others may write.
+    /// The tensor is exclusive, so that this storage is its only holder, or immutable: `check_stable` accepted it.
     first: NonNull<T>,
     len: usize,
     /// Never touched before it is dropped.
@@ -100,7 +98,7 @@ impl<T: Element> TensorStorage<T> {
     ///
     /// # Safety
     /// The pointer is of the first element of the tensor, whose dtype was found to be that of `T` and whose layout it is,
-    /// and it is aligned. Every bit pattern is a value of `T`.
+    /// and it is aligned. Every bit pattern is a value of `T`. `Tensor::check_stable` accepts the tensor.
     pub(crate) unsafe fn over(
         first: NonNull<T>,
         layout: Filled,

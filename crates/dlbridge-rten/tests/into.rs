@@ -3,10 +3,12 @@
 mod common;
 
 use common::foreign;
+use dlbridge::sys::DLManagedTensorVersioned;
 use dlbridge::{Access, DataType, Device, DeviceType, Error, RawParts, Tensor};
 use dlbridge_rten::{RtenExt, TensorExt, TensorViewExt, TensorViewMutExt};
 use rten_tensor::prelude::*;
 use rten_tensor::{DynLayout, TensorBase};
+use std::sync::Arc;
 
 /// A float32 tensor of one dimension at an address that is not aligned for it.
 fn misaligned(elements: &[f32]) -> Tensor {
@@ -36,7 +38,7 @@ fn what_is_exclusive_is_written_in_place() {
 
 #[test]
 fn what_is_read_only_is_read() {
-    let (tensor, drops) = foreign(&[1, 2], &[2], Access::ReadOnly);
+    let (tensor, drops) = foreign(&[1, 2], &[2], Access::Immutable);
     let rten = tensor.into_rten::<i32>().unwrap();
     assert_eq!(rten.to_vec(), [1, 2]);
     let tensor = rten.into_tensor().unwrap();
@@ -50,29 +52,36 @@ fn repeated_elements_without_room_are_refused() {
     const BYTES: usize = 1 << 45;
     let tensor = Tensor::from_parts_strided(vec![1_u8], [BYTES], [0], 0).unwrap();
     let error = tensor.to_rten::<u8>().err();
-    assert_eq!(error, Some(Error::OutOfMemory { bytes: BYTES }));
+    assert_eq!(error, Some(Error::OutOfMemory { bytes: BYTES, for_copy: true }));
     // The same for elements that are not aligned.
     let one = misaligned(&[1.0]);
-    let parts = RawParts { access: Access::ReadOnly, ..RawParts::new(one.data(), one.dtype()) };
+    let parts = RawParts { access: Access::Immutable, ..RawParts::new(one.data(), one.dtype()) };
     // SAFETY: the one element, again and again, which the other tensor keeps alive.
     let tensor = unsafe { Tensor::from_raw_parts(one, parts, &[BYTES / 4], Some(&[0_i64])) };
     let tensor = tensor.unwrap();
     let error = tensor.to_rten::<f32>().err();
-    assert_eq!(error, Some(Error::OutOfMemory { bytes: BYTES }));
+    assert_eq!(error, Some(Error::OutOfMemory { bytes: BYTES, for_copy: true }));
 }
 
 #[test]
-fn what_is_shared_is_refused() {
+fn memory_that_others_may_write_is_refused() {
+    for access in [Access::Shared, Access::ReadOnly] {
+        let (tensor, drops) = foreign(&[1_u8, 2], &[2], access);
+        assert_eq!(tensor.into_rten::<u8>().err(), Some(Error::Unstable { access }));
+        assert_eq!(drops.count(), 1);
+        let (tensor, _) = foreign(&[1_u8, 2], &[2], access);
+        // SAFETY: nothing writes the elements.
+        let tensor = unsafe { tensor.assume_immutable() };
+        assert_eq!(tensor.into_rten::<u8>().unwrap().to_vec(), [1, 2]);
+    }
     let shared = || foreign(&[1_u8, 2], &[2], Access::Shared);
     let (tensor, drops) = shared();
     assert_eq!(tensor.to_rten::<u8>().unwrap().to_vec(), [1, 2]);
-    assert_eq!(tensor.into_rten::<u8>().err(), Some(Error::Shared));
+    drop(tensor);
     assert_eq!(drops.count(), 1);
     let (tensor, drops) = shared();
     assert_eq!(tensor.into_rten_mut::<u8>().err(), Some(Error::Shared));
     assert_eq!(drops.count(), 1);
-    let (tensor, _) = shared();
-    assert_eq!(tensor.into_read_only().into_rten::<u8>().unwrap().to_vec(), [1, 2]);
 }
 
 #[test]
@@ -143,7 +152,8 @@ fn a_part_of_a_tensor_of_rten_stays_a_part() {
     let mut rten = part.into_rten_mut::<i32>().unwrap();
     rten.apply(|x| 10 * x);
     assert_eq!((rten.data_ptr().addr(), rten.to_vec()), (first, vec![30, 40]));
-    let part = rten.into_tensor().unwrap().into_read_only().slice(1, ..1).unwrap();
+    let tensor = rten.into_tensor().unwrap().try_into_immutable().unwrap();
+    let part = tensor.slice(1, ..1).unwrap();
     let rten = part.into_rten::<i32>().unwrap();
     let part = rten.into_tensor().unwrap().insert_axis(0).unwrap();
     let rten = part.into_rten::<i32>().unwrap();
@@ -211,4 +221,36 @@ fn other_devices_are_refused() {
     let error = Some(Error::NotHostAccessible { device });
     assert_eq!(tensor.to_rten::<u8>().err(), error);
     assert_eq!(tensor.into_rten::<u8>().err(), error);
+}
+
+/// A tensor over memory that another handle writes, which was marked as read-only by safe code.
+fn written_by_another_handle() -> (Tensor, *mut DLManagedTensorVersioned) {
+    let tensor = Arc::new(Tensor::from(vec![1_i32, 2]));
+    let writer = tensor.lend();
+    let read_only = tensor.share().into_read_only();
+    // SAFETY: an integer that is alive, and no view is.
+    unsafe { (*writer).dl_tensor.data.cast::<i32>().write(7) };
+    assert_eq!(read_only.view::<i32>().unwrap().to_vec(), [7, 2]);
+    (read_only, writer)
+}
+
+fn delete(managed: *mut DLManagedTensorVersioned) {
+    // SAFETY: the caller just exported it, and does not use it again.
+    unsafe { (*managed).deleter.unwrap()(managed) };
+}
+
+#[test]
+fn read_only_tensor_that_another_handle_writes_is_refused() {
+    let (read_only, writer) = written_by_another_handle();
+    let access = Access::ReadOnly;
+    assert_eq!(read_only.into_rten::<i32>().err(), Some(Error::Unstable { access }));
+    delete(writer);
+}
+
+#[test]
+fn shared_rust_data_needs_no_promise() {
+    for tensor in [Tensor::from(Arc::<[i32]>::from([1, 2])), Tensor::from(&[1_i32, 2][..])] {
+        let address = tensor.data().addr();
+        assert_eq!(tensor.into_rten::<i32>().unwrap().data_ptr().addr(), address);
+    }
 }

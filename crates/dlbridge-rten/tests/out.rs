@@ -65,7 +65,7 @@ fn bool_goes_out_read_only_and_comes_in_by_copy() {
     let rten = Rten::from_data(&[2], vec![true, false]);
     assert_eq!(rten.as_tensor_ref().unwrap().view::<bool>().unwrap().to_vec(), [true, false]);
     let tensor = rten.into_arc().into_tensor().unwrap();
-    assert_eq!(tensor.access(), Access::ReadOnly);
+    assert_eq!(tensor.access(), Access::Immutable);
     assert_eq!(tensor.to_rten::<bool>().unwrap().into_data(), [true, false]);
 }
 
@@ -115,7 +115,7 @@ fn what_is_shared_goes_out_read_only() {
     let rten: ArcTensor<u8> = TensorBase::from_data(&[2][..], Arc::clone(&elements));
     let tensor = rten.into_tensor().unwrap();
     assert_eq!(tensor.data().addr(), elements.as_ptr().addr());
-    assert_eq!((tensor.access(), Arc::strong_count(&elements)), (Access::ReadOnly, 2));
+    assert_eq!((tensor.access(), Arc::strong_count(&elements)), (Access::Immutable, 2));
     let rten = tensor.try_into_owner::<ArcTensor<u8>>().unwrap();
     assert_eq!(rten.to_vec(), [1, 2]);
     drop(rten.into_tensor().unwrap());
@@ -124,10 +124,10 @@ fn what_is_shared_goes_out_read_only() {
 
 #[test]
 fn through_a_managed_tensor_and_back() {
-    let (tensor, drops) = foreign(&[1.0_f32, 2.0], &[2, 1], Access::ReadOnly);
+    let (tensor, drops) = foreign(&[1.0_f32, 2.0], &[2, 1], Access::Immutable);
     let first = tensor.data().addr();
     let tensor = tensor.into_rten::<f32>().unwrap().into_tensor().unwrap();
-    assert_eq!((tensor.data().addr(), tensor.access()), (first, Access::ReadOnly));
+    assert_eq!((tensor.data().addr(), tensor.access()), (first, Access::Immutable));
     // SAFETY: a managed tensor that was just given out, and is ours to give.
     let tensor = unsafe { Tensor::from_raw(tensor.into_raw()) }.unwrap();
     let rten = tensor.into_rten::<f32>().unwrap();

@@ -16,7 +16,7 @@ use crate::{Error, Result};
 
 /// Tensors of tract as tensors.
 pub trait TractExt: Sealed {
-    /// The tensor of tract as a tensor, which owns it. [`Access::ReadOnly`] for one in an `Arc`, which others may have,
+    /// The tensor of tract as a tensor, which owns it. [`Access::Immutable`] for one in an `Arc`, which others may have,
     /// and for elements of type `bool`; else [`Access::Exclusive`].
     ///
     /// The elements stay where they are. [`TensorExt::into_tract`] takes the same tensor out again.
@@ -98,10 +98,10 @@ impl Sealed for Tensor {}
 
 impl TractExt for Arc<Tract> {
     fn into_dlbridge(self) -> Result<Tensor> {
-        let parts = read_only_parts(&self)?;
+        let parts = RawParts { access: Access::Immutable, ..read_only_parts(&self)? };
         let tract = Arc::clone(&self);
         // SAFETY: the contract of `Tensor::from_raw_parts` is Plain, within which the elements are; the handle
-        // keeps the tensor, and nobody writes it.
+        // keeps the tensor, and nobody writes it while the handle lives.
         Ok(unsafe { Tensor::from_raw_parts(self, parts, tract.shape(), Some(tract.strides())) }?)
     }
 

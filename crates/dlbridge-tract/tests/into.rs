@@ -16,7 +16,7 @@ fn address(tract: &Tract) -> usize {
 
 #[test]
 fn whoever_may_write_it_the_copy_is_tracts_own() {
-    for access in [Access::Exclusive, Access::Shared, Access::ReadOnly] {
+    for access in [Access::Exclusive, Access::Shared, Access::Immutable] {
         let (tensor, drops) = foreign(&[1.0_f32, 2.0, 3.0], &[3], access);
         let first = tensor.data().addr();
         let copy = tensor.to_tract().unwrap();
@@ -70,7 +70,7 @@ fn dtypes_that_tract_has_not_are_refused() {
         #[cfg(not(feature = "complex"))]
         DataType::COMPLEX64,
     ] {
-        refused(Tensor::zeros(dtype, [2]).unwrap());
+        refused(Tensor::zeroed(dtype, [2]).unwrap());
     }
 }
 

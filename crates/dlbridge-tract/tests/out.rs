@@ -27,7 +27,7 @@ fn every_type<T: Element + Datum + Copy>(elements: [T; 4]) {
     let tensor = Arc::clone(&tract).into_dlbridge().unwrap();
     assert_eq!((tensor.dtype(), tensor.data().addr()), (T::DTYPE, first));
     assert_eq!((tensor.shape(), tensor.strides()), (&[2, 2][..], &[2, 1][..]));
-    assert_eq!(tensor.access(), Access::ReadOnly);
+    assert_eq!(tensor.access(), Access::Immutable);
     assert_eq!(tensor.view::<T>().unwrap().to_vec(), elements);
     let copy = tensor.to_tract().unwrap();
     assert_ne!(address(&copy), first);
@@ -36,7 +36,7 @@ fn every_type<T: Element + Datum + Copy>(elements: [T; 4]) {
     assert_eq!(Arc::strong_count(&tract), 1);
 
     let tensor = Arc::try_unwrap(tract).unwrap().into_dlbridge().unwrap();
-    let access = if T::CHECK.is_none() { Access::Exclusive } else { Access::ReadOnly };
+    let access = if T::CHECK.is_none() { Access::Exclusive } else { Access::Immutable };
     assert_eq!((tensor.access(), tensor.data().addr()), (access, first));
     let tract = tensor.into_tract().unwrap();
     assert_eq!((address(&tract), &*tract), (first, &copy));
@@ -204,7 +204,7 @@ fn other_storage_is_refused_until_it_is_plain() {
     let fetched = Elsewhere::default();
     fetched.0.set(PlainStorage::from(Blob::from_bytes(&[0; 8]).unwrap())).unwrap();
     let tensor = over(fetched).into_dlbridge().unwrap();
-    assert_eq!(tensor.access(), Access::ReadOnly, "it is not to be had for writing");
+    assert_eq!(tensor.access(), Access::Immutable, "it is not to be had for writing");
     assert_eq!(tensor.view::<f32>().unwrap().to_vec(), [0.0; 2]);
 }
 

@@ -105,7 +105,7 @@ unsafe fn fetch(tensor: &Tensor, source: BufferRef<'_>, device: &Device) -> Resu
     // SAFETY: by contract; what it is copied to was made above.
     unsafe { commands::copy(device, source.handle(), staging.handle(), region) }?;
     let bounds = TensorRef::from(tensor).byte_bounds();
-    let mut bytes = Tensor::zeros(DataType::UINT8, [bounds.len()])?;
+    let mut bytes = Tensor::zeroed(DataType::UINT8, [bounds.len()])?;
     let mut target = bytes.view_mut::<u8>()?;
     staging.read(target.as_mut_slice().expect("new memory is adjacent"))?;
     let parts = RawParts {

@@ -122,7 +122,7 @@ fn nothing_and_one_and_strided_go_to_the_device() {
         assert_eq!(tensor.device().device_type(), DeviceType::VULKAN);
         assert_eq!(numbers(&tensor.to_host(&device).unwrap()), numbers(host));
     };
-    to_and_fro(&Tensor::zeros(DataType::FLOAT32, [0, 3]).unwrap());
+    to_and_fro(&Tensor::zeroed(DataType::FLOAT32, [0, 3]).unwrap());
     to_and_fro(&Tensor::from(vec![7.0_f32]).reshape([]).unwrap());
     to_and_fro(&Tensor::from([[1.0_f32, 2.0], [3.0, 4.0]]).transpose());
     to_and_fro(&Tensor::from((0..1_000_003).map(|i| i as f32).collect::<Vec<_>>()));

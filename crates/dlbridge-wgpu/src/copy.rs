@@ -103,7 +103,7 @@ fn fetch(
     encoder.copy_buffer_to_buffer(memory, start, &between, 0, size);
     let submission = queue.submit([encoder.finish()]);
     wait::read(device, &between, submission, |mapped| {
-        let mut bytes = Tensor::zeros(DataType::UINT8, [mapped.len()])?;
+        let mut bytes = Tensor::zeroed(DataType::UINT8, [mapped.len()])?;
         let mut target = bytes.view_mut::<u8>()?;
         target.as_mut_slice().expect("new memory is adjacent").copy_from_slice(mapped);
         Ok(bytes)

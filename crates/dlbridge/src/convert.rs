@@ -3,7 +3,7 @@
 use alloc::borrow::Cow;
 use core::fmt;
 
-use crate::{Access, Result, Tensor, TensorView, layout};
+use crate::{Access, Result, Tensor, TensorRef, TensorView, layout};
 
 /// Why elements were copied.
 ///
@@ -75,20 +75,26 @@ impl Tensor {
     /// Those of [`Tensor::to_copy`]. The tensor is dropped then.
     ///
     /// # Panics
-    /// If the alignment is no power of two, or more than 256: what a copy has.
+    /// If the alignment is not a power of two.
     ///
     /// ```
     /// use dlbridge::Tensor;
     ///
-    /// let (aligned, copied) = Tensor::from(vec![1.0_f32; 1000]).into_aligned(256)?;
-    /// assert_eq!(aligned.data().addr() % 256, 0);
+    /// let (aligned, copied) = Tensor::from(vec![1.0_f32; 1000]).into_aligned(4096)?;
+    /// assert_eq!(aligned.data().addr() % 4096, 0);
     /// # Ok::<(), dlbridge::Error>(())
     /// ```
     pub fn into_aligned(self, alignment: usize) -> Result<(Self, Option<CopyReason>)> {
-        assert!(alignment.is_power_of_two() && alignment <= 256, "cannot align to {alignment}");
+        assert!(alignment.is_power_of_two(), "cannot align to {alignment}");
         let (address, required) = (self.data().addr(), alignment);
         let misaligned = self.device().device_type().is_addressable() && address % alignment != 0;
-        self.copied_for(misaligned.then_some(CopyReason::Misaligned { address, required }))
+        match misaligned {
+            false => Ok((self, None)),
+            true => {
+                let copy = TensorRef::from(&self).to_aligned_copy(alignment)?;
+                Ok((copy, Some(CopyReason::Misaligned { address, required })))
+            }
+        }
     }
 
     /// The tensor, to be viewed mutably, and why it was copied, if it was: unless it is
@@ -107,7 +113,7 @@ impl Tensor {
     /// ```
     pub fn into_exclusive(self) -> Result<(Self, Option<CopyReason>)> {
         let reason = match self.access() {
-            Access::ReadOnly => Some(CopyReason::ReadOnly),
+            Access::ReadOnly | Access::Immutable => Some(CopyReason::ReadOnly),
             Access::Shared => Some(CopyReason::Shared),
             Access::Exclusive => {
                 layout::may_overlap(self.shape(), self.strides()).then_some(CopyReason::Overlapping)

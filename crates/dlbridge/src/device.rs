@@ -225,13 +225,20 @@ impl FromStr for Device {
     fn from_str(name: &str) -> Result<Self, Error> {
         let (device_type, id) = name.split_once(':').unwrap_or((name, "0"));
         let known = (1..=DeviceType::TRN.0).map(DeviceType).find(|t| t.name() == Some(device_type));
-        let known = known
-            .or_else(|| Some(DeviceType(device_type.strip_prefix("device_type_")?.parse().ok()?)));
-        match (known, id.parse()) {
-            (Some(device_type), Ok(id)) => Ok(Self::new(device_type, id)),
+        let known =
+            known.or_else(|| Some(DeviceType(number(device_type.strip_prefix("device_type_")?)?)));
+        match (known, number(id)) {
+            (Some(device_type), Some(id)) => Ok(Self::new(device_type, id)),
             _ => Err(Error::UnknownDeviceName),
         }
     }
+}
+
+/// Parses a number as `Display` writes it: without `+` and leading zeros.
+fn number(digits: &str) -> Option<i32> {
+    let unsigned = digits.strip_prefix('-').unwrap_or(digits);
+    let plain = digits == "0" || unsigned.starts_with(|first| matches!(first, '1'..='9'));
+    plain.then(|| digits.parse().ok())?
 }
 
 impl From<sys::DLDevice> for Device {

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::{DataType, Device};
+use crate::{Access, DataType, Device};
 
 /// The result of an operation of this crate.
 ///
@@ -71,10 +71,12 @@ pub enum Error {
     /// An extent, a stride, the elements, or the bytes they span are more than the address space
     /// holds.
     TooLarge,
-    /// The allocator has no memory left.
+    /// The allocator cannot provide the memory for a new tensor, or for a copy of one.
     OutOfMemory {
         /// The number of bytes asked for.
         bytes: usize,
+        /// True if they were for a copy.
+        for_copy: bool,
     },
     /// The shape has another number of elements than there are.
     ElementCount {
@@ -167,7 +169,7 @@ pub enum Error {
         /// The dtype of the tensor.
         dtype: DataType,
     },
-    /// An element holds bits that are no value of its type.
+    /// An element holds bits that are not a value of its type.
     InvalidElement {
         /// The dtype of the tensor.
         dtype: DataType,
@@ -176,14 +178,19 @@ pub enum Error {
     ReadOnly,
     /// Somebody else may read or write the data too.
     Shared,
+    /// Somebody except the holder of the tensor may write the data, which a library would keep slices of.
+    Unstable {
+        /// The access of the tensor: shared or read-only.
+        access: Access,
+    },
     /// Two indices may lead to the same element, which forbids a mutable view. Strides that interleave
-    /// in ways that nobody uses are taken to overlap, even where they do not.
+    /// in unusual ways count as overlapping, even where they are not.
     Overlapping,
-    /// The elements are not adjacent in C order.
+    /// The elements are not contiguous in C order.
     NotContiguous,
-    /// The elements are not adjacent in Fortran order, and the library asked for takes no other.
+    /// The elements are not contiguous in Fortran order, and the requested library accepts no other.
     NotFortranContiguous,
-    /// There is no such axis.
+    /// The tensor does not have this axis.
     InvalidAxis {
         /// The axis asked for.
         axis: usize,
@@ -213,9 +220,9 @@ pub enum Error {
         /// The dtype of the tensor.
         dtype: DataType,
     },
-    /// The legacy struct has no way to say that the data must not be written.
+    /// The legacy struct cannot state that the data must not be written.
     LegacyReadOnly,
-    /// The legacy struct has no way to say that sub-byte elements are padded.
+    /// The legacy struct cannot state that sub-byte elements are padded.
     LegacySubbytePadded,
 }
 
@@ -244,8 +251,8 @@ impl fmt::Display for Error {
             }
             Self::InvalidDataType { dtype } => write!(
                 f,
-                "dtype with code {}, {} bits and {} lanes cannot exist; the producer must set the \
-                 width its code demands and at least one lane",
+                "dtype with code {}, {} bits and {} lanes cannot exist; a dtype has the width its \
+                 code demands, and at least one lane",
                 dtype.code().code(),
                 dtype.bits(),
                 dtype.lanes()
@@ -262,8 +269,11 @@ impl fmt::Display for Error {
             Self::TooLarge => {
                 write!(f, "the tensor spans more than the address space; check shape and strides")
             }
-            Self::OutOfMemory { bytes } => {
-                write!(f, "no memory for a copy of {bytes} bytes; copy a part of the tensor")
+            Self::OutOfMemory { bytes, for_copy: false } => {
+                write!(f, "no memory for a tensor of {bytes} bytes; ask for a smaller one")
+            }
+            Self::OutOfMemory { bytes, for_copy: true } => {
+                write!(f, "no memory for a copy of {bytes} bytes; copy a slice of the tensor")
             }
             Self::ElementCount { shape, owner } => write!(
                 f,
@@ -337,6 +347,19 @@ impl fmt::Display for Error {
                 "the data is shared with its producer, so it cannot be borrowed mutably; copy the \
                  tensor, or see Tensor::assume_exclusive"
             ),
+            Self::Unstable { access } => {
+                let (found, others) = match access {
+                    Access::ReadOnly => {
+                        ("read-only", "its consumers must not write the data, but its producer may")
+                    }
+                    _ => ("shared", "its producer and other consumers may write the data"),
+                };
+                write!(
+                    f,
+                    "the tensor is {found}: {others}, so slices of it cannot be kept; copy the \
+                     tensor first, or promise that nobody writes with the unsafe Tensor::assume_immutable"
+                )
+            }
             Self::Overlapping => {
                 write!(f, "elements may overlap with these strides; copy the tensor to write it")
             }
@@ -382,3 +405,10 @@ impl fmt::Display for Error {
 }
 
 impl core::error::Error for Error {}
+
+dlbridge_raise::raise! {
+    Error {
+        Error::OutOfMemory { .. } => MemoryError,
+        _ => BufferError,
+    }
+}

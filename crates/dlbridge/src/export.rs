@@ -47,8 +47,9 @@ impl Tensor {
     /// Lends the tensor to a C consumer, who must call the deleter of what it gets, once. It can
     /// be lent many times; the owner goes with the last handle.
     ///
-    /// What is lent is read-only if the tensor is, and never exclusive. The consumer may write it
-    /// otherwise: whoever passes it on takes care that it does not while views are alive.
+    /// What is lent is read-only or immutable if the tensor is, and never exclusive. The consumer may write it
+    /// otherwise: whoever passes it on takes care that it does not while views are alive. While it
+    /// lives the tensor cannot become immutable.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -83,8 +84,8 @@ impl Tensor {
         raw::lend_legacy(Arc::clone(self)).map(NonNull::as_ptr)
     }
 
-    /// A second tensor over the same memory, read-only, because the first is still there. The owner
-    /// goes with the last of them.
+    /// A second tensor over the same memory, read-only, because the first is still there; immutable if
+    /// the first is. The owner goes with the last of them.
     ///
     /// ```
     /// use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! Tensors from any library to any other, without a copy.
 //!
-//! DLPack is the C ABI by which tensor libraries lend each other memory. This crate is one safe,
-//! owning [`Tensor`] over it: any Rust container goes in, any DLPack consumer takes what comes out,
-//! and what a C producer lends is validated once and then read through typed views.
+//! DLPack is the C ABI through which tensor libraries share memory. This crate is one safe,
+//! owning [`Tensor`] over it. A tensor is made of any Rust container, and any DLPack consumer imports it.
+//! The memory of a C producer is validated once and then read through typed views.
 //!
 //! ```
 //! use dlbridge::Tensor;
@@ -10,7 +10,7 @@
 //! let t = Tensor::from(vec![1.0_f32, 2.0, 3.0]);          // owns the vector: one allocation
 //! let sum: f32 = t.view::<f32>()?.iter().sum();           // dtype, device, alignment: checked once
 //! let managed = t.into_raw();                             // *mut DLManagedTensorVersioned, for C
-//! // SAFETY: just made, and given to nobody else.
+//! // SAFETY: just made, and this is its only use.
 //! let t = unsafe { Tensor::from_raw(managed)? };          // validated; on Err the deleter has run
 //! assert_eq!(t.try_into_owner::<Vec<f32>>().unwrap(), [1.0, 2.0, 3.0]);
 //! # assert_eq!(sum, 6.0);
@@ -31,57 +31,68 @@
 //!     +-----------> TensorRef<'_>      -------------^  any dtype; a DLTensor for C kernels
 //! ```
 //!
-//! - A [`Tensor`] owns: a Rust value, or what a producer lent. It was validated when it was made, so
+//! - A [`Tensor`] owns a Rust value, or the memory of a producer. It was validated when it was made, so
 //!   its description is right: [`shape`](Tensor::shape), [`strides`](Tensor::strides),
 //!   [`dtype`](Tensor::dtype), [`device`](Tensor::device). Dropping it drops the owner, or calls the
 //!   producer's deleter, once.
 //! - A [`TensorView`] borrows elements of a Rust type. Dtype, device, alignment and bits are checked
 //!   when it is made, and never again. A [`TensorRef`] borrows elements of any dtype.
-//! - All of them can be sliced, transposed, reshaped, turned round ([`slice`](Tensor::slice),
+//! - All of them can be sliced, transposed, reshaped, reversed ([`slice`](Tensor::slice),
 //!   [`transpose`](Tensor::transpose), [`reshape`](Tensor::reshape), [`flip`](Tensor::flip), ...)
-//!   without a copy. What copies says so: `to_` in front, or a [`CopyReason`] beside the result.
-//! - [`Tensor::into_raw`] gives a tensor to C, [`Tensor::lend`] lends it, as often as you like;
-//!   [`Tensor::from_raw`] takes one. What comes home is recognised:
-//!   [`try_into_owner`](Tensor::try_into_owner) gives the very `Vec` back.
+//!   without a copy. Functions that copy are named `to_...`, or return a [`CopyReason`] beside the result.
+//! - [`Tensor::into_raw`] exports a tensor to C; [`Tensor::lend`] exports it any number of times;
+//!   [`Tensor::from_raw`] imports one. After a round trip the tensor is recognised:
+//!   [`try_into_owner`](Tensor::try_into_owner) returns the original `Vec`.
 //!
-//! # Where things are
+//! # Types
 //!
 //! | | |
 //! | --- | --- |
-//! | [`Tensor`] | owns memory: made of Rust containers, taken from C, given to C |
+//! | [`Tensor`] | owns memory: made of Rust containers, imported from C, exported to C |
 //! | [`TensorView`], [`TensorViewMut`] | typed, borrowed, any strides |
 //! | [`TensorRef`], [`TensorRefMut`] | of any dtype, borrowed; a `DLTensor` for the length of a call |
-//! | [`DataType`], [`Device`], [`Access`] | what the elements are, where, and who may use them |
-//! | [`Element`], [`Items`], [`Owner`] | the Rust types that fit |
+//! | [`DataType`], [`Device`], [`Access`] | the type, the place and the permitted use of the elements |
+//! | [`Element`], [`Items`], [`Owner`] | the Rust types that a tensor can be made of |
 //! | [`SubbyteView`], [`SubbyteViewMut`] | elements narrower than a byte, packed or padded |
 //! | [`Unaligned`] | elements at any address, in either byte order |
-//! | [`TensorSlice`], [`TensorSliceMut`] | a tensor that derefs to a slice, for libraries that adopt containers |
-//! | [`CopyReason`] | why something was copied |
-//! | [`Error`] | what was wrong, the value found, what to do |
+//! | [`TensorSlice`], [`TensorSliceMut`] | a tensor that derefs to a slice, for libraries that accept containers |
+//! | [`CopyReason`] | the reason for a copy |
+//! | [`Datetime64`], [`Timedelta64`] | points and spans of time, as counts of a [`TimeUnit`] |
+//! | [`Error`] | the fault, the value found, the remedy |
 //! | [`sys`] | the C ABI |
 //!
-//! # Who may write
+//! # Write access
 //!
-//! A tensor made of a uniquely owned value is [`Access::Exclusive`]; one made of shared data is
-//! [`Access::ReadOnly`]; one that a producer lends without a flag is [`Access::Shared`]: it can be
-//! read, and written only by who knows that nobody else does ([`Tensor::assume_exclusive`]).
-//! The unsafe doors in are [`Tensor::from_raw`] and its twins: their contract is that of the
-//! specification.
+//! | tensor | access | allows |
+//! | --- | --- | --- |
+//! | made of a uniquely owned value (`Vec`, `Box`, `Array`) | [`Access::Exclusive`] | mutable views, slices that outlive a view |
+//! | made of shared data (`Arc<[T]>`, `&'static [T]`, `Bytes`, `Mmap`) | [`Access::Immutable`] | slices that outlive a view |
+//! | from a producer that sets no flag | [`Access::Shared`] | views |
+//! | from a producer that sets `READ_ONLY`, or after [`Tensor::into_read_only`] | [`Access::ReadOnly`] | views |
+//!
+//! [`Tensor::try_into_immutable`] turns an exclusive tensor into an immutable one. The unsafe
+//! [`Tensor::assume_exclusive`] and [`Tensor::assume_immutable`] are for memory of a producer whose other users
+//! you know. Libraries that keep slices of a tensor, like Arrow, accept exclusive and immutable tensors
+//! ([`Tensor::check_stable`]).
+//!
+//! The unsafe imports are [`Tensor::from_raw`] and its variants; their contract is the specification's.
 //! `docs/safety.md` in the repository has the whole trust model.
 //!
 //! # Features
 //!
-//! - `std` (default): a panic in an owner's drop is caught in the deleter; large copies are made by
-//!   several threads. Without it the crate is `no_std` with `alloc`, and such a panic aborts.
+//! - `std` (default): a panic in an owner's drop is caught in the deleter; a chain of owners, where
+//!   each keeps the next tensor alive, drops without recursion; several threads make large copies.
+//!   Without it the crate is `no_std` with `alloc`: such a panic aborts, and dropping a chain of some
+//!   thousand owners overflows the stack.
 //! - `half`: `f16` and `bf16` of half 2 as elements.
 //! - `microfloat`: the floats of eight, six and four bits of microfloat 0.1 as elements.
 //! - `num-complex`: complex numbers of num-complex 0.4 as elements.
-//! - `bytes`: `Bytes` and `BytesMut` of bytes 1 out as owners; `Bytes` over the tensor itself.
-//! - `memmap2`: maps of files, of memmap2 0.9, out as owners; turns `std` on.
+//! - `bytes`: `Bytes` and `BytesMut` of bytes 1 as owners; `Bytes` over the tensor itself.
+//! - `memmap2`: maps of files, of memmap2 0.9, as owners; turns `std` on.
 //! - `safetensors`: files of tensors, read without a copy, and written; turns `std` on.
-//! - `ndarray`: arrays of ndarray 0.17 out as owners, in as views.
-//! - `image`: buffers of image 0.25 out as height × width × channels, in as views and over the
-//!   tensor itself.
+//! - `ndarray`: arrays of ndarray 0.17 as owners, and views of tensors as ndarray views.
+//! - `image`: buffers of image 0.25 as owners of height × width × channels; tensors as image views, and as
+//!   image buffers over the tensor itself.
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -92,8 +103,12 @@ extern crate std;
 pub use dlbridge_sys as sys;
 
 mod adapters;
+#[doc(hidden)]
+pub mod bits;
+mod compare;
 mod convert;
 mod device;
+mod display;
 mod dtype;
 mod error;
 mod export;
@@ -105,6 +120,7 @@ mod raw;
 mod subbyte;
 mod tensor;
 mod tensor_ref;
+mod time;
 mod view;
 
 pub use convert::CopyReason;
@@ -118,6 +134,10 @@ pub use raw::{
     TensorViewMut, Unaligned,
 };
 pub use tensor::Tensor;
+pub use time::{
+    Datetime64, Days, Hours, Microseconds, Milliseconds, Minutes, Nanoseconds, Seconds, TimeUnit,
+    Timedelta64, Weeks,
+};
 
 #[cfg(feature = "safetensors")]
 pub use adapters::safetensors;
@@ -126,6 +146,10 @@ pub use adapters::safetensors;
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-#[cfg(all(doctest, feature = "ndarray", feature = "image", feature = "safetensors"))]
+#[cfg(all(doctest, feature = "ndarray"))]
 #[doc = include_str!("../../../README.md")]
 struct ProjectReadme;
+
+#[cfg(all(doctest, feature = "ndarray", feature = "image", feature = "safetensors"))]
+#[doc = include_str!("../../../docs/libraries.md")]
+struct Libraries;

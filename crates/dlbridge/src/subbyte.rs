@@ -96,7 +96,7 @@ impl Tensor {
     /// # Ok::<(), dlbridge::Error>(())
     /// ```
     pub fn to_unpacked(&self) -> Result<Self> {
-        raw::to_subbyte_copy(&TensorRef::from(self), true).map(Self::from_managed)
+        raw::to_subbyte_copy(&TensorRef::from(self), true, 1).map(Self::from_managed)
     }
 
     /// A copy in which elements narrower than a byte follow each other bit by bit, in C order, in
@@ -115,6 +115,6 @@ impl Tensor {
     /// # Ok::<(), dlbridge::Error>(())
     /// ```
     pub fn to_packed(&self) -> Result<Self> {
-        raw::to_subbyte_copy(&TensorRef::from(self), false).map(Self::from_managed)
+        raw::to_subbyte_copy(&TensorRef::from(self), false, 1).map(Self::from_managed)
     }
 }

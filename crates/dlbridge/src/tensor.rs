@@ -10,7 +10,7 @@ use crate::{
     layout,
 };
 
-/// A tensor and whatever owns its memory: a Rust value, or the producer that lent it.
+/// A tensor and the owner of its memory: a Rust value, or a producer.
 ///
 /// Pointer-sized, `Send` and `Sync`. Dropping it drops the owner, or calls the producer's deleter,
 /// exactly once.
@@ -23,6 +23,36 @@ use crate::{
 /// assert_eq!(tensor.view::<f32>()?.as_slice(), Some(&[1.0, 2.0, 3.0][..]));
 /// assert_eq!(size_of::<Tensor>(), size_of::<usize>());
 /// # Ok::<(), dlbridge::Error>(())
+/// ```
+///
+/// # A second tensor
+///
+/// `Tensor` has no `Clone`, because there are two meanings: [`Tensor::share`] makes a read-only tensor over the same
+/// memory, [`Tensor::to_copy`] one over memory of its own. Equality has two meanings too, so compare views.
+///
+/// ```
+/// use std::sync::Arc;
+/// use dlbridge::Tensor;
+///
+/// let tensor = Arc::new(Tensor::from([1, 2, 3]));
+/// let (shared, copy) = (tensor.share(), tensor.to_copy()?);
+/// assert_eq!(shared.data(), tensor.data());
+/// assert_ne!(copy.data(), tensor.data());
+/// assert_eq!(copy.view::<i32>()?, tensor.view::<i32>()?);
+/// # Ok::<(), dlbridge::Error>(())
+/// ```
+///
+/// # Borrowed elements
+///
+/// A consumer may keep a tensor for ever, so a tensor owns its elements: `Tensor::from(&values[..])` compiles for a
+/// `'static` slice only. Elements that are borrowed for a call are a [`TensorRef`]:
+///
+/// ```
+/// use dlbridge::TensorRef;
+///
+/// let values = vec![1.0_f32, 2.0];
+/// let borrowed = TensorRef::from(&values[..]);
+/// assert_eq!(borrowed.shape(), [2]);
 /// ```
 pub struct Tensor(Managed);
 
@@ -75,7 +105,7 @@ impl Tensor {
         raw::from_owner(owner, shape.as_ref(), strides.as_ref(), offset).map(Self)
     }
 
-    /// A tensor of bytes that mean elements of a dtype, in native byte order, adjacent in C order
+    /// Makes a tensor of bytes that hold elements of a dtype, in native byte order, contiguous in C order
     /// from a byte offset on: for files and messages. Sub-byte elements are packed.
     ///
     /// The elements need not be aligned; [`Tensor::view`] tells, and [`Unaligned`](crate::Unaligned)
@@ -126,22 +156,67 @@ impl Tensor {
         raw::from_bytes(owner, (dtype, true), shape.as_ref(), byte_offset).map(Self)
     }
 
-    /// A new tensor in C order whose bytes are all zero, in memory of our own, aligned to 256 bytes.
-    /// Sub-byte elements are packed. It is exclusive.
+    /// Allocates a tensor of zeros in C order, aligned to 256 bytes and exclusive.
+    ///
+    /// All bytes of the elements are zero. [`Tensor::zeroed`] does the same for a dtype that is known only at run time.
+    ///
+    /// # Errors
+    /// [`Error::InvalidNdim`] for more than [`MAX_NDIM`](crate::MAX_NDIM) dimensions; [`Error::TooLarge`] and
+    /// [`Error::OutOfMemory`] if the memory cannot be allocated.
+    ///
+    /// ```
+    /// use dlbridge::Tensor;
+    ///
+    /// let tensor = Tensor::zeros::<f32>([2, 3])?;
+    /// assert_eq!(tensor.view::<f32>()?, [[0.0; 3]; 2]);
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub fn zeros<T: Element>(shape: impl AsRef<[usize]>) -> Result<Self> {
+        raw::zeroed(T::DTYPE, T::DTYPE.is_subbyte(), shape.as_ref(), 1).map(Self)
+    }
+
+    /// Allocates a tensor whose bytes are all zero, in C order, aligned to 256 bytes and exclusive.
+    ///
+    /// Elements narrower than a byte are packed. [`Tensor::zeros`] does the same for a type of Rust.
     ///
     /// # Errors
     /// [`Error::InvalidDataType`]; [`Error::InvalidNdim`]; [`Error::TooLarge`] and
-    /// [`Error::OutOfMemory`] if there is no room.
+    /// [`Error::OutOfMemory`] if the memory cannot be allocated.
     ///
     /// ```
     /// use dlbridge::{DataType, Tensor};
     ///
-    /// let tensor = Tensor::zeros(DataType::FLOAT32, [2, 3])?;
-    /// assert_eq!(tensor.view::<f32>()?.to_vec(), [0.0; 6]);
+    /// let tensor = Tensor::zeroed("bfloat16".parse()?, [2, 3])?;
+    /// assert_eq!(tensor.dtype(), DataType::BFLOAT16);
+    /// assert_eq!(tensor.shape(), [2, 3]);
     /// # Ok::<(), dlbridge::Error>(())
     /// ```
-    pub fn zeros(dtype: DataType, shape: impl AsRef<[usize]>) -> Result<Self> {
-        raw::zeros(dtype, shape.as_ref()).map(Self)
+    pub fn zeroed(dtype: DataType, shape: impl AsRef<[usize]>) -> Result<Self> {
+        Self::zeroed_aligned(dtype, shape, 1)
+    }
+
+    /// A tensor like that of [`zeroed`](Self::zeroed), whose first element is at a multiple of `alignment` bytes.
+    ///
+    /// # Errors
+    /// Those of [`zeroed`](Self::zeroed).
+    ///
+    /// # Panics
+    /// If the alignment is not a power of two.
+    ///
+    /// ```
+    /// use dlbridge::{DataType, Tensor};
+    ///
+    /// let pages = Tensor::zeroed_aligned(DataType::UINT8, [2, 4096], 4096)?;
+    /// assert_eq!(pages.data().addr() % 4096, 0);
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub fn zeroed_aligned(
+        dtype: DataType,
+        shape: impl AsRef<[usize]>,
+        alignment: usize,
+    ) -> Result<Self> {
+        assert!(alignment.is_power_of_two(), "cannot align to {alignment}");
+        raw::zeroed(dtype, false, shape.as_ref(), alignment).map(Self)
     }
 
     /// A tensor of all items of an owner in their own shape.
@@ -157,8 +232,8 @@ impl Tensor {
     /// The last of the tensors that share an owner has it too, if all others are gone. The owner
     /// comes back whole, whatever part of it the tensor is.
     ///
-    /// The tensor also comes back if [`Element::CHECK`] refuses an element now: whoever wrote it,
-    /// through a view of another type or as a consumer, knew the dtype alone.
+    /// The tensor also comes back if [`Element::CHECK`] refuses an element now: the code that wrote it,
+    /// through a view of another type or as a consumer, knew only the dtype.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -168,7 +243,7 @@ impl Tensor {
     /// let shared = tensor.share();
     /// let shared = shared.try_into_owner::<Vec<u8>>().unwrap_err();   // another has it
     /// drop(tensor);
-    /// let shared = shared.try_into_owner::<Box<[u8]>>().unwrap_err(); // it is no box
+    /// let shared = shared.try_into_owner::<Box<[u8]>>().unwrap_err(); // it is not a box
     /// assert_eq!(shared.try_into_owner::<Vec<u8>>().unwrap(), [1, 2]);
     /// ```
     pub fn try_into_owner<O: 'static>(self) -> Result<O, Self> {
@@ -180,7 +255,7 @@ impl Tensor {
     /// # Errors
     /// [`Error::NotHostAccessible`] for data the CPU cannot read; [`Error::NotSubbyte`] for packed
     /// elements of more than 64 bits in another order than C order; [`Error::TooLarge`] and
-    /// [`Error::OutOfMemory`] if there is no room.
+    /// [`Error::OutOfMemory`] if the memory cannot be allocated.
     ///
     /// ```
     /// use dlbridge::{Access, Tensor};
@@ -244,7 +319,12 @@ impl Tensor {
         TensorRefMut::try_from(self)?.into_view_mut()
     }
 
-    /// The same tensor, marked read-only for good.
+    /// The same tensor with the flag that tells consumers not to write the data.
+    ///
+    /// The flag cannot be removed again. It binds consumers of this tensor only: the producer, and
+    /// consumers that already have the tensor, may still write. So the result is [`Access::ReadOnly`],
+    /// and not [`Access::Immutable`]; for that see [`Tensor::try_into_immutable`]. An immutable tensor
+    /// stays immutable.
     ///
     /// ```
     /// use dlbridge::{Error, Tensor};
@@ -256,6 +336,36 @@ impl Tensor {
     pub fn into_read_only(mut self) -> Self {
         self.0.set_read_only();
         self
+    }
+
+    /// Makes the tensor [`Access::Immutable`]: nothing can write its data any more.
+    ///
+    /// This needs an [`Access::Exclusive`] tensor, or the last tensor that shares the memory of one: only
+    /// its holder could write the data, and after the conversion the holder cannot either. [`Tensor::share`]
+    /// and [`Tensor::lend`] of an immutable tensor return immutable tensors. [`Tensor::try_into_owner`] still
+    /// returns the owner of the last one.
+    ///
+    /// # Errors
+    /// Returns the tensor itself if others may write the data: the producer of a [`Access::Shared`] or
+    /// [`Access::ReadOnly`] tensor, or a consumer that borrows it. Copy it ([`Tensor::to_copy`]), or, if
+    /// you know that nothing writes the data, use [`Tensor::assume_immutable`].
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use dlbridge::{Access, Tensor};
+    ///
+    /// let tensor = Arc::new(Tensor::from(vec![1, 2]).try_into_immutable().unwrap());
+    /// assert_eq!(tensor.share().access(), Access::Immutable);
+    ///
+    /// let read_only = Tensor::from(vec![1, 2]).into_read_only();
+    /// assert!(read_only.try_into_immutable().is_err());
+    /// ```
+    pub fn try_into_immutable(mut self) -> Result<Self, Self> {
+        if self.freeze() { Ok(self) } else { Err(self) }
+    }
+
+    pub(crate) fn freeze(&mut self) -> bool {
+        self.0.freeze()
     }
 
     /// The extents, in elements.
@@ -294,7 +404,7 @@ impl Tensor {
         layout::element_count(self.shape()).expect("checked when the tensor was made")
     }
 
-    /// Whether there are no elements.
+    /// Returns true if the tensor is empty.
     ///
     /// ```
     /// assert!(dlbridge::Tensor::from(Vec::<f32>::new()).is_empty());
@@ -303,7 +413,7 @@ impl Tensor {
         self.shape().contains(&0)
     }
 
-    /// The number of bytes that the elements take when they are adjacent. Packed sub-byte elements
+    /// The number of bytes of the elements in contiguous memory. Packed sub-byte elements
     /// are rounded up to whole bytes; a tensor with strides of zero counts each index.
     ///
     /// ```
@@ -357,7 +467,7 @@ impl Tensor {
         self.0.tensor().byte_offset
     }
 
-    /// Who may read and write the data.
+    /// Which uses of the data are allowed, and to whom.
     ///
     /// ```
     /// use dlbridge::{Access, Tensor};
@@ -365,19 +475,43 @@ impl Tensor {
     /// assert_eq!(Tensor::from(vec![0_u16]).access(), Access::Exclusive);
     /// ```
     pub fn access(&self) -> Access {
-        Access::of(self.flags())
+        self.0.access()
     }
 
-    /// Whether the data must not be written.
+    /// Returns true if the holder must not write the data: [`Access::ReadOnly`] and [`Access::Immutable`].
     ///
     /// ```
     /// assert!(dlbridge::Tensor::from(&[1, 2, 3][..]).is_read_only());
     /// ```
     pub fn is_read_only(&self) -> bool {
-        self.access() == Access::ReadOnly
+        matches!(self.access(), Access::ReadOnly | Access::Immutable)
     }
 
-    /// Whether elements that are not whole bytes are padded to such. The flag says nothing of elements
+    /// Returns an error if others than the holder of the tensor may write the data.
+    ///
+    /// Call it before you return slices that live longer than a borrow of the tensor, as Arrow arrays do. The
+    /// data must not be written while a view is alive, which the caller ensures. Such slices need the same
+    /// until the tensor is dropped. The check accepts [`Access::Exclusive`] and [`Access::Immutable`].
+    ///
+    /// # Errors
+    /// [`Error::Unstable`] for [`Access::Shared`] and [`Access::ReadOnly`].
+    ///
+    /// ```
+    /// use dlbridge::{Access, Error, Tensor};
+    ///
+    /// let tensor = Tensor::from(vec![1, 2]);
+    /// assert_eq!(tensor.check_stable(), Ok(()));
+    /// let error = tensor.into_read_only().check_stable().unwrap_err();
+    /// assert_eq!(error, Error::Unstable { access: Access::ReadOnly });
+    /// ```
+    pub fn check_stable(&self) -> Result<()> {
+        match self.access() {
+            Access::Exclusive | Access::Immutable => Ok(()),
+            access @ (Access::Shared | Access::ReadOnly) => Err(Error::Unstable { access }),
+        }
+    }
+
+    /// Returns true if elements that are not whole bytes are padded to whole bytes. The flag does not apply to elements
     /// whose lanes together are whole bytes, like `float4_e2m1fnx2`: those are never padded within.
     ///
     /// ```
@@ -398,7 +532,7 @@ impl Tensor {
         self.0.flags()
     }
 
-    /// Whether the elements are adjacent in C order, the last axis fastest. Axes of extent 1 never
+    /// Returns true if the elements are contiguous in C order, the last axis fastest. Axes of extent 1 never
     /// matter.
     ///
     /// ```
@@ -408,7 +542,7 @@ impl Tensor {
         layout::is_c_contiguous(self.shape(), self.strides())
     }
 
-    /// Whether the elements are adjacent in Fortran order, the first axis fastest. Axes of extent 1
+    /// Returns true if the elements are contiguous in Fortran order, the first axis fastest. Axes of extent 1
     /// never matter.
     ///
     /// ```

@@ -1,4 +1,4 @@
-//! What borrowed tensors tell of themselves beyond the fields of `raw/tensor_ref/`.
+//! Properties of borrowed tensors that are computed from the fields in `raw/tensor_ref/`.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -19,7 +19,7 @@ impl TensorRef<'_> {
         self.shape().len()
     }
 
-    /// Whether there are no elements.
+    /// Returns true if the tensor is empty.
     ///
     /// ```
     /// assert!(dlbridge::TensorRef::from(&[0_f32; 0]).is_empty());
@@ -29,7 +29,7 @@ impl TensorRef<'_> {
         self.len() == 0
     }
 
-    /// The number of bytes that the elements take when they are adjacent; see
+    /// The number of bytes of the elements in contiguous memory; see
     /// [`Tensor::nbytes`](crate::Tensor::nbytes).
     ///
     /// ```
@@ -39,11 +39,11 @@ impl TensorRef<'_> {
         layout::byte_count(self.len(), self.dtype(), self.is_subbyte_padded())
     }
 
-    /// A copy of the elements in the order of their indices, the last axis fastest, also if they are not aligned.
+    /// Copies the elements in C order (the last axis fastest), also if they are not aligned.
     ///
     /// # Errors
-    /// Those of [`TensorRef::view`], but for the alignment; [`Error::OutOfMemory`], as a tensor that repeats some elements
-    /// may have more than there is room for.
+    /// Those of [`TensorRef::view`], except for the alignment; [`Error::OutOfMemory`], because a tensor that repeats some
+    /// elements may have more than fit in memory.
     ///
     /// ```
     /// use dlbridge::{DataType, Error, Tensor, TensorRef};
@@ -56,7 +56,7 @@ impl TensorRef<'_> {
     ///
     /// let repeated = Tensor::from_parts_strided(vec![7_u8], [1 << 46], [0], 0)?;
     /// let refused = TensorRef::from(&repeated).to_vec::<u8>();
-    /// assert_eq!(refused, Err(Error::OutOfMemory { bytes: 1 << 46 }));
+    /// assert_eq!(refused, Err(Error::OutOfMemory { bytes: 1 << 46, for_copy: true }));
     /// # Ok::<(), dlbridge::Error>(())
     /// ```
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
@@ -72,9 +72,8 @@ impl TensorRef<'_> {
         }
     }
 
-    /// The bytes that the elements occupy, counted from the one in which the element at index zero begins: from
-    /// the lowest, which lies before that where strides are negative, to the one after the highest. Nothing if
-    /// there are no elements.
+    /// The range of bytes that the elements occupy, counted from the first byte of the element at index zero: from
+    /// the lowest, which is negative if strides are, to the one after the highest. Empty for an empty tensor.
     ///
     /// ```
     /// use dlbridge::TensorRef;
@@ -96,7 +95,7 @@ impl TensorRef<'_> {
         bounds.start..bounds.end
     }
 
-    /// Whether the elements are adjacent in C order, the last axis fastest. Axes of extent 1 never
+    /// Returns true if the elements are contiguous in C order, the last axis fastest. Axes of extent 1 never
     /// matter.
     ///
     /// ```
@@ -109,7 +108,7 @@ impl TensorRef<'_> {
         layout::is_c_contiguous(self.shape(), self.strides())
     }
 
-    /// Whether the elements are adjacent in Fortran order, the first axis fastest. Axes of extent 1
+    /// Returns true if the elements are contiguous in Fortran order, the first axis fastest. Axes of extent 1
     /// never matter.
     ///
     /// ```
@@ -182,7 +181,7 @@ impl TensorRefMut<'_> {
         self.as_shared().len()
     }
 
-    /// Whether there are no elements.
+    /// Returns true if the tensor is empty.
     ///
     /// ```
     /// assert!(dlbridge::TensorRefMut::from(&mut [[0_u8; 0]; 2]).is_empty());

@@ -1,7 +1,6 @@
 //! What views offer beyond the access to memory that `raw/view.rs` gives them.
 
 use alloc::vec::Vec;
-use core::fmt;
 use core::ops::{Index, IndexMut};
 
 use crate::{Element, Error, Iter, TensorView, TensorViewMut, raw};
@@ -106,10 +105,10 @@ impl<T> TensorViewMut<'_, T> {
     ///
     /// ```
     /// let mut tensor = dlbridge::Tensor::from(vec![1, 2]);
-    /// assert_eq!(tensor.view_mut::<i32>()?.get(&[1]), Some(&2));
+    /// assert_eq!(tensor.view_mut::<i32>()?.get([1]), Some(&2));
     /// # Ok::<(), dlbridge::Error>(())
     /// ```
-    pub fn get(&self, index: &[usize]) -> Option<&T> {
+    pub fn get(&self, index: impl AsRef<[usize]>) -> Option<&T> {
         self.as_view().get(index)
     }
 
@@ -125,65 +124,65 @@ impl<T> TensorViewMut<'_, T> {
     }
 }
 
-/// Panics unless the index is within the shape.
-impl<T, const N: usize> Index<[usize; N]> for TensorView<'_, T> {
-    type Output = T;
+/// Implements indexing by types that stand for an array of indices.
+macro_rules! index {
+    ($([$($generics:tt)*] $index:ty, $given:pat => $array:expr;)*) => {$(
+        /// Panics unless the index is within the shape.
+        impl<T, $($generics)*> Index<$index> for TensorView<'_, T> {
+            type Output = T;
 
-    #[track_caller]
-    fn index(&self, index: [usize; N]) -> &T {
-        match self.get(&index) {
-            Some(element) => element,
-            None => outside(&index, self.shape()),
+            #[track_caller]
+            fn index(&self, $given: $index) -> &T {
+                let index = $array;
+                match self.get(index) {
+                    Some(element) => element,
+                    None => outside(&index, self.shape()),
+                }
+            }
         }
-    }
+
+        /// Panics unless the index is within the shape.
+        impl<T, $($generics)*> Index<$index> for TensorViewMut<'_, T> {
+            type Output = T;
+
+            #[track_caller]
+            fn index(&self, $given: $index) -> &T {
+                let index = $array;
+                match self.as_shared().get(index) {
+                    Some(element) => element,
+                    None => outside(&index, self.shape()),
+                }
+            }
+        }
+
+        /// Panics unless the index is within the shape.
+        impl<T, $($generics)*> IndexMut<$index> for TensorViewMut<'_, T> {
+            #[track_caller]
+            fn index_mut(&mut self, $given: $index) -> &mut T {
+                let index = $array;
+                if self.as_shared().get(index).is_none() {
+                    outside(&index, self.shape());
+                }
+                self.get_mut(index).expect("the index was checked")
+            }
+        }
+    )*};
 }
 
-/// Panics unless the index is within the shape.
-impl<T, const N: usize> Index<[usize; N]> for TensorViewMut<'_, T> {
-    type Output = T;
-
-    #[track_caller]
-    fn index(&self, index: [usize; N]) -> &T {
-        match self.get(&index) {
-            Some(element) => element,
-            None => outside(&index, self.shape()),
-        }
-    }
-}
-
-/// Panics unless the index is within the shape.
-impl<T, const N: usize> IndexMut<[usize; N]> for TensorViewMut<'_, T> {
-    #[track_caller]
-    fn index_mut(&mut self, index: [usize; N]) -> &mut T {
-        if self.get(&index).is_none() {
-            outside(&index, self.shape());
-        }
-        self.get_mut(&index).expect("the index was checked")
-    }
+index! {
+    [const N: usize] [usize; N], index => index;
+    [] usize, i => [i];
+    [] (usize, usize), (i, j) => [i, j];
+    [] (usize, usize, usize), (i, j, k) => [i, j, k];
+    [] (usize, usize, usize, usize), (i, j, k, l) => [i, j, k, l];
+    [] (usize, usize, usize, usize, usize), (i, j, k, l, m) => [i, j, k, l, m];
+    [] (usize, usize, usize, usize, usize, usize), (i, j, k, l, m, n) => [i, j, k, l, m, n];
 }
 
 #[cold]
 #[track_caller]
 fn outside(index: &[usize], shape: &[i64]) -> ! {
     panic!("index {index:?} is outside of shape {shape:?}")
-}
-
-impl<T> fmt::Debug for TensorView<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TensorView")
-            .field("shape", &self.shape())
-            .field("strides", &self.strides())
-            .finish_non_exhaustive()
-    }
-}
-
-impl<T> fmt::Debug for TensorViewMut<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TensorViewMut")
-            .field("shape", &self.shape())
-            .field("strides", &self.strides())
-            .finish_non_exhaustive()
-    }
 }
 
 /// The elements, if they are adjacent in C order.

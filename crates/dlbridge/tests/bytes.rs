@@ -3,16 +3,18 @@
 
 mod common;
 
+use std::sync::Arc;
+
 use bytes::{Bytes, BytesMut};
-use common::{Counted, Producer};
+use common::{Counted, Producer, delete, take};
 use dlbridge::{Access, DataType, Device, DeviceType, Error, Tensor, Unaligned};
 
 #[test]
-fn bytes_lend_their_memory_read_only() {
+fn bytes_are_immutable_and_come_back() {
     let bytes = Bytes::from(vec![1, 2, 3, 4]).slice(1..);
     let tensor = Tensor::from(bytes.clone());
     assert_eq!((tensor.shape(), tensor.dtype()), (&[3][..], DataType::UINT8));
-    assert_eq!(tensor.access(), Access::ReadOnly);
+    assert_eq!(tensor.access(), Access::Immutable);
     assert_eq!(tensor.data().addr(), bytes.as_ptr().addr());
     assert_eq!(tensor.try_into_owner::<Bytes>().unwrap(), bytes);
 }
@@ -45,7 +47,9 @@ fn any_tensor_becomes_bytes_and_lives_as_long_as_they() {
 fn foreign_memory_becomes_bytes() {
     let producer = Producer::new(vec![1_u8, 2, 3], &[3]);
     let deleted = producer.deleted();
-    let bytes = Bytes::try_from(producer.import().unwrap()).unwrap();
+    // SAFETY: the producer of this test writes nothing.
+    let tensor = unsafe { producer.import().unwrap().assume_immutable() };
+    let bytes = Bytes::try_from(tensor).unwrap();
     let other = std::thread::spawn(move || assert_eq!(&bytes[..], [1, 2, 3]));
     other.join().unwrap();
     assert_eq!(deleted.get(), 1);
@@ -86,7 +90,7 @@ fn bytes_have_any_dtype_that_fits() {
     let halves = tensor(DataType::UINT16, &[3], 2).unwrap();
     let numbers = halves.view::<Unaligned<u16>>().unwrap();
     assert!(numbers.iter().map(|n| u16::from_le(n.get())).eq([1, 2, 3]));
-    assert_eq!(halves.access(), Access::ReadOnly);
+    assert_eq!(halves.access(), Access::Immutable);
     let too_many = Error::ByteCount { needed: 10, available: 8 };
     assert_eq!(tensor(DataType::UINT16, &[4], 2).unwrap_err(), too_many);
     let beyond = Error::ByteCount { needed: 9, available: 8 };
@@ -98,4 +102,22 @@ fn bytes_have_any_dtype_that_fits() {
     assert!(tensor(DataType::FLOAT4_E2M1FN, &[17], 0).is_err());
     let none = DataType::UINT8.with_lanes(0);
     assert_eq!(tensor(none, &[1], 0).unwrap_err(), Error::InvalidDataType { dtype: none });
+}
+
+#[test]
+fn memory_that_others_may_write_does_not_become_bytes() {
+    let tensor = Arc::new(Tensor::from(vec![1_u8, 2]));
+    let writer = tensor.lend();
+    for (second, access) in [
+        (take(tensor.lend()).unwrap(), Access::Shared),
+        (take(tensor.lend()).unwrap().into_read_only(), Access::ReadOnly),
+        (tensor.share(), Access::ReadOnly),
+    ] {
+        assert_eq!(Bytes::try_from(second).unwrap_err(), Error::Unstable { access });
+    }
+    delete(writer);
+    let tensor = Arc::try_unwrap(tensor).unwrap().try_into_immutable().unwrap();
+    assert_eq!(Bytes::try_from(tensor).unwrap()[..], [1, 2]);
+    let empty = Producer::new(Vec::<u8>::new(), &[0]).import().unwrap();
+    assert!(Bytes::try_from(empty).unwrap().is_empty());
 }

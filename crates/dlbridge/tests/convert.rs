@@ -5,7 +5,7 @@ mod common;
 use std::sync::Arc;
 
 use common::{Count, Counted, Producer};
-use dlbridge::{Access, CopyReason, DataType, Error, RawParts, Result, Tensor};
+use dlbridge::{Access, CopyReason, DataType, Error, RawParts, Result, Tensor, TensorRef};
 
 /// Converts a tensor and sees that the same elements come out, in the same memory unless there is a
 /// reason; and that the owner of what was copied is dropped.
@@ -92,9 +92,20 @@ fn only_elements_at_another_address_are_copied_to_an_aligned_one() {
 }
 
 #[test]
-#[should_panic(expected = "cannot align to 512")]
-fn no_copy_is_aligned_to_more_than_256() {
-    let _ = Tensor::from([1]).into_aligned(512);
+fn copy_aligned_to_pages_begins_at_one() {
+    for alignment in [1, 512, 4096, 1 << 21] {
+        let at = |tensor: &Tensor| tensor.data().addr() % alignment;
+        let zeros = Tensor::zeroed_aligned(DataType::INT4, [3, 3], alignment).unwrap();
+        assert_eq!(at(&zeros), 0);
+        // Packed elements take other ways.
+        let columns = TensorRef::from(&zeros).transpose().to_aligned_copy(alignment).unwrap();
+        assert_eq!((at(&columns), columns.shape()), (0, &[3, 3][..]));
+        let numbers = Tensor::from([[1, 2], [3, 4]]).transpose();
+        let (copy, _) = numbers.into_aligned(alignment).unwrap();
+        assert_eq!(at(&copy), 0);
+        let copied = TensorRef::from(&copy).to_aligned_copy(alignment).unwrap();
+        assert_eq!((at(&copied), copied.view::<i32>().unwrap().to_vec()), (0, vec![1, 3, 2, 4]));
+    }
 }
 
 #[test]

@@ -56,6 +56,33 @@ fn every_device_has_its_name_and_code() {
 }
 
 #[test]
+fn device_name_with_another_spelling_of_the_number_is_refused() {
+    for name in [
+        "cpu:+0",
+        "cpu:-0",
+        "cpu:00",
+        "cuda:+1",
+        "cuda:01",
+        "cuda:",
+        "cuda: 1",
+        "cuda:1 ",
+        "cuda:1:2",
+        "cuda:2147483648",
+        "cuda:--1",
+        "cuda:-",
+        "device_type_+7",
+        "device_type_07",
+        "device_type_",
+    ] {
+        assert_eq!(name.parse::<Device>(), Err(Error::UnknownDeviceName), "{name}");
+    }
+    for id in [i32::MIN, -1, 0, 10, i32::MAX] {
+        let name = format!("cuda:{id}");
+        assert_eq!(name.parse(), Ok(Device::new(DeviceType::CUDA, id)), "{name}");
+    }
+}
+
+#[test]
 fn every_device_is_carried_through_both_structs() {
     for (name, code, _, addressable) in DEVICES {
         let place = if addressable { (0x4_0010, 0) } else { (0x4_0000, 16) };

@@ -8,7 +8,9 @@ use std::ptr;
 use std::sync::Arc;
 
 use common::{Nibble, Producer, take};
-use dlbridge::{DataType, DataTypeCode, Device, DeviceType, Error, RawParts, Tensor, TensorRef};
+use dlbridge::{
+    Access, DataType, DataTypeCode, Device, DeviceType, Error, RawParts, Tensor, TensorRef,
+};
 
 /// An allocator that has no gigabyte to give, however optimistic the system is.
 struct Poor;
@@ -81,8 +83,8 @@ fn cases() -> Vec<(Error, Error, &'static str)> {
         (
             import(bytes(&[2]).with(|p| p.tensor.dtype = wrong.into())),
             Error::InvalidDataType { dtype: wrong },
-            "dtype with code 17, 8 bits and 0 lanes cannot exist; the producer must set the width its \
-             code demands and at least one lane",
+            "dtype with code 17, 8 bits and 0 lanes cannot exist; a dtype has the width its code \
+             demands, and at least one lane",
         ),
         (
             "gpu:0".parse::<Device>().unwrap_err(),
@@ -101,8 +103,8 @@ fn cases() -> Vec<(Error, Error, &'static str)> {
         ),
         (
             bytes(&[1 << 30]).strides(&[0]).import().unwrap().to_copy().unwrap_err(),
-            Error::OutOfMemory { bytes: 1 << 30 },
-            "no memory for a copy of 1073741824 bytes; copy a part of the tensor",
+            Error::OutOfMemory { bytes: 1 << 30, for_copy: true },
+            "no memory for a copy of 1073741824 bytes; copy a slice of the tensor",
         ),
         (
             Tensor::from_parts(vec![0_u8; 5], [2, 3]).unwrap_err(),
@@ -215,6 +217,20 @@ fn cases() -> Vec<(Error, Error, &'static str)> {
                 .unwrap_err(),
             Error::Overlapping,
             "elements may overlap with these strides; copy the tensor to write it",
+        ),
+        (
+            bytes(&[8]).import().unwrap().check_stable().unwrap_err(),
+            Error::Unstable { access: Access::Shared },
+            "the tensor is shared: its producer and other consumers may write the data, so slices of it \
+             cannot be kept; copy the tensor first, or promise that nobody writes with the unsafe \
+             Tensor::assume_immutable",
+        ),
+        (
+            bytes(&[8]).import().unwrap().into_read_only().check_stable().unwrap_err(),
+            Error::Unstable { access: Access::ReadOnly },
+            "the tensor is read-only: its consumers must not write the data, but its producer may, so slices \
+             of it cannot be kept; copy the tensor first, or promise that nobody writes with the unsafe \
+             Tensor::assume_immutable",
         ),
         (
             Tensor::from_parts_strided(vec![0_u8; 3], [2], [2], 0)

@@ -151,12 +151,12 @@ fn read_only_stays_read_only() {
     let made = || Tensor::from(&[1.0_f32, 2.0][..]);
     let managed = made().into_raw();
     assert_eq!(read(managed).1, READ_ONLY);
-    assert_eq!(take(managed).unwrap().access(), Access::ReadOnly);
+    assert_eq!(take(managed).unwrap().access(), Access::Immutable);
 
     let tensor = Arc::new(made());
     let managed = tensor.lend();
     assert_eq!(read(managed).1, READ_ONLY);
-    assert_eq!(take(managed).unwrap().access(), Access::ReadOnly);
+    assert_eq!(take(managed).unwrap().access(), Access::Immutable);
 
     assert_eq!(tensor.lend_legacy().unwrap_err(), Error::LegacyReadOnly);
     let (tensor, error) = made().into_raw_legacy().unwrap_err();
@@ -305,7 +305,7 @@ fn exclusive_can_be_declared_and_read_only_cannot_be_undone() {
     let read_only = Tensor::from(&[1_i32, 2][..]);
     // SAFETY: nobody writes a constant.
     let mut tensor = unsafe { read_only.assume_exclusive() };
-    assert_eq!(tensor.access(), Access::ReadOnly);
+    assert_eq!(tensor.access(), Access::Immutable);
     assert_eq!(tensor.view_mut::<i32>().unwrap_err(), Error::ReadOnly);
 }
 

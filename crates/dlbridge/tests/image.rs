@@ -61,11 +61,14 @@ fn containers_of_other_kinds_become_tensors() {
     let shared: Arc<[u8]> = picture().into_raw().into();
     let image = ImageBuffer::<Rgb<u8>, _>::from_raw(3, 2, Arc::clone(&shared)).unwrap();
     let tensor = Tensor::from(image);
-    assert_eq!((tensor.access(), tensor.data().addr()), (Access::ReadOnly, shared.as_ptr().addr()));
+    assert_eq!(
+        (tensor.access(), tensor.data().addr()),
+        (Access::Immutable, shared.as_ptr().addr())
+    );
 
     static PIXELS: [u8; 4] = [1, 2, 3, 4];
     let tensor = Tensor::from(ImageBuffer::<Luma<u8>, _>::from_raw(2, 2, &PIXELS[..]).unwrap());
-    assert_eq!((tensor.access(), tensor.shape()), (Access::ReadOnly, &[2, 2, 1][..]));
+    assert_eq!((tensor.access(), tensor.shape()), (Access::Immutable, &[2, 2, 1][..]));
     let boxed: Box<[u8]> = Box::new(PIXELS);
     let tensor = Tensor::from(ImageBuffer::<Luma<u8>, _>::from_raw(4, 1, boxed).unwrap());
     assert_eq!((tensor.access(), tensor.shape()), (Access::Exclusive, &[1, 4, 1][..]));

@@ -125,7 +125,7 @@ fn a_scalar_needs_neither_shape_nor_strides() {
         let tensor = tensor.unwrap();
         assert_eq!((tensor.ndim(), tensor.len(), tensor.nbytes()), (0, 1, 8));
         let view = tensor.view::<u64>().unwrap();
-        assert_eq!((view[[]], view.get(&[]), view.as_slice()), (5, Some(&5), Some(&[5][..])));
+        assert_eq!((view[[]], view.get([]), view.as_slice()), (5, Some(&5), Some(&[5][..])));
     });
 }
 

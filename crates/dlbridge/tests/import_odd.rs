@@ -89,7 +89,7 @@ fn four_floats_may_be_lent_as_eight_billion() {
     let view = tensor.view::<f32>().unwrap();
     assert_eq!((view[[(1 << 31) - 1, 2]], view.as_slice()), (3.0, None));
     assert_eq!((view.iter().len(), view.iter().nth(5)), (1 << 33, Some(&2.0)));
-    assert_eq!(view.get(&[1 << 31, 0]), None);
+    assert_eq!(view.get([1 << 31, 0]), None);
     assert_eq!(tensor.view_mut::<f32>().unwrap_err(), Error::Overlapping);
 }
 
@@ -168,7 +168,7 @@ fn flags_say_who_may_write() {
         let expected = match access {
             Access::Exclusive => Ok(()),
             Access::Shared => Err(Error::Shared),
-            Access::ReadOnly => Err(Error::ReadOnly),
+            Access::ReadOnly | Access::Immutable => Err(Error::ReadOnly),
         };
         assert_eq!(written, expected);
         assert_eq!(deleted.get(), 0);

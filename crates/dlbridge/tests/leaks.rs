@@ -53,7 +53,26 @@ fn nothing_is_allocated_in_vain_and_everything_is_freed() {
     importing_takes_one_allocation();
     #[cfg(feature = "ndarray")]
     an_array_takes_one_allocation();
+    #[cfg(feature = "bytes")]
+    a_loop_through_bytes_keeps_one_owner();
     every_path_frees_what_it_allocated();
+}
+
+#[cfg(feature = "bytes")]
+fn a_loop_through_bytes_keeps_one_owner() {
+    use bytes::Bytes;
+
+    let turn = |tensor: Tensor| {
+        let tensor = Arc::new(tensor);
+        Tensor::from(Bytes::try_from(tensor.share()).unwrap())
+    };
+    let mut tensor = turn(turn(Tensor::from(Bytes::from(vec![1_u8, 2, 3]))));
+    let before = LIVE_BYTES.get();
+    for _ in 0..100 {
+        tensor = turn(tensor);
+    }
+    assert_eq!(LIVE_BYTES.get() - before, 0);
+    drop(tensor);
 }
 
 fn exporting_takes_one_allocation() {
@@ -62,7 +81,7 @@ fn exporting_takes_one_allocation() {
     assert_eq!(allocations, 1, "header, owner, shape and strides are in one block");
     let (allocations, _) = counted(|| {
         let view = tensor.view::<f32>().unwrap();
-        black_box((view.as_slice(), view.get(&[3]), view[[4]], view.len()));
+        black_box((view.as_slice(), view.get([3]), view[[4]], view.len()));
         black_box((tensor.shape(), tensor.strides(), tensor.dtype(), tensor.access()));
         let managed = tensor.into_raw();
         let mut tensor = take(managed).unwrap();

@@ -41,7 +41,7 @@ fn a_read_only_map_is_read_only() {
     let map = unsafe { Mmap::map(&File::open(&file.0).unwrap()) }.unwrap();
     let address = map.as_ptr().addr();
     let mut tensor = Tensor::from_bytes(map, DataType::FLOAT32, [2, 2], 0).unwrap();
-    assert_eq!((tensor.access(), tensor.data().addr()), (Access::ReadOnly, address));
+    assert_eq!((tensor.access(), tensor.data().addr()), (Access::Immutable, address));
     assert_eq!(tensor.view::<f32>().unwrap()[[1, 0]], 3.0);
     assert_eq!(tensor.view_mut::<f32>().unwrap_err(), Error::ReadOnly);
     let map = tensor.try_into_owner::<Mmap>().unwrap();

@@ -161,11 +161,11 @@ fn views_and_borrowed_arrays_own_nothing() {
 }
 
 #[test]
-fn shared_arrays_are_read_only() {
+fn shared_arrays_are_immutable() {
     let array = counting((2, 3)).into_shared();
     let (mut other, address) = (array.clone(), array.as_ptr());
     let mut tensor = Tensor::from(array.slice_move(s![.., ..;-1]));
-    assert_eq!((tensor.access(), tensor.strides()), (Access::ReadOnly, &[3, -1][..]));
+    assert_eq!((tensor.access(), tensor.strides()), (Access::Immutable, &[3, -1][..]));
     assert_eq!(tensor.view_mut::<i32>().unwrap_err(), Error::ReadOnly);
     // Whoever writes through another handle gets a copy.
     other[[0, 0]] = 100;

@@ -34,7 +34,7 @@ fn check<O: 'static, T: Element + PartialEq + std::fmt::Debug>(
 
 #[test]
 fn containers_keep_their_memory() {
-    use Access::{Exclusive, ReadOnly};
+    use Access::{Exclusive, Immutable};
     let owner = vec![1.5_f64, 2.5];
     let at = Some(owner.as_ptr());
     let owner: Vec<f64> = check(owner.into(), &[1.5, 2.5], &[2], at, Exclusive);
@@ -55,18 +55,18 @@ fn containers_keep_their_memory() {
 
     let owner: Arc<[u32]> = Arc::from([4, 5]);
     let (at, clone) = (Some(owner.as_ptr()), Arc::clone(&owner));
-    let owner: Arc<[u32]> = check(owner.into(), &[4, 5], &[2], at, ReadOnly);
+    let owner: Arc<[u32]> = check(owner.into(), &[4, 5], &[2], at, Immutable);
     assert!(Arc::ptr_eq(&owner, &clone));
 
     static OWNER: [u64; 2] = [6, 7];
     let at = Some(OWNER.as_ptr());
-    let owner: &'static [u64] = check(OWNER[..].into(), &[6, 7], &[2], at, ReadOnly);
+    let owner: &'static [u64] = check(OWNER[..].into(), &[6, 7], &[2], at, Immutable);
     assert_eq!(Some(owner.as_ptr()), at);
 }
 
 #[test]
 fn nested_arrays_count_as_their_elements() {
-    use Access::{Exclusive, ReadOnly};
+    use Access::{Exclusive, Immutable};
     let six = [1, 2, 3, 4, 5, 6];
     let owner = vec![[[1], [2]], [[3], [4]], [[5], [6]]];
     let at = Some(owner.as_ptr().cast());
@@ -76,9 +76,9 @@ fn nested_arrays_count_as_their_elements() {
     let _: Box<[[i32; 3]; 2]> =
         check([[1, 2, 3], [4, 5, 6]].into(), &six, &[2, 3], None, Exclusive);
     let owner: Arc<[[i32; 2]]> = Arc::from([[1, 2], [3, 4], [5, 6]]);
-    let _: Arc<[[i32; 2]]> = check(owner.into(), &six, &[3, 2], None, ReadOnly);
+    let _: Arc<[[i32; 2]]> = check(owner.into(), &six, &[3, 2], None, Immutable);
     static OWNER: [[i32; 2]; 3] = [[1, 2], [3, 4], [5, 6]];
-    let _: &'static [[i32; 2]] = check(OWNER[..].into(), &six, &[3, 2], None, ReadOnly);
+    let _: &'static [[i32; 2]] = check(OWNER[..].into(), &six, &[3, 2], None, Immutable);
     // Or in another shape.
     let tensor = Tensor::from_parts(vec![[1, 2], [3, 4], [5, 6]], [6]).unwrap();
     let _: Vec<[i32; 2]> = check(tensor, &six, &[6], None, Exclusive);
@@ -86,7 +86,7 @@ fn nested_arrays_count_as_their_elements() {
 
 #[test]
 fn containers_without_elements_have_null_data() {
-    use Access::{Exclusive, ReadOnly};
+    use Access::{Exclusive, Immutable};
     let owner = Vec::<f32>::with_capacity(4);
     let owner: Vec<f32> = check::<_, f32>(owner.into(), &[], &[0], None, Exclusive);
     assert_eq!(owner.capacity(), 4);
@@ -94,8 +94,8 @@ fn containers_without_elements_have_null_data() {
     let _: Box<[u8]> = check::<_, u8>(owner.into(), &[], &[0], None, Exclusive);
     let _: Box<[u8; 0]> = check::<_, u8>([0_u8; 0].into(), &[], &[0], None, Exclusive);
     let owner: Arc<[u8]> = Arc::from([]);
-    let _: Arc<[u8]> = check::<_, u8>(owner.into(), &[], &[0], None, ReadOnly);
-    let _: &'static [u8] = check::<_, u8>(<&[u8]>::default().into(), &[], &[0], None, ReadOnly);
+    let _: Arc<[u8]> = check::<_, u8>(owner.into(), &[], &[0], None, Immutable);
+    let _: &'static [u8] = check::<_, u8>(<&[u8]>::default().into(), &[], &[0], None, Immutable);
     let _: Vec<[u8; 0]> = check::<_, u8>(vec![[0_u8; 0]; 5].into(), &[], &[5, 0], None, Exclusive);
     let owner = vec![[[[0_u8; 2]; 0]; 3]; 5];
     let _: Vec<[[[u8; 2]; 0]; 3]> =
@@ -350,7 +350,7 @@ fn a_panic_of_an_owners_drop_ends_in_the_deleter() {
 #[test]
 fn a_reference_to_a_constant_array_is_a_tensor() {
     let tensor = Tensor::from(b"abc");
-    assert_eq!((tensor.shape(), tensor.access()), (&[3][..], Access::ReadOnly));
+    assert_eq!((tensor.shape(), tensor.access()), (&[3][..], Access::Immutable));
     let nested = Tensor::from(&[[1_i32, 2], [3, 4]]);
     assert_eq!(nested.view::<i32>().unwrap()[[1, 0]], 3);
     let home = tensor.try_into_owner::<&'static [u8]>().unwrap();

@@ -319,5 +319,5 @@ fn as_many_axes_as_there_may_be() {
     let scalar = TensorRef::from(&tensor).reshape([]).unwrap();
     agrees(&scalar.view().unwrap(), &Model { shape: vec![], positions: vec![0] }, &"a scalar");
     let wide = scalar.broadcast_to([1; MAX_NDIM]).unwrap();
-    assert_eq!(wide.view::<u32>().unwrap().get(&[0; MAX_NDIM]), Some(&value(0)));
+    assert_eq!(wide.view::<u32>().unwrap().get([0; MAX_NDIM]), Some(&value(0)));
 }

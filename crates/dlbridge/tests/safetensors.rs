@@ -63,7 +63,7 @@ fn files_of_the_format_are_tensors_over_their_bytes() {
     for (name, tensor) in &tensors {
         assert_eq!(tensor.dtype(), name.parse::<DataType>().unwrap());
         assert_eq!((tensor.shape(), tensor.strides()), (&[2, 4][..], &[4, 1][..]));
-        assert_eq!(tensor.access(), Access::ReadOnly);
+        assert_eq!(tensor.access(), Access::Immutable);
         if cfg!(target_endian = "little") {
             assert!(memory.contains(&tensor.data().addr()), "{name} was copied");
         }

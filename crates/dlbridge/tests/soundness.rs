@@ -106,7 +106,7 @@ fn a_view_of_a_view_ends_before_the_first() {
     view[[0, 0]] = 10;
     assert_eq!(view.iter().copied().collect::<Vec<_>>(), [10, 3, 4, 50]);
     assert_eq!(
-        (view.len(), view.ndim(), view.is_empty(), view.get(&[1, 0])),
+        (view.len(), view.ndim(), view.is_empty(), view.get([1, 0])),
         (4, 2, false, Some(&4))
     );
 }

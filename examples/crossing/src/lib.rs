@@ -10,7 +10,7 @@ use dlbridge::Tensor;
 use dlbridge_arrow::{ArrayExt, TensorExt as _};
 use dlbridge_candle::{CandleExt, TensorExt as _};
 use dlbridge_ort::{TensorExt as _, ValueExt};
-use dlbridge_pyo3::PyTensor;
+use dlbridge_pyo3::IntoNumpy;
 use image::{ImageBuffer, Rgb};
 use ndarray::ArrayViewMutD;
 use ort::environment::Environment;
@@ -73,7 +73,7 @@ fn cross<'py>(
     let mut way = Way(Vec::new());
     let tensor = through(width, height, model, &mut way)
         .map_err(|e| PyValueError::new_err(e.to_string()))?;
-    let array = PyTensor::from(tensor).into_library(py, "numpy")?;
+    let array = tensor.into_numpy(py)?;
     let address = array.getattr("ctypes")?.getattr("data")?.extract()?;
     way.moved("NumPy", address, "an array");
     Ok((way.0, array))
@@ -110,12 +110,13 @@ fn through(
     way.moved("ONNX Runtime", address, "the session's input");
     let outputs = session.run(ort::inputs![&input])?;
     let (_, output) = outputs.into_iter().next().ok_or("the model has no output")?;
-    let output = output.into_tensor()?;
+    // SAFETY: nothing is bound to the session or preallocated, the other outputs are dropped, and `input` is only read.
+    let output = unsafe { output.into_tensor() }?;
     way.computed("ONNX Runtime", output.data().addr(), "the model's output");
 
-    // Arrow hands memory out as slices, and takes no tensor that is shared. This mark stops nobody who has the memory
-    // otherwise: that is the session's input at most, which nothing here writes.
-    let array = output.into_read_only().into_array()?;
+    // Arrow keeps slices of the memory, and refuses a tensor that others may write.
+    // SAFETY: nothing writes the memory until the array is dropped, for the same reasons.
+    let array = unsafe { output.assume_immutable() }.into_array()?;
     way.moved("Arrow", address_of(&array), "lists of lists");
     Ok(array.into_tensor()?)
 }

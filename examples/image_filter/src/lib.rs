@@ -1,7 +1,7 @@
 //! A blur for pictures of any framework, and a filter that works in place.
 
 use dlbridge::Tensor;
-use dlbridge_pyo3::{COrder, PyReadonlyTensor, PyReadwriteTensor, PyTensor, dims, to_py_err};
+use dlbridge_pyo3::{COrder, Like, PyReadonlyTensor, PyReadwriteTensor, dims};
 use pyo3::prelude::*;
 
 /// uint8 pixels of shape [height, width, 3], row by row.
@@ -10,10 +10,7 @@ type Rgb = (COrder, dims!(_, _, 3));
 /// The mean of the pixels around each pixel, in a square of `2 * radius + 1`, as a picture of the caller's
 /// own framework. At the edges the square is cut.
 #[pyfunction]
-fn blur<'py>(
-    image: PyReadonlyTensor<'py, u8, 3, Rgb>,
-    radius: usize,
-) -> PyResult<Bound<'py, PyAny>> {
+fn blur<'py>(image: PyReadonlyTensor<'py, u8, 3, Rgb>, radius: usize) -> PyResult<Like<'py>> {
     let [height, width, channels] = image.dims();
     let pixels = image.slice();
     let blurred = image.object().py().detach(|| {
@@ -22,8 +19,8 @@ fn blur<'py>(
         let rows = along(pixels, radius, height, width * channels, 1);
         along(&rows, radius, width, channels, height)
     });
-    let blurred = Tensor::from_parts(blurred, [height, width, channels]).map_err(to_py_err)?;
-    PyTensor::from(blurred).into_like(image.object())
+    let blurred = Tensor::from_parts(blurred, [height, width, channels])?;
+    Ok(image.like(blurred))
 }
 
 /// The means along one axis, of which there are `count` steps of `stride` elements in each of `outer`

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use dlbridge::{DataType, Tensor, TensorView};
-use dlbridge_pyo3::{PyTensor, to_py_err};
+use dlbridge_pyo3::PyTensor;
 use image::{ImageBuffer, ImageError, ImageFormat, Rgb};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -33,7 +33,7 @@ fn save(pixels: &Bound<'_, PyAny>, path: PathBuf) -> PyResult<usize> {
     if view.as_slice().is_some() {
         write_png(view, &path)?;
     } else {
-        let gathered = tensor.to_copy().map_err(to_py_err)?;
+        let gathered = tensor.to_copy()?;
         write_png(as_pixels(&gathered)?, &path)?;
     }
     Ok(address)
@@ -47,12 +47,12 @@ fn as_pixels(tensor: &Tensor) -> PyResult<TensorView<'_, u8>> {
             "expected uint8 pixels of shape [height, width, 3], found {dtype} of shape {shape:?}"
         )));
     }
-    tensor.view().map_err(to_py_err)
+    Ok(tensor.view()?)
 }
 
 /// Encodes adjacent pixels where they are.
 fn write_png(pixels: TensorView<'_, u8>, path: &Path) -> PyResult<()> {
-    let picture = ImageBuffer::<Rgb<u8>, &[u8]>::try_from(pixels).map_err(to_py_err)?;
+    let picture = ImageBuffer::<Rgb<u8>, &[u8]>::try_from(pixels)?;
     picture.save_with_format(path, ImageFormat::Png).map_err(|error| in_file(path, error))
 }
 

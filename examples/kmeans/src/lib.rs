@@ -1,7 +1,7 @@
 //! k-means on any framework's matrix of floats, without a copy of it.
 
 use dlbridge::Tensor;
-use dlbridge_pyo3::{OneOf, PyReadonlyTensor, PyTensor, dispatch, to_py_err};
+use dlbridge_pyo3::{Like, OneOf, PyReadonlyTensor, dispatch};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -15,26 +15,25 @@ fn kmeans<'py>(
     points: PyReadonlyTensor<'py, OneOf<(f32, f64)>, 2>,
     k: usize,
     iterations: usize,
-) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+) -> PyResult<(Like<'py>, Like<'py>)> {
     let [rows, columns] = points.dims();
     if k == 0 || k > rows {
         return Err(PyValueError::new_err(format!("k must be 1 to {rows}, the rows; got {k}")));
     }
-    let object = points.object().clone();
-    let py = object.py();
+    let py = points.object().py();
     dispatch!(T in (f32, f64), points => {
         let view = points.view();
         let (centres, labels) = py.detach(|| {
             let row = |i: usize| (0..columns).map(move |j| (i, j));
             let mut centres: Vec<f64> =
-                (0..k).flat_map(row).map(|index| f64::from(view[index.into()])).collect();
+                (0..k).flat_map(row).map(|index| f64::from(view[index])).collect();
             let mut labels = vec![0_i64; rows];
             for _ in 0..iterations {
                 for (i, label) in labels.iter_mut().enumerate() {
                     let distance = |centre: usize| -> f64 {
                         let from = &centres[centre * columns..];
                         let parts = row(i).zip(from);
-                        parts.map(|(at, c)| (f64::from(view[at.into()]) - c).powi(2)).sum()
+                        parts.map(|(at, c)| (f64::from(view[at]) - c).powi(2)).sum()
                     };
                     let nearest = (0..k).min_by(|&a, &b| distance(a).total_cmp(&distance(b)));
                     *label = nearest.unwrap_or(0) as i64;
@@ -44,7 +43,7 @@ fn kmeans<'py>(
                 for (i, &label) in labels.iter().enumerate() {
                     counts[label as usize] += 1;
                     let sum = &mut sums[label as usize * columns..];
-                    row(i).zip(sum).for_each(|(at, sum)| *sum += f64::from(view[at.into()]));
+                    row(i).zip(sum).for_each(|(at, sum)| *sum += f64::from(view[at]));
                 }
                 for (centre, &count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
                     for j in centre * columns..(centre + 1) * columns {
@@ -55,11 +54,8 @@ fn kmeans<'py>(
             (centres, labels)
         });
         let centres: Vec<T> = centres.into_iter().map(|value| value as T).collect();
-        let centres = Tensor::from_parts(centres, [k, columns]).map_err(to_py_err)?;
-        Ok((
-            PyTensor::from(centres).into_like(&object)?,
-            PyTensor::from(labels).into_like(&object)?,
-        ))
+        let centres = Tensor::from_parts(centres, [k, columns])?;
+        Ok((points.like(centres), points.like(labels)))
     })
 }
 

@@ -112,7 +112,7 @@ fn made_read_only(py: Python<'_>) -> PyResult<Bound<'_, PyArray2<f64>>> {
 #[pyfunction]
 fn number(py: Python<'_>) -> PyResult<Bound<'_, PyArray0<f64>>> {
     let no_axes: [usize; 0] = [];
-    let tensor = Tensor::from_parts(vec![7.0], no_axes).map_err(dlbridge_pyo3::to_py_err)?;
+    let tensor = Tensor::from_parts(vec![7.0], no_axes)?;
     tensor.into_pyarray::<f64, Ix0>(py)
 }
 

@@ -1,9 +1,7 @@
 //! A class that owns a big buffer and lends it: the last seconds of a sound that goes on.
 
-use dlbridge::{DataType, Tensor};
-use dlbridge_pyo3::{
-    AllowCopy, COrder, PyReadonlyTensor, PyReadwriteTensor, PyTensor, producer, to_py_err,
-};
+use dlbridge::Tensor;
+use dlbridge_pyo3::{AllowCopy, COrder, PyReadonlyTensor, PyReadwriteTensor, PyTensor, producer};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -27,7 +25,7 @@ impl Recording {
     /// Silence.
     #[new]
     fn new(py: Python<'_>, frames: usize, channels: usize) -> PyResult<Self> {
-        let samples = Tensor::zeros(DataType::FLOAT32, [frames, channels]).map_err(to_py_err)?;
+        let samples = Tensor::zeros::<f32>([frames, channels])?;
         Ok(Self { samples: Py::new(py, PyTensor::from(samples))? })
     }
 

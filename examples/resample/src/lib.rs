@@ -1,6 +1,6 @@
 //! Audio at another rate, from `array.array` or any other vector of samples.
 
-use dlbridge_pyo3::{AllowCopy, COrder, PyReadonlyTensor, PyTensor};
+use dlbridge_pyo3::{AllowCopy, COrder, Like, PyReadonlyTensor};
 use pyo3::exceptions::{PyMemoryError, PyValueError};
 use pyo3::prelude::*;
 
@@ -13,7 +13,7 @@ fn resample<'py>(
     samples: PyReadonlyTensor<'py, f32, 1, (COrder, AllowCopy)>,
     rate: u32,
     new_rate: u32,
-) -> PyResult<Bound<'py, PyAny>> {
+) -> PyResult<Like<'py>> {
     if rate == 0 || new_rate == 0 {
         return Err(PyValueError::new_err(format!(
             "the rates must be above zero; got {rate} and {new_rate}"
@@ -33,7 +33,7 @@ fn resample<'py>(
         samples_in[before] + (samples_in[after] - samples_in[before]) * part
     };
     resampled.extend((0..count).map(|i| at(i as f64 * step)));
-    PyTensor::from(resampled).into_like(samples.object())
+    Ok(samples.like(resampled))
 }
 
 /// The extension module of the package `resample`.

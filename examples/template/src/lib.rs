@@ -1,19 +1,26 @@
-//! The smallest extension: any framework's float32 matrix in, a new vector out.
+//! The smallest extension: one function takes a matrix of any library and returns a NumPy array, the other returns a matrix for any library.
 
-use dlbridge_pyo3::{PyReadonlyTensor, PyTensor};
+use dlbridge_pyo3::dlbridge::Tensor;
+use dlbridge_pyo3::{Numpy, PyReadonlyTensor, PyTensor};
 use pyo3::prelude::*;
 
-/// The sum of each row.
+/// The sum of each row, as an array of NumPy.
 #[pyfunction]
-fn row_sums(x: PyReadonlyTensor<'_, f32, 2>) -> PyTensor {
+fn row_sums(x: PyReadonlyTensor<'_, f32, 2>) -> Numpy<f32, 1> {
     let ([rows, columns], view) = (x.dims(), x.view());
-    let sums = (0..rows).map(|i| (0..columns).map(|j| view[[i, j]]).sum());
-    PyTensor::from(sums.collect::<Vec<f32>>())
+    let sums = (0..rows).map(|i| (0..columns).map(|j| view[(i, j)]).sum());
+    sums.collect::<Vec<_>>().into()
+}
+
+/// The values as a matrix, row by row. `?` raises dlbridge's error where they do not fit.
+#[pyfunction]
+fn matrix(values: Vec<f32>, rows: usize, columns: usize) -> PyResult<PyTensor> {
+    Ok(Tensor::from_parts(values, [rows, columns])?.into())
 }
 
 /// The extension module.
 #[pymodule(gil_used = true)]
 mod template {
     #[pymodule_export]
-    use super::row_sums;
+    use super::{matrix, row_sums};
 }

@@ -14,16 +14,29 @@ import template
 PROGRAMS = [
     ("import numpy, template\ntemplate.row_sums(numpy.ones((2, 3)))", True),
     ("import template\ntemplate.row_sums(memoryview(b''))", True),
+    ("import template\ntemplate.row_sums(memoryview(b'')).mean()", True),
+    ("import template\ntemplate.row_sums(memoryview(b'')).no_method_of_arrays()", False),
     ("import template\ntemplate.row_sums([1, 2])", False),
     ("import template\ntemplate.row_sums()", False),
 ]
 
 
 def test_the_function() -> None:
-    sums = np.from_dlpack(template.row_sums(np.arange(6, dtype="f4").reshape(2, 3)))
+    sums = template.row_sums(np.arange(6, dtype="f4").reshape(2, 3))
+    assert type(sums) is np.ndarray
     assert (sums.tolist(), sums.dtype) == ([3, 12], "float32")
     with pytest.raises(TypeError, match=r"argument 'x': expected float32\[_, _\] on cpu; got float64"):
         template.row_sums(np.ones((2, 3)))
+
+
+def test_matrix_of_values_owns_them() -> None:
+    matrix = np.from_dlpack(template.matrix([1, 2, 3, 4, 5, 6], 2, 3))
+    assert (matrix.tolist(), matrix.dtype) == ([[1, 2, 3], [4, 5, 6]], "float32")
+
+
+def test_matrix_of_a_wrong_shape_raises_the_core_error() -> None:
+    with pytest.raises(BufferError, match="the shape has 4 elements but there are 3"):
+        template.matrix([1, 2, 3], 2, 2)
 
 
 @pytest.mark.parametrize(("program", "right"), PROGRAMS)

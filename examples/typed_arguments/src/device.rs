@@ -7,7 +7,7 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use dlbridge::{Device, DeviceType};
+use dlbridge_pyo3::dlbridge::{Device, DeviceType};
 use dlbridge_pyo3::{
     Aligned, AnyDataType, COrder, DYNAMIC, DefaultStream, OnCuda, OnDevice, PyDeviceTensor,
     PyReadonlyTensor, PyTensor, Stream, Wanted, WorkStream, Writable,
@@ -111,6 +111,12 @@ pub(crate) fn aligned_on_device(
 #[pyfunction]
 pub(crate) fn kept<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyTensor>> {
     PyTensor::import(x, &Wanted::default())
+}
+
+/// Returns true if this extension can use the drivers of CUDA and ROCm.
+#[pyfunction]
+pub(crate) fn has_drivers() -> bool {
+    cfg!(feature = "gpu")
 }
 
 /// The sum of a vector in memory that CUDA has pinned.

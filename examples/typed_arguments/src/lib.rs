@@ -1,14 +1,20 @@
 //! One function for each kind of argument that a tensor can be.
 
+mod casts;
 mod device;
+mod results;
+mod returned;
+mod sequences;
+mod times;
+mod tried;
 
 use std::sync::Arc;
 
-use dlbridge::sys::DLPackExchangeAPI;
-use dlbridge::{DataType, Tensor};
+use dlbridge_pyo3::dlbridge::Tensor;
+use dlbridge_pyo3::dlbridge::sys::DLPackExchangeAPI;
 use dlbridge_pyo3::{
     Aligned, AllowCopy, AnyDataType, COrder, Contiguous, DYNAMIC, FortranOrder, OneOf,
-    PyReadonlyTensor, PyReadwriteTensor, PyTensor, dims, dispatch, producer, to_py_err,
+    PyReadonlyTensor, PyReadwriteTensor, PyTensor, dims, dispatch, producer,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -65,10 +71,36 @@ fn norm(x: PyReadonlyTensor<'_, OneOf<(f32, f64)>, 1>) -> f64 {
     })
 }
 
-/// How many truth values are true.
+/// How many booleans are true.
 #[pyfunction]
-fn count(x: PyReadonlyTensor<'_, bool, DYNAMIC>) -> usize {
-    x.iter().filter(|&&value| value).count()
+fn count(x: PyReadonlyTensor<'_, bool, DYNAMIC>) -> PyResult<usize> {
+    Ok(x.try_view()?.iter().filter(|&&value| value).count())
+}
+
+/// How many booleans of a vector are true, and whether they were copied, as packed ones of Arrow are.
+#[pyfunction]
+fn count_of_anything(x: PyReadonlyTensor<'_, bool, 1, AllowCopy>) -> PyResult<(usize, bool)> {
+    Ok((x.try_view()?.iter().filter(|&&value| value).count(), !x.is_borrowed()))
+}
+
+/// The sum of the numbers whose boolean is true.
+#[pyfunction]
+fn total_where(
+    mask: PyReadonlyTensor<'_, bool, 1>,
+    x: PyReadonlyTensor<'_, f64, 1>,
+) -> PyResult<f64> {
+    let mask = mask.try_view()?;
+    Ok(mask.iter().zip(x.iter()).filter(|&(&flag, _)| flag).map(|(_, value)| value).sum())
+}
+
+/// Inverts booleans where they are, after extracting an argument that may change them.
+#[pyfunction]
+fn invert_flags(
+    mut flags: PyReadwriteTensor<'_, bool, 1>,
+    _late: PyReadonlyTensor<'_, f64, 1>,
+) -> PyResult<()> {
+    flags.try_view_mut()?.into_iter().for_each(|flag| *flag = !*flag);
+    Ok(())
 }
 
 /// The sum of whatever can be converted to float64 without a loss, and whether it was converted.
@@ -98,7 +130,7 @@ fn pixels(x: PyReadonlyTensor<'_, u8, DYNAMIC, dims!(_, _, 3)>) -> usize {
 /// Turns round the bytes of each element of a vector of anything.
 #[pyfunction]
 fn swap_bytes(mut x: PyReadwriteTensor<'_, AnyDataType, 1>) -> PyResult<()> {
-    x.as_tensor_ref_mut().swap_bytes().map_err(to_py_err)
+    Ok(x.as_tensor_ref_mut().swap_bytes()?)
 }
 
 /// Numbers that must not change.
@@ -205,7 +237,7 @@ impl Sound {
 impl Sound {
     #[new]
     fn new(py: Python<'_>, frames: usize, channels: usize) -> PyResult<Self> {
-        let samples = Tensor::zeros(DataType::FLOAT32, [frames, channels]).map_err(to_py_err)?;
+        let samples = Tensor::zeros::<f32>([frames, channels])?;
         Ok(Self { samples: Py::new(py, PyTensor::from(samples))? })
     }
 
@@ -261,15 +293,44 @@ pub extern "C" fn typed_arguments_exchange_api() -> *const DLPackExchangeAPI {
 #[pymodule(gil_used = true)]
 mod _native {
     #[pymodule_export]
+    use super::casts::{
+        cast_columns, cast_list, cast_to_bfloat16, cast_to_bool, cast_to_complex64,
+        cast_to_complex128, cast_to_float16, cast_to_float32, cast_to_float64, cast_to_int8,
+        cast_to_int16, cast_to_int32, cast_to_int64, cast_to_several, cast_to_uint8,
+        cast_to_uint16, cast_to_uint32, cast_to_uint64, safe_to_bfloat16, safe_to_bool,
+        safe_to_complex64, safe_to_complex128, safe_to_float16, safe_to_float32, safe_to_float64,
+        safe_to_int8, safe_to_int16, safe_to_int32, safe_to_int64, safe_to_uint8, safe_to_uint16,
+        safe_to_uint32, safe_to_uint64,
+    };
+    #[pymodule_export]
     use super::device::{
-        aligned_on_device, choose_stream, kept, on_chosen_stream, on_default_stream, on_own_stream,
-        on_work_stream, to_be_changed, total_of_pinned, while_on_device,
+        aligned_on_device, choose_stream, has_drivers, kept, on_chosen_stream, on_default_stream,
+        on_own_stream, on_work_stream, to_be_changed, total_of_pinned, while_on_device,
+    };
+    #[pymodule_export]
+    use super::results::{cube, matrix, names_in_file, zeros};
+    #[pymodule_export]
+    use super::returned::returned;
+    #[pymodule_export]
+    use super::sequences::{
+        as_any, as_bfloat16, as_bool, as_complex64, as_complex128, as_double_or_int, as_float16,
+        as_float32, as_float64, as_int8, as_int16, as_int32, as_int64, as_single_or_byte, as_uint8,
+        as_uint16, as_uint32, as_uint64, cube_of_lists, matrix_by_columns, matrix_of_lists,
+        optional_list, vector_of_list,
+    };
+    #[pymodule_export]
+    use super::times::{
+        epoch, gaps, milliseconds, nanoseconds, nanoseconds_of_anything, next_day, same_times,
+    };
+    #[pymodule_export]
+    use super::tried::{
+        default_or_sum, dimensions, either, refusals, try_device, try_list, try_write,
     };
     #[pymodule_export]
     use super::{
-        Sound, Squares, add, aligned, brightest, by_columns, constants, count, dtype, first_column,
-        invert, mean, negate, norm, pixels, ramp, scale, shape, swap, swap_bytes, total,
-        total_detached, total_of_anything, total_of_vector, trace, twice, while_reading,
-        while_writing,
+        Sound, Squares, add, aligned, brightest, by_columns, constants, count, count_of_anything,
+        dtype, first_column, invert, invert_flags, mean, negate, norm, pixels, ramp, scale, shape,
+        swap, swap_bytes, total, total_detached, total_of_anything, total_of_vector, total_where,
+        trace, twice, while_reading, while_writing,
     };
 }

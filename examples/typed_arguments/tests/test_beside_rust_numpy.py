@@ -116,7 +116,65 @@ ours.while_writing(again, lambda: refused(lambda: theirs.hold_readonly(x, list))
     run(OURS_FIRST, code)
 
 
-@pytest.mark.parametrize("change", ["x.shape = (2, 4)", "x.dtype = 'f4'"])
+@pytest.mark.parametrize("count", [1, 3])
+def test_several_views_of_one_array(first: str, count: int) -> None:
+    run(
+        first,
+        f"""
+parts = [x[i::{count}] for i in range({count})] + [x[::-1][::{count}], x.reshape(2, 4)[1], x.reshape(2, 4)[:, 2]]
+for part in parts:
+    ours.while_writing(part, lambda: refused(lambda: theirs.hold_readwrite(part, list)))
+    theirs.hold_readwrite(part, lambda: refused(lambda: ours.negate(part)))
+    ours.while_writing(part, lambda: refused(lambda: theirs.hold_readwrite(x, list)))
+    theirs.hold_readwrite(part, list)
+    theirs.hold_readwrite(x, list)
+""",
+    )
+
+
+def test_arrays_of_other_classes(first: str) -> None:
+    run(
+        first,
+        """
+class Derived(np.ndarray):
+    pass
+
+for part in [x.view(Derived), x.view(Derived)[2:].view(np.ndarray), np.frombuffer(bytearray(64)), x.view(">f8")]:
+    held = ours.while_reading if part.dtype.byteorder == ">" else ours.while_writing
+    if held is ours.while_writing:
+        held(part, lambda: refused(lambda: theirs.hold_readwrite(np.asarray(part), list)))
+    plain = np.asarray(part)
+    if plain.dtype == np.float64 and plain.dtype.isnative:
+        theirs.hold_readwrite(plain, list)
+        theirs.hold_readwrite(plain, lambda: refused(lambda: ours.negate(part)))
+""",
+    )
+
+
+def test_memory_that_gets_another_owner_stays_borrowed() -> None:
+    # No array leads to the borrow any more. rust-numpy would end the process if it were asked to release it.
+    run(
+        THEIRS_FIRST,
+        """
+part = x[2:]
+state = np.arange(8.0).__reduce__()[2]
+ours.while_writing(x, lambda: x.__setstate__(state))
+ours.negate(x)
+theirs.hold_readwrite(x, list)
+""",
+    )
+
+
+CHANGES = [
+    "x.shape = (2, 4)",
+    "x.dtype = 'f4'",
+    "x.strides = (0,)",
+    "x.flags.writeable = False",
+    "x.shape = (2, 2, 2, 1, 1)",
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
 def test_an_array_that_changes_while_it_is_held(first: str, change: str) -> None:
     # rust-numpy's own registry ends the process when the dtype of an array changes that it holds.
     held = "ours.while_reading, ours.while_writing"
@@ -134,6 +192,7 @@ for held in [{held}]:
     x = np.arange(8.0)
     part = x[2:]
     held(x, changed)
+    assert x.flags.writeable or part.flags.writeable
     ours.negate(part)
     theirs.hold_readwrite(part, list)
 """,

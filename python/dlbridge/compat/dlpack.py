@@ -18,10 +18,16 @@ different:
 from __future__ import annotations
 
 import ctypes
+from typing import TYPE_CHECKING
 
 from dlbridge import _core
 from dlbridge._core import Tensor as DLPackObject
 from dlbridge._core import __version__
+
+if TYPE_CHECKING:
+    from typing_extensions import CapsuleType
+
+    from dlbridge.typing import TensorLike
 
 __all__ = [
     "DLManagedTensor",
@@ -69,7 +75,7 @@ class DLManagedTensorVersioned(ctypes.Structure):
     )
 
 
-def asdlpack(obj: object, impl_cls: type | None = None) -> DLPackObject:
+def asdlpack(obj: TensorLike | CapsuleType, impl_cls: type | None = None) -> DLPackObject:
     """Import any object that speaks an exchange protocol, as :func:`dlbridge.asdlpack` does.
 
     ``impl_cls`` chose between :class:`DLManagedTensor` and :class:`DLManagedTensorVersioned`. It is not

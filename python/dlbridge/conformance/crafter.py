@@ -1,4 +1,9 @@
-"""Managed tensors with every field settable, and the other side of every exchange, over native code."""
+"""Managed tensors with every field settable, and the other side of every exchange, over native code.
+
+The functions here read no memory beyond what was crafted, whatever a struct says. A consumer that believes a crafted struct can
+end the process. So can these, which are unsafe as :mod:`ctypes` is: ``data`` of :func:`craft` is an address that is believed, and
+a library's functions behind ``native.Table`` may believe that an object is of the class that has the table.
+"""
 
 from __future__ import annotations
 
@@ -149,7 +154,7 @@ class Held:
         return kept
 
     def read(self, count: int, offset: int = 0) -> bytes:
-        """Bytes of the data, ``offset`` bytes from the first element on."""
+        """Bytes of the data, ``offset`` bytes from the first element on; ValueError outside of its memory."""
         return bytes(self.native.bytes(count, offset))
 
     def write(self, data: bytes, offset: int = 0) -> None:
@@ -180,7 +185,10 @@ class Crafted:
         return versioned
 
     def capsule(self, name: str | None = "") -> Any:
-        """A capsule over the tensor, which owns it; by default under the name of its ABI."""
+        """A capsule over the tensor, which owns it; by default under the name of its ABI.
+
+        Unsafe: a consumer reads the struct as what any other name says.
+        """
         self.given_away += 1
         return self.native.capsule((VERSIONED if self.versioned else LEGACY) if name == "" else name)
 
@@ -240,6 +248,8 @@ def craft(
     A shape or strides of None are NULL pointers, ``strides="C"`` are those of C order. The data are ``payload`` from
     its byte ``origin`` on, or whatever is at the address ``data``; without either, ``values`` of the dtype, by default
     0, 1, 2, ... ``skew`` is how many bytes the shape and strides pointers are off their alignment.
+
+    Unsafe: ``data`` is believed. Reading or writing a tensor at an address without memory ends the process.
     """
     name = dtype if isinstance(dtype, str) else "float32"
     if strides == "C":

@@ -65,8 +65,19 @@ int cuDevicePrimaryCtxRelease_v2(int device) {
     return SUCCESS;
 }
 
+int cuCtxPushCurrent_v2(Context *context) {
+    if (depth == CONTEXTS_OF_A_THREAD) {
+        return OUT_OF_MEMORY;
+    }
+    current[depth++] = context;
+    __atomic_fetch_add(&pushed_contexts, 1, __ATOMIC_SEQ_CST);
+    return SUCCESS;
+}
+
 int cuCtxSetCurrent(Context *context) {
-    depth = depth ? depth : 1;
+    if (!depth) {
+        cuCtxPushCurrent_v2(context);
+    }
     current[depth - 1] = context;
     return SUCCESS;
 }
@@ -76,16 +87,12 @@ int cuCtxGetCurrent(Context **context) {
     return SUCCESS;
 }
 
-int cuCtxPushCurrent_v2(Context *context) {
-    current[depth++] = context;
-    return SUCCESS;
-}
-
 int cuCtxPopCurrent_v2(Context **context) {
     if (!depth) {
         return INVALID_CONTEXT;
     }
     --depth;
+    __atomic_fetch_sub(&pushed_contexts, 1, __ATOMIC_SEQ_CST);
     if (context) {
         *context = current[depth];
     }
@@ -288,7 +295,7 @@ int cuCtxCreate_v3(Context **context, void *affinities, int count, unsigned flag
 
 int cuCtxDestroy_v2(Context *context) {
     if (depth && current[depth - 1] == context) {
-        --depth;
+        cuCtxPopCurrent_v2(NULL);
     }
     free(context);
     return SUCCESS;

@@ -14,7 +14,7 @@ import dlbridge
 
 DTYPES = [
     *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (1, 2, 4, 8, 16, 32, 64, 128)),
-    *("bool", "float16", "float32", "float64", "float128", "bfloat16"),
+    *("bool", "float16", "float32", "float64", "bfloat16"),
     *("complex32", "complex64", "complex128", "float32x4", "float4_e2m1fnx2"),
     *("float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz"),
     *("float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"),

@@ -41,12 +41,12 @@ GLOBAL = 0
 NEW = bytes(reversed(n.numbers(6)))
 
 
-def build(folder: Path, *, rocm: bool = False) -> Path:
-    """Compiles the library under the name of a driver's."""
+def build(folder: Path, *, rocm: bool = False, name: str | None = None) -> Path:
+    """Compiles the library under the name of a driver's, or another one."""
     compiler = n.compiler()
     if compiler is None or sys.platform != "linux":
         missing("there is no C compiler, or this is not Linux")
-    name = "libamdhip64.so" if rocm else "libcuda.so.1"
+    name = name or ("libamdhip64.so" if rocm else "libcuda.so.1")
     options = [f"-D{cuda}={hip}" for cuda, hip in HIP.items()] + ["-DROCM"] if rocm else []
     path = folder / name
     command = [compiler, *options, "-shared", "-fPIC", "-pthread", f"-Wl,-soname,{name}", "-o", str(path), str(SOURCE)]
@@ -183,6 +183,18 @@ class Driver:
     def faults(self) -> int:
         """How often memory was used that was gone."""
         count: int = self.library.stand_in_faults()
+        return count
+
+    @property
+    def live_regions(self) -> int:
+        """Memory that was not freed: of the device, managed and pinned."""
+        count: int = self.library.stand_in_live_regions()
+        return count
+
+    @property
+    def not_put_back(self) -> int:
+        """Contexts and modes of captures that threads have left changed."""
+        count: int = self.library.stand_in_not_put_back()
         return count
 
     @property

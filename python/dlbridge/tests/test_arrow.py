@@ -57,14 +57,14 @@ def test_slices_and_bitmaps_without_nulls() -> None:
 
 def test_nulls_are_refused_with_the_fix() -> None:
     for source in [pa.array([1, None, 3, None]), pa.array([1, None, 3, None])[1:]]:
-        with pytest.raises(BufferError, match=r"has 2 nulls.*fill_null\(0\).*drop_null\(\)"):
+        with pytest.raises(BufferError, match=r"has 2 nulls.*fill_null"):
             dlbridge.asdlpack(source)
     inner = pa.FixedSizeListArray.from_arrays(pa.array([1, None, 3, 4]), 2)
-    with pytest.raises(BufferError, match="has 1 nulls"):
+    with pytest.raises(BufferError, match="has 1 null, "):
         dlbridge.asdlpack(inner)
     assert arrow(inner[1:]).numpy().tolist() == [[3, 4]]
     outer = pa.array([[1, 2], None], pa.list_(pa.int8(), 2))
-    with pytest.raises(BufferError, match="has 1 nulls"):
+    with pytest.raises(BufferError, match="has 1 null, "):
         dlbridge.asdlpack(outer)
 
 
@@ -145,7 +145,7 @@ def test_tensors_of_a_fixed_shape_elsewhere_are_refused() -> None:
         (lambda: pa.array(["text"]), "'u' .*convert it to numbers first"),
         (lambda: pa.array([[1], [2, 3]]), r"'\+l' .*cast it to fixed-size lists first"),
         (lambda: pa.array([0], "timestamp[s]"), "'tss:' .*cast it to integers first"),
-        (lambda: pa.array(["a"]).dictionary_encode(), r"dictionary_decode\(\) it first"),
+        (lambda: pa.array(["a"]).dictionary_encode(), r"dictionary_decode\(\) of pyarrow.*first"),
         (lambda: pa.array([1], pa.decimal128(5)), "'d:5,0' .*cast it to floats first"),
         (lambda: pa.nulls(3), "nulls"),
         (lambda: pa.record_batch({"a": [1]}), r"'\+s' .*take one column of it first"),
@@ -182,7 +182,7 @@ def test_polars() -> None:
     tensor = dlbridge.asdlpack(series)
     assert (tensor.protocol, tensor.readonly) == ("arrow", True)
     assert tensor.address == series.to_numpy(allow_copy=False).ctypes.data
-    with pytest.raises(BufferError, match="nulls"):
+    with pytest.raises(BufferError, match="has 1 null, "):
         dlbridge.asdlpack(polars.Series([1, None]))
     with pytest.raises(BufferError, match="several chunks"):
         dlbridge.asdlpack(polars.concat([series, series], rechunk=False))

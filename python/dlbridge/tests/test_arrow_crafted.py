@@ -10,7 +10,7 @@ from typing import Any
 import dlbridge
 import pytest
 from conftest import require
-from crafted_arrow import RELEASE, Crafted, extension
+from crafted_arrow import RELEASE, Array, Crafted, extension
 
 pa = require("pyarrow")
 np = require("numpy")
@@ -53,14 +53,15 @@ def test_each_struct_is_released_once() -> None:
         ({"items": 4, "length": 2}, "fewer items than its lists need"),
         ({"items": 2, "length": 4}, "fewer items than its lists need"),
         ({"items": 2, "offset": 1}, "fewer items than its lists need"),
-        ({"items": 2, "length": 2**62}, "more items than can be counted"),
+        ({"items": 2, "length": 2**62}, "more elements than the address space has room for"),
         ({"items": 2, "n_children": 0}, "fixed-size list without its one child"),
         ({"items": 2, "n_children": 2}, "fixed-size list without its one child"),
-        ({"items": 2, "children": None}, "a child that is NULL"),
+        ({"items": 2, "children": None}, "a child that is NULL or not aligned"),
         ({"items": 2, "n_buffers": 0}, "another number of buffers than the one of lists"),
         ({"items": 2, "n_buffers": -1}, "another number of buffers than the one of lists"),
         ({"items": 2, "n_buffers": 2}, "another number of buffers than the one of lists"),
-        ({"format": b"b", "length": 2**62}, "more truth values than there is memory for"),
+        ({"format": b"b", "length": 2**62}, "more elements than the address space has room for"),
+        ({"format": b"b", "length": 2**56}, "more truth values than there is memory for"),
     ],
     ids=str,
 )
@@ -182,3 +183,37 @@ def test_metadata_that_is_wrong(metadata: bytes | None) -> None:
     with pytest.raises(BufferError):
         dlbridge.asdlpack(crafted)
     assert crafted.released == {"schema": 1, "array": 1}
+
+
+class Pair:
+    """An object that exports two capsules of Arrow."""
+
+    def __init__(self, capsules: Any) -> None:
+        self.capsules = capsules
+
+    def __arrow_c_array__(self, requested_schema: Any = None) -> Any:
+        return self.capsules
+
+
+@pytest.mark.parametrize("shift", [None, -2, 2])
+def test_array_of_ours_that_points_elsewhere_is_kept_itself(shift: int | None) -> None:
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    elsewhere = (ctypes.c_int16 * 6)(*range(6))
+    tensor = dlbridge.asdlpack(memoryview(elsewhere)[1:5])
+    recorded = dlbridge.record_exports(True)
+    try:
+        known = dlbridge.asdlpack(Pair(tensor.__arrow_c_array__()), protocol="arrow")
+        assert dlbridge.live_exports() == [], "the memory of our tensor is kept by that tensor"
+        changed = tensor.__arrow_c_array__()
+        array = Array.from_address(pointer(changed[1], b"arrow_array"))
+        other = (ctypes.c_int16 * 4)(9, 8, 7, 6)
+        array.buffers[1] = ctypes.addressof(other) if shift is None else tensor.address + shift
+        imported = dlbridge.asdlpack(Pair(changed), protocol="arrow")
+        expected = [9, 8, 7, 6] if shift is None else [number + shift // 2 for number in known.tolist()]
+        assert imported.tolist() == expected
+        assert len(dlbridge.live_exports()) == 1, "the array is kept, which may keep that memory"
+        del imported
+        assert dlbridge.live_exports() == []
+    finally:
+        dlbridge.record_exports(recorded)

@@ -91,7 +91,7 @@ def test_fortran_order(flags: int) -> None:
     ("contiguous", "flags"), [("F", SIMPLE), ("F", FORMAT), ("F", ND), ("F", C), ("C", F)]
 )
 def test_an_order_that_the_consumer_does_not_take(contiguous: str, flags: int) -> None:
-    with pytest.raises(BufferError, match="not adjacent in the order that the consumer needs"):
+    with pytest.raises(BufferError, match="not contiguous in the order that the consumer needs"):
         asked(tensor(contiguous), flags)
 
 
@@ -99,7 +99,7 @@ def test_an_order_that_the_consumer_does_not_take(contiguous: str, flags: int) -
 def test_gaps(flags: int) -> None:
     part = dlbridge.asdlpack(memoryview(array.array("h", range(6)))[::2])
     assert asked(part, STRIDES)["strides"] == (4,)
-    with pytest.raises(BufferError, match="not adjacent"):
+    with pytest.raises(BufferError, match="not contiguous"):
         asked(part, flags)
 
 
@@ -132,7 +132,7 @@ def test_every_dtype(dtype: str, format: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "dtype", ["bfloat16", "float8_e4m3fn", "int4", "float32x2", "complex32", "float128"]
+    "dtype", ["bfloat16", "float8_e4m3fn", "int4", "float32x2", "complex32"]
 )
 def test_dtypes_without_a_letter(dtype: str) -> None:
     with pytest.raises(BufferError, match=f"a buffer cannot express the dtype {dtype}"):

@@ -230,6 +230,7 @@ def test_filters(page: Page) -> None:
     page.click(button("Clear"))
     page("search.focus()")
     page.press(*"says three")
+    page.browser.wait_until("document.getElementById('shown').innerText === '1 of 6'")
     assert page.shown == ["P-THREE"]
 
 

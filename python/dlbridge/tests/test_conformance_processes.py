@@ -103,7 +103,9 @@ def is_gone(pid: int) -> bool:
 def test_each_end_is_a_result(tmp_path: Path) -> None:
     Path(tmp_path, "mine.py").write_text(ENDS)
     command = [sys.executable, "-m", "dlbridge.conformance", "mine:Ends", "--rule", "ENDS", "-q", "--limit", "5"]
-    done = subprocess.run([*command, "--json", "r.json"], capture_output=True, text=True, cwd=tmp_path)
+    # With it a process that dies of a signal writes a traceback, which would be evidence too.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONFAULTHANDLER"}
+    done = subprocess.run([*command, "--json", "r.json"], capture_output=True, text=True, cwd=tmp_path, env=environment)
     assert (done.returncode, done.stderr) == (1, "")
     results = json.loads(Path(tmp_path, "r.json").read_text())["libraries"][0]["results"]
     assert {r["rule"].removeprefix("ENDS-"): (r["status"], r["detail"], r["signal"]) for r in results} == {

@@ -6,6 +6,7 @@ import importlib.util
 import json
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -169,7 +170,7 @@ def test_what_was_asked_is_given_back(native: Native) -> None:
 def test_doctor(run: Run) -> None:
     command = [sys.executable, "-m", "dlbridge", "doctor", "numpy", "--json"]
     result = subprocess.run(command, capture_output=True, text=True)
-    assert (result.returncode, result.stderr) == (0, "")
+    assert (result.returncode, result.stderr) == (0, "1 of 1: numpy\n")
     [finding] = json.loads(result.stdout)
     assert finding["library"] == "numpy"
     assert finding["version"] == np.__version__
@@ -178,6 +179,23 @@ def test_doctor(run: Run) -> None:
     text = subprocess.run(command[:-1], capture_output=True, text=True).stdout
     assert f"numpy {np.__version__}\n  speaks      dlpack, array-interface" in text
     assert text.startswith(f"dlbridge {dlbridge.__version__}, Python 3.")
+
+
+def test_doctor_examines_frameworks_side_by_side(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    barrier = threading.Barrier(3)
+
+    def examine(library: str) -> doctor.Finding:
+        barrier.wait(60)  # breaks unless all run at the same time
+        return doctor.Finding(library, problem="not installed")
+
+    monkeypatch.setattr(doctor, "examine_apart", examine)
+    lines: list[str] = []
+    assert doctor.main(["torch", "numpy", "jax"], lines.append) == 1
+    assert lines[1:] == [f"{name}: not installed" for name in ("torch", "numpy", "jax")]
+    said = capsys.readouterr().err.splitlines()
+    assert [line.split(":")[0] for line in said] == ["1 of 3", "2 of 3", "3 of 3"]
 
 
 def test_doctor_finds_what_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,9 +233,14 @@ def ran(code: str) -> Any:
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        ([], 2, "usage: python -m dlbridge doctor"),
-        (["--help"], 0, "usage: python -m dlbridge doctor"),
-        (["nonsense"], 2, "usage: python -m dlbridge doctor"),
+        ([], 2, "usage: python -m dlbridge COMMAND"),
+        (["--help"], 0, "\ndoctor  "),
+        (["--help"], 0, "\nconformance  "),
+        (["--help"], 0, "\nmatrix  "),
+        (["nonsense"], 2, "unknown command: nonsense\nusage: python -m dlbridge COMMAND"),
+        (["conformance", "--help"], 0, "usage: python -m dlbridge.conformance"),
+        (["conformance", "--list"], 0, "numpy"),
+        (["matrix", "--help"], 0, "usage: python -m dlbridge.matrix"),
         (["doctor", "nonsense"], 2, "unknown: nonsense; known are numpy, torch"),
         (["doctor", "--help"], 0, "Try out which frameworks exchange tensors"),
     ],
@@ -233,7 +256,7 @@ def test_the_command_line(arguments: list[str], code: int, said: str) -> None:
     "library",
     [
         *("numpy", "torch", "jax", "tensorflow", "paddle", "pyarrow", "mlx", "tvm_ffi"),
-        *("onnxruntime", "warp", "array_api_strict"),
+        *("onnxruntime", "warp", "array_api_strict", "polars", "pandas"),
     ],
 )
 def test_what_is_said_of_each_dtype_is_what_comes_of_it(library: str) -> None:

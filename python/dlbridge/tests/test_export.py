@@ -22,7 +22,7 @@ BOTH = pytest.mark.parametrize("abi", [LEGACY, VERSIONED], ids=["legacy", "versi
 WRONG_TYPES: dict[str, list[Any]] = {
     "max_version": [1, 1.0, "1.0", [1, 0], (1,), (1, 0, 0), ("1", "0"), ((1, 0),), (1.0, 0), {}],
     "stream": ["1", 1.5, object(), (1,), b"", []],
-    "dl_device": [1, "cpu", [1, 0], (1,), (1, 0, 0), ("cpu", 0), (1, None)],
+    "dl_device": [1, "cpu", [1], (1,), (1, 0, 0), ("cpu", 0), (1, None)],
     "copy": [0, 1, "yes", 1.0, object()],
 }
 

@@ -202,7 +202,7 @@ def test_a_device_may_have_a_name(
         ("gpu", ValueError, "device is 'gpu': not the name of a device"),
         ("cuda:x", ValueError, "device is 'cuda:x'"),
         (1, TypeError, "device must be None, a name like 'cpu' or .*, not 1"),
-        ([1, 0], TypeError, "device must be"),
+        ([1, 0, 0], TypeError, "device must be"),
         ((1, 2**33), TypeError, "device must be"),
     ],
 )

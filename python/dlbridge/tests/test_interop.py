@@ -19,7 +19,7 @@ TOGETHER = [
 PROCESSES = {"tensorflow": [*TOGETHER, "tensorflow"], "paddle": ["torch", "pyarrow", "paddle"]}
 
 #: Producers whose data must not be written, and that say so.
-READ_ONLY = {"bytes", "pyarrow Array", "polars", "pandas", "pillow"}
+READ_ONLY = {"bytes", "pyarrow Array", "polars", "pandas"}
 
 #: Producers with legacy capsules, who cannot say so: their data is taken for read-only.
 UNTOLD = {"jax", "tensorflow", "onnxruntime", "mlx", "warp"}

@@ -171,23 +171,29 @@ def test_what_jax_refuses_is_given_back(native: Native, fields: dict[str, Any]) 
     assert crafted.record.calls == 1
 
 
-def test_what_jax_does_not_export_is_its_own_error() -> None:
+def test_a_deleted_array_is_refused_with_the_reason() -> None:
     deleted = jax.numpy.arange(3)
     deleted.delete()
-    with pytest.raises((RuntimeError, TypeError)):
-        dlbridge.asdlpack(deleted)
+    for protocol in (None, "dlpack"):
+        with pytest.raises(BufferError, match="the array was deleted, or donated.*convert it before") as caught:
+            dlbridge.asdlpack(deleted, protocol=protocol)
+        assert isinstance(caught.value.__cause__, (RuntimeError, TypeError)), "what JAX raised"
+
+
+def test_a_key_speaks_no_protocol() -> None:
     with pytest.raises(TypeError):
         dlbridge.asdlpack(jax.random.key(0))
 
 
-def test_inside_of_a_traced_function() -> None:
+def test_a_tracer_is_refused_with_the_reason() -> None:
     def function(x: Any) -> Any:
         """Imports an array that has no memory."""
         dlbridge.asdlpack(x)
         return x
 
-    with pytest.raises(TypeError):
+    with pytest.raises(BufferError, match="a tracer of JAX.*outside of the transformed function") as caught:
         jax.jit(function)(1.0)
+    assert isinstance(caught.value.__cause__, jax.errors.ConcretizationTypeError)
 
 
 def test_jax_answers_max_version_with_a_legacy_capsule() -> None:

@@ -376,20 +376,3 @@ def test_a_subinterpreter_is_refused(run: Run) -> None:
     done = run(textwrap.dedent(code))
     assert (done.returncode, done.stderr) == (0, "")
     assert "subinterpreter" in done.stdout
-
-
-def test_a_cycle_through_a_buffer_is_not_seen() -> None:
-    """What the documentation of asdlpack says: a limit, and not a crash."""
-
-    class Exporter(bytearray):
-        tensor: dlbridge.Tensor
-
-    exporter = Exporter(3)
-    exporter.tensor = dlbridge.asdlpack(exporter)
-    seen = weakref.ref(exporter)
-    del exporter
-    gc.collect()
-    left = seen()
-    assert left is not None
-    del left.tensor, left
-    assert seen() is None

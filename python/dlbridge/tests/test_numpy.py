@@ -169,8 +169,8 @@ def test_the_device_keyword(device: str | None) -> None:
     ],
     ids=lambda array: str(array.dtype),
 )
-def test_what_numpy_refuses_is_refused_with_a_remedy(array: Any) -> None:
-    with pytest.raises(BufferError, match="convert the elements first"):
+def test_dtype_without_dlpack_is_refused_with_a_remedy(array: Any) -> None:
+    with pytest.raises(BufferError, match="has no dtype here: the (elements|floats) are .* first"):
         dlbridge.asdlpack(array)
     with pytest.raises(BufferError):
         np.from_dlpack(array)
@@ -265,7 +265,7 @@ def test_crafted_tensors_reach_numpy(native: Native, versioned: bool) -> None:
     ],
     ids=str,
 )
-def test_what_numpy_cannot_take_is_given_back(native: Native, fields: dict[str, Any]) -> None:
+def test_tensor_that_numpy_refuses_is_deleted_once(native: Native, fields: dict[str, Any]) -> None:
     tensor, crafted = native.tensor(**fields)
     with pytest.raises((RuntimeError, BufferError)):
         np.from_dlpack(tensor)
@@ -371,5 +371,4 @@ def test_new_tensors_by_dtypes_of_libraries() -> None:
     ]
     with pytest.raises(TypeError, match="dtype must be a name like 'float32', or a dtype, not 5"):
         dlbridge.empty(3, 5)
-    with pytest.raises(ValueError, match="dtype is 'float': not the name of a dtype"):
-        dlbridge.empty(3, float)
+    assert dlbridge.empty(0, float).dtype == "float64"

@@ -8,6 +8,8 @@ import importlib.metadata
 import importlib.resources
 import inspect
 import re
+import subprocess
+import sys
 from typing import Any
 
 import dlbridge
@@ -28,6 +30,13 @@ def test_what_is_exported_exists_and_is_sorted() -> None:
     for name in dlbridge.__all__:
         assert hasattr(dlbridge, name)
     assert set(dlbridge.__all__) >= {"Tensor", "asdlpack", "from_dlpack", "__version__"}
+
+
+def test_dir_shows_the_public_names_only() -> None:
+    code = "import dlbridge; print(dir(dlbridge) == sorted(dlbridge.__all__)); dlbridge.explain; dlbridge.share_memory;"
+    code += "import dlbridge.typing; print(dir(dlbridge) == sorted(dlbridge.__all__))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "True"]
 
 
 def test_nothing_public_is_left_out() -> None:
@@ -83,7 +92,8 @@ def test_the_stub_names_what_there_is() -> None:
     doors = {"__dlpack__", "__dlpack_device__", "__buffer__"}
     doors |= {"__array_interface__", "__array_struct__", "__cuda_array_interface__"}
     doors |= {"__arrow_c_array__", "__arrow_c_schema__", "__array__", "__jax_array__"}
-    assert described == there | doors
+    methods = {name for name in vars(dlbridge.Tensor) if name.startswith("__") and name in described}
+    assert described - methods == (there | doors) - methods
 
 
 @pytest.mark.parametrize(
@@ -120,8 +130,15 @@ def test_attributes_have_the_types_of_the_stub() -> None:
     assert type(tensor.__dlpack__()).__name__ == "PyCapsule"
     for value, kind in [
         *((tensor.shape, tuple), (tensor.strides, tuple), (tensor.ndim, int)),
-        *((tensor.dtype, str), (tensor.device, str), (tensor.readonly, bool)),
+        *((tensor.dtype, dlbridge.DTypeName), (tensor.device, str), (tensor.readonly, bool)),
         *((tensor.protocol, str), (tensor.copied, bool), (tensor.nbytes, int)),
         *((tensor.address, int), (tensor.__dlpack_device__(), tuple)),
     ]:
         assert type(value) is kind
+
+
+@pytest.mark.parametrize("name", ["zeros", "ones", "array", "tensor", "asarray"])
+def test_missing_constructor_names_what_to_call(name: str) -> None:
+    with pytest.raises(AttributeError, match=f"{name}.*does not make them.*asdlpack.*dlbridge.empty"):
+        getattr(dlbridge, name)
+    assert not hasattr(dlbridge, name)

@@ -95,8 +95,12 @@ def test_padded_elements_stay_padded() -> None:
 
 def test_copies() -> None:
     tensor = dlbridge.asdlpack(numbers())
-    for again in (copy.copy(tensor), copy.deepcopy([tensor])[0]):
-        assert again.address != tensor.address
+    shared, copied = copy.copy(tensor), copy.deepcopy([tensor])[0]
+    assert (shared.address, shared.copied) == (tensor.address, False)
+    assert copied.address != tensor.address
+    assert copied.copied
+    for again in (shared, copied):
+        assert again is not tensor
         assert np.array_equal(again.numpy(), tensor.numpy())
 
 
@@ -104,7 +108,9 @@ def test_copies() -> None:
     ("arguments", "error"),
     [
         ((b"abcd", "float32", (2,), False), ValueError),
-        ((b"abcd", "float32", (-1,), False), (OverflowError, TypeError, ValueError)),
+        ((b"abcd", "float32", (-1,), False), ValueError),
+        ((b"abcd", "float32", (2**70,), False), ValueError),
+        ((b"abcd", "float32", (1.0,), False), TypeError),
         ((b"abcd", "float33x", (1,), False), ValueError),
         ((b"abcd", "int4", (4,), False), ValueError),
         ((b"abcd", "float32", (2**40, 2**40), False), ValueError),
@@ -212,31 +218,16 @@ def test_garbage_removes_its_name() -> None:
     assert memoryview(tensor)[1, 2] == 5
 
 
-def test_names_that_are_none() -> None:
-    for name in ("", ".", "..", "a/b", "a\0b", "a" * 300, "\u00e9" * 150):
-        with pytest.raises(ValueError, match="is no name for shared memory"):
-            dlbridge.share_memory(b"abc", name=name)
-        with pytest.raises(ValueError, match="is no name for shared memory"):
-            dlbridge.attach(name)
-    for wrong in (5, b"abc"):
-        with pytest.raises(TypeError, match="name must be a string, not (int|bytes)"):
-            dlbridge.attach(wrong)  # type: ignore[arg-type]
-    with dlbridge.share_memory(b"abc") as shared, pytest.raises(FileExistsError):
-        dlbridge.share_memory(b"abc", name=shared.name)
-    with pytest.raises(FileNotFoundError, match="who made it may have ended or removed it"):
-        dlbridge.attach(shared.name)
-
-
 @pytest.mark.parametrize(
     ("content", "match"),
     [
         (b"", "it has 0 bytes"),
         (bytes(100), "it has 100 bytes"),
-        (bytes(DATA), "is no tensor: it begins with"),
-        (MAGIC.ljust(DATA, b"\0"), "is no tensor"),
-        ((MAGIC + b"[]").ljust(DATA, b"\0"), "is no tensor"),
-        (MAGIC.ljust(DATA, b"["), "is no tensor"),
-        ((MAGIC + b"{}").ljust(DATA, b"\0"), "is no tensor"),
+        (bytes(DATA), "is not a tensor: it begins with"),
+        (MAGIC.ljust(DATA, b"\0"), "is not a tensor"),
+        ((MAGIC + b"[]").ljust(DATA, b"\0"), "is not a tensor"),
+        (MAGIC.ljust(DATA, b"["), "is not a tensor"),
+        ((MAGIC + b"{}").ljust(DATA, b"\0"), "is not a tensor"),
         (
             (MAGIC + b'{"dtype":"uint8","shape":[9],"padded":false,"bytes":9}').ljust(DATA, b"\0"),
             "9 bytes of data are needed, and 0 are there",
@@ -247,7 +238,7 @@ def test_names_that_are_none() -> None:
         ),
         (
             (MAGIC + b'{"dtype":"uint8","shape":[-1],"padded":false,"bytes":-1}').ljust(DATA, b"\0"),
-            "is no tensor",
+            "is not a tensor",
         ),
     ],
 )

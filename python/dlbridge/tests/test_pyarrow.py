@@ -178,10 +178,11 @@ def test_a_refusal_keeps_its_exception_while_python_is_called(native: Native) ->
         lambda: pa.array(["a"]).dictionary_encode(),
     ],
 )
-def test_what_pyarrow_does_not_export_is_its_own_error(source: Any) -> None:
+def test_what_pyarrow_does_not_export_is_refused_with_its_error_as_the_cause(source: Any) -> None:
     """A TypeError of pyarrow's, which is no unknown keyword."""
-    with pytest.raises(pa.ArrowTypeError):
+    with pytest.raises(BufferError, match="the producer cannot export the data: .*convert it to a plain") as caught:
         dlbridge.asdlpack(source(), protocol="dlpack")
+    assert isinstance(caught.value.__cause__, pa.ArrowTypeError)
 
 
 def test_buffers() -> None:

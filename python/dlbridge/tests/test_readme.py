@@ -61,7 +61,7 @@ def params() -> list[Any]:
 
 def test_there_is_something_to_run() -> None:
     if readme() is None:
-        pytest.skip("there is no README beside an installed package")
+        pytest.skip("an installed package does not include the README")
     assert params(), "the README shows no Python"
 
 
@@ -112,7 +112,82 @@ def test_failures_are_seen(run: Run, tmp_path: Path) -> None:
 def test_the_block_for_authors_of_extensions_is_one_that_is_compiled() -> None:
     path = readme()
     if path is None:
-        pytest.skip("there is no README beside an installed package")
+        pytest.skip("an installed package does not include the README")
     [block] = re.findall(r"^```rs\n(.*?)^```$", path.read_text(encoding="utf-8"), re.M | re.S)
     crate = path.parent / "crates/dlbridge-pyo3/README.md"
     assert f"```rust,no_run\n{block}```" in crate.read_text(encoding="utf-8")
+
+
+def test_readme_is_short() -> None:
+    path = readme()
+    if path is None:
+        pytest.skip("an installed package does not include the README")
+    assert len(path.read_text(encoding="utf-8").split()) <= 700
+
+
+def test_readme_rust_has_no_hidden_lines() -> None:
+    """A line that begins with ``#`` is hidden in rustdoc only, so a pasted block would not compile."""
+    path = readme()
+    if path is None:
+        pytest.skip("an installed package does not include the README")
+    for page in (path, path.parent / "docs/libraries.md"):
+        text = page.read_text(encoding="utf-8")
+        for block in re.findall(r"^```(?:rust|rs)[^\n]*\n(.*?)^```$", text, re.M | re.S):
+            assert not re.search(r"^\s*# ", block, re.M), page.name
+            assert "fn main()" in block or "pymodule" in block, page.name
+
+
+def links(page: Path) -> set[Path]:
+    """The files and folders of the repository that a page links to."""
+    text = re.sub(r"^```.*?^```$|`[^`\n]*`", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", text)
+    return {(page.parent / target).resolve() for target in targets if "://" not in target}
+
+
+def test_links_lead_to_files_and_architecture_has_all_pages() -> None:
+    path = readme()
+    if path is None:
+        pytest.skip("an installed package does not include the README")
+    docs = sorted((path.parent / "docs").glob("*.md"))
+    for page in [path, path.parent / "CONTRIBUTING.md", path.parent / "CHANGELOG.md", *docs]:
+        assert not [target for target in links(page) if not target.exists()], page.name
+    listed = links(path.parent / "docs/architecture.md")
+    elsewhere = {path.parent / name for name in ("LICENSE-MIT", "LICENSE-APACHE", "docs/architecture.md")}
+    assert {*docs, *links(path)} - listed <= elsewhere
+    packages = {folder for folder in (path.parent / "examples").iterdir() if (folder / "README.md").exists()}
+    assert packages <= listed
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "array.array('f', [1, 2, 3])",
+        "numpy.arange(4.0)[::-1]",
+        pytest.param("__import__('pandas').Series([1.0, 2.0])", id="pandas"),
+    ],
+)
+def test_readme_torch_refuses_what_dlbridge_imports(run: Run, data: str) -> None:
+    for name in ("torch", "pandas"):
+        if importlib.util.find_spec(name) is None:
+            missing(f"{name} is not installed")
+    code = f"""
+import array, dlbridge, numpy, torch
+data = {data}
+try:
+    torch.from_dlpack(data)
+except Exception:
+    tensor = dlbridge.asdlpack(data)
+    assert not tensor.copied
+    assert tensor.torch().tolist() == list(data)
+else:
+    raise AssertionError("the README says that PyTorch refuses this")
+if isinstance(data, array.array):
+    try:
+        numpy.from_dlpack(data)
+    except AttributeError:
+        pass
+    else:
+        raise AssertionError("the README says that NumPy refuses this")
+"""
+    done = run(code, options=[])
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -12,6 +12,7 @@ from typing import Any
 
 import dlbridge
 import native as n
+import numpy as np
 import pytest
 from exchange_table import API, NAME, STREAM, Table, foreign, table_over
 from native import Native
@@ -75,6 +76,9 @@ def test_streams_that_there_are_not(driver: Driver, native: Native, array: Made)
         (True, TypeError, "stream must be None or an integer"),
         ("1", TypeError, "stream must be None or an integer"),
         (1.0, TypeError, "stream must be None or an integer"),
+        (np.True_, TypeError, "stream must be None or an integer"),
+        (np.array([1, 2]), TypeError, "stream must be None or an integer"),
+        (np.int64(-2), ValueError, "the number of no stream"),
     ]:
         with pytest.raises(error, match=text):
             tensor.__dlpack__(stream=stream)  # type: ignore[arg-type]
@@ -87,6 +91,9 @@ def test_streams_that_there_are_not(driver: Driver, native: Native, array: Made)
         with pytest.raises(ValueError, match="which has no streams"):
             dlbridge.asdlpack(b"abc", stream=stream)
     assert dlbridge.asdlpack(b"abc", stream=-1).stream is None
+    assert dlbridge.asdlpack(b"abc", stream=np.int64(-1)).stream is None
+    with pytest.raises(ValueError, match="which has no streams"):
+        dlbridge.asdlpack(b"abc", stream=np.int64(1))
     assert dlbridge.asdlpack(b"abc").stream is None
     # The driver's own refusal.
     with pytest.raises(BufferError, match="CUDA's driver refused to say of which device a stream is: error 400"):
@@ -104,6 +111,9 @@ def test_a_tensor_in_order_with_another_stream(driver: Driver, array: Made) -> N
 def test_from_dlpack_has_a_stream_too(driver: Driver, array: Made) -> None:
     made, stream = array(), driver.stream()
     assert dlbridge.from_dlpack(made, stream=stream).stream == stream
+    assert made.asked == [stream]
+    made = array()
+    assert dlbridge.asdlpack(made, stream=np.uint64(stream)).stream == stream
     assert made.asked == [stream]
 
 

@@ -205,6 +205,15 @@ def test_what_torch_refuses_keeps_its_exception(native: Native) -> None:
     assert native.released(exporter).calls == exporter.exports == 1
 
 
+def test_a_tensor_without_memory_is_refused_with_the_reason() -> None:
+    resized = torch.ones(3)
+    resized.untyped_storage().resize_(0)
+    for source in (torch._efficientzerotensor(2), resized):
+        with pytest.raises(BufferError, match="has elements but no memory.*holds its data first") as caught:
+            dlbridge.asdlpack(source)
+        assert caught.value.__cause__ is not None
+
+
 def test_what_torch_does_not_export_is_its_own_error() -> None:
     leaf = torch.zeros(3, requires_grad=True)
     for source in (leaf, leaf * 2, torch.zeros(3).to_sparse(), torch.zeros(3, device="meta")):

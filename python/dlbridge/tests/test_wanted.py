@@ -7,6 +7,7 @@ from typing import Any
 
 import dlbridge
 import native as n
+import numpy as np
 import pytest
 from native import Flags, Native
 
@@ -67,7 +68,7 @@ def test_an_order() -> None:
 def test_an_alignment() -> None:
     room = memoryview(dlbridge.empty(300, "uint8"))
     source = room[1:5]
-    for align in (2, 8, 256):
+    for align in (2, 8, 256, 512, 4096, 1 << 21):
         tensor = dlbridge.asdlpack(source, align=align)
         assert tensor.address % align == 0
         assert tensor.copy_reason is not None
@@ -75,6 +76,57 @@ def test_an_alignment() -> None:
         with pytest.raises(BufferError, match=f"not aligned to {align} bytes, and copy=False"):
             dlbridge.asdlpack(source, align=align, copy=False)
     assert not dlbridge.asdlpack(room, align=256).copied
+
+
+@pytest.mark.parametrize("align", [512, 4096, 1 << 21])
+def test_align_to_pages_is_met_by_copies_and_new_tensors(align: int) -> None:
+    packed = dlbridge.empty((3, 3), "int4", align=align)
+    assert packed.address % align == 0
+    assert dlbridge.empty(5, align=align).address % align == 0
+    columns = memoryview(bytearray(24)).cast("B", (4, 6))
+    for contiguous in ("C", "F"):
+        copied = dlbridge.asdlpack(columns, align=align, contiguous=contiguous, copy=True)
+        assert copied.address % align == 0
+
+
+def test_align_of_any_integer_type_is_taken() -> None:
+    class Number:
+        def __index__(self) -> int:
+            return 4096
+
+    assert dlbridge.asdlpack(b"abc", align=Number(), copy=True).address % 4096 == 0
+    assert dlbridge.empty(3, align=Number()).address % 4096 == 0
+
+
+@pytest.mark.parametrize("pair", [(1, 0), [1, 0]])
+def test_device_as_tuple_or_list_is_taken_everywhere(pair: Any) -> None:
+    tensor = dlbridge.asdlpack(bytearray(b"abc"))
+
+    class Producer:
+        def __dlpack__(self, **keywords: Any) -> Any:
+            return tensor.__dlpack__(**keywords)
+
+        def __dlpack_device__(self) -> Any:
+            return pair
+
+    for imported in (dlbridge.asdlpack(Producer()), dlbridge.from_dlpack(Producer())):
+        assert imported.address == tensor.address
+    assert dlbridge.asdlpack(tensor, device=pair) is tensor
+    assert dlbridge.empty(3, device=pair).device == "cpu"
+    assert tensor.__dlpack__(dl_device=pair)
+
+
+@pytest.mark.parametrize("answer", ["ab", b"ab", {1: 0}, (1,), [1, 0, 0], 1])
+def test_device_that_is_not_two_numbers_is_refused(answer: Any) -> None:
+    class Producer:
+        def __dlpack__(self, **keywords: Any) -> Any:
+            return dlbridge.empty(3).__dlpack__(**keywords)
+
+        def __dlpack_device__(self) -> Any:
+            return answer
+
+    with pytest.raises(TypeError, match="__dlpack_device__ returns must be a tuple or list of two integers"):
+        dlbridge.asdlpack(Producer())
 
 
 def test_data_that_may_be_written() -> None:
@@ -130,9 +182,9 @@ def test_a_device(native: Native) -> None:
     [
         ({"copy": 1}, TypeError, "copy must be None, True or False, not 1"),
         ({"writable": "yes"}, TypeError, "writable must be None, True or False, not 'yes'"),
-        ({"align": 3}, ValueError, "align must be None or a power of two, at most 256, not 3"),
+        ({"align": 3}, ValueError, "align must be None or a power of two, at most 1073741824"),
         ({"align": 0}, ValueError, "not 0"),
-        ({"align": 512}, ValueError, "not 512"),
+        ({"align": 1 << 31}, ValueError, "not 2147483648"),
         ({"align": -8}, ValueError, "not -8"),
         ({"align": "8"}, TypeError, "not '8'"),
         ({"align": True}, TypeError, "not True"),
@@ -229,14 +281,22 @@ def test_new_tensors() -> None:
         dlbridge.empty(3, align=12)
     with pytest.raises(BufferError, match="cannot allocate memory on cuda:0"):
         dlbridge.empty(3, device="cuda")
-    for shape in ("3", True, [True], b"ab", 2.0):
-        with pytest.raises(TypeError, match="shape must be"):
+    for shape in ("3", True, [True], (True, False), b"ab", 2.0, np.array([2, 3])):
+        with pytest.raises(TypeError, match="shape must be .* a tuple or list of them, not "):
             dlbridge.empty(shape)  # type: ignore[arg-type]
-    for shape in (-1, (2, -1), 2**70):
-        with pytest.raises(ValueError, match="shape must be"):
+    assert dlbridge.empty(np.array(3)).shape == (3,)  # type: ignore[arg-type]
+    for shape in (-1, (2, -1), -(2**70)):
+        with pytest.raises(ValueError, match="shape must be a non-negative integer"):
             dlbridge.empty(shape)
-    with pytest.raises(ValueError, match="dtype is 'float32x0'"):
-        dlbridge.empty(2, "float32x0")
+    for shape in (2**70, (1, 2**70)):
+        with pytest.raises(ValueError, match=f"extents of at most {2**63 - 1}, and cannot have {2**70}"):
+            dlbridge.empty(shape)
+    for dtype in ("float32x0", "uint0"):
+        with pytest.raises(ValueError, match=f"dtype is '{dtype}': .* a dtype has the width its code demands"):
+            dlbridge.empty(2, dtype)
+    for device in ("cpu:+0", "cpu:00", "cuda:01"):
+        with pytest.raises(ValueError, match="not the name of a device"):
+            dlbridge.empty(2, device=device)
     with pytest.raises((BufferError, MemoryError)):
         dlbridge.empty((2**40, 2**40))
 
@@ -248,7 +308,7 @@ def test_more_than_there_is_memory_for() -> None:
 
 
 def test_an_alignment_beyond_all_integers() -> None:
-    with pytest.raises(ValueError, match="power of two, at most 256, not 1180591620717411303424"):
+    with pytest.raises(ValueError, match="power of two, at most 1073741824 .1 GiB., not 1180591620717411303424"):
         dlbridge.asdlpack(b"abc", align=1 << 70)
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import array
+import ctypes
+import mmap
 from typing import Any, assert_type
 
 import dlbridge
@@ -27,7 +30,7 @@ assert_type(dlbridge.empty([2]), dlbridge.Tensor)
 assert_type(asdlpack(b"abc"), dlbridge.Tensor)
 assert_type(tensor.shape, tuple[int, ...])
 assert_type(tensor.strides, tuple[int, ...])
-assert_type(tensor.dtype, str)
+dtype_name: str = tensor.dtype
 assert_type(tensor.readonly, bool)
 assert_type(tensor.protocol, ProtocolName | None)
 assert_type(tensor.copy_reason, str | None)
@@ -60,12 +63,27 @@ class Producer:
 
 dlbridge.from_dlpack(Producer())
 
+for exporter in (b"abc", bytearray(3), memoryview(b""), array.array("f"), mmap.mmap(-1, 8), (ctypes.c_float * 2)()):
+    dlbridge.asdlpack(exporter)
+dlbridge.asdlpack(tensor.__dlpack__())
+dlbridge.asdlpack(tensor)
+assert_type(dlbridge.like(b"", tensor), Any)
+dlbridge.explain([1, 2, 3])
+
+dlbridge.asdlpack([1, 2, 3])  # error: a list supports no protocol
+dlbridge.asdlpack((1, 2, 3))  # error: nor does a tuple
+dlbridge.asdlpack("cat.png")  # error: nor does a string
+dlbridge.asdlpack(3.0)  # error: nor does a float
+dlbridge.asdlpack(None)  # error: nor does None
+dlbridge.like(b"", [1, 2, 3])  # error: a list supports no protocol
+dlbridge.share_memory([1, 2, 3])  # error: a list supports no protocol
+asdlpack([1, 2, 3])  # error: a list supports no protocol
 dlbridge.from_dlpack(b"abc")  # error: no __dlpack__
-dlbridge.asdlpack(b"abc", protocol="buffers")  # error: no such door
+dlbridge.asdlpack(b"abc", protocol="buffers")  # error: unknown protocol
 dlbridge.asdlpack(b"abc", contiguous="K")  # error: no such order
 dlbridge.asdlpack(obj=b"abc")  # error: by position
 tensor.shape = (3,)  # error: cannot be set
-dlbridge.empty(2.5)  # error: no number of elements
+dlbridge.empty(2.5)  # error: not an integer
 dlbridge.Tensor.numpy(tensor, True)  # error: by keyword
 
 

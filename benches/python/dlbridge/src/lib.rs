@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::path::PathBuf;
 
 use dlbridge::Tensor;
-use dlbridge_pyo3::{PyReadonlyTensor, PyTensor, Wanted};
+use dlbridge_pyo3::{AllowCast, AllowSequence, Numpy, PyReadonlyTensor, PyTensor, Torch, Wanted};
 use memmap2::Mmap;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -16,6 +16,42 @@ use pyo3::types::PyCapsule;
 #[pyfunction]
 fn noop(x: PyReadonlyTensor<'_, f32, 2>) {
     black_box(x.len());
+}
+
+/// A vector, or a list that becomes one.
+#[pyfunction]
+fn vector(x: PyReadonlyTensor<'_, f64, 1, AllowSequence>) {
+    black_box(x.len());
+}
+
+/// A matrix, or a list of lists that becomes one.
+#[pyfunction]
+fn matrix(x: PyReadonlyTensor<'_, f64, 2, AllowSequence>) {
+    black_box(x.len());
+}
+
+/// A vector of integers, or a list that becomes one.
+#[pyfunction]
+fn integers(x: PyReadonlyTensor<'_, i64, 1, AllowSequence>) {
+    black_box(x.len());
+}
+
+/// A matrix of another dtype, which is converted.
+#[pyfunction]
+fn cast(x: PyReadonlyTensor<'_, f64, 2, AllowCast>) {
+    black_box(x.len());
+}
+
+/// True if an object does not fit; the error is dropped.
+#[pyfunction]
+fn refuses(x: &Bound<'_, PyAny>) -> bool {
+    x.extract::<PyReadonlyTensor<'_, f64, 1>>().is_err()
+}
+
+/// True if an object does not fit; no error is made.
+#[pyfunction]
+fn tries(x: &Bound<'_, PyAny>) -> PyResult<bool> {
+    Ok(PyReadonlyTensor::<f64, 1>::try_extract(x)?.is_none())
 }
 
 /// The import alone, borrowed as anything is that came from Python: no type is asked for.
@@ -43,6 +79,27 @@ fn new_torch(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     PyTensor::from(vec![1.0_f32; 24]).into_library(py, "torch")
 }
 
+/// The same by the type of the result.
+#[pyfunction]
+fn typed_torch() -> Torch<f32, 1> {
+    vec![1.0_f32; 24].into()
+}
+
+/// A new array of NumPy.
+#[pyfunction]
+fn new_numpy() -> Numpy<f32, 1> {
+    vec![1.0_f32; 24].into()
+}
+
+type Three = (Numpy<f32, 1>, Numpy<f32, 1>, Numpy<f32, 1>);
+
+/// Twelve new arrays of NumPy.
+#[pyfunction]
+fn twelve_numpy() -> (Three, Three, Three, Three) {
+    let three = || (new_numpy(), new_numpy(), new_numpy());
+    (three(), three(), three(), three())
+}
+
 /// Another library's tensor, taken and handed on.
 #[pyfunction]
 fn hand_on<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyTensor>> {
@@ -63,5 +120,8 @@ fn open_safetensors(path: PathBuf) -> PyResult<BTreeMap<String, PyTensor>> {
 #[pymodule]
 mod bench_dlbridge {
     #[pymodule_export]
-    use super::{bare, hand_on, make, new, new_torch, noop, open_safetensors};
+    use super::{
+        bare, cast, hand_on, integers, make, matrix, new, new_numpy, new_torch, noop,
+        open_safetensors, refuses, tries, twelve_numpy, typed_torch, vector,
+    };
 }

@@ -38,6 +38,9 @@ pub trait Checked: 'static {
 
     /// Whether that depends on more than the dtype, which is one of the dtypes.
     fn checks(dtype: DataType) -> bool;
+
+    /// NumPy's name for elements that are counts of a unit of time.
+    const TIME: Option<&'static str>;
 }
 
 impl<T: Element> Accepts for T {
@@ -45,6 +48,8 @@ impl<T: Element> Accepts for T {
 }
 
 impl<T: Element> Checked for T {
+    const TIME: Option<&'static str> = T::TIME;
+
     fn alignment(_: DataType) -> usize {
         align_of::<T>()
     }
@@ -91,6 +96,8 @@ impl Accepts for AnyDataType {
 }
 
 impl Checked for AnyDataType {
+    const TIME: Option<&'static str> = None;
+
     fn alignment(_: DataType) -> usize {
         1
     }
@@ -111,6 +118,14 @@ macro_rules! one_of {
         }
 
         impl<$($element: Element),+> Checked for OneOf<($($element,)+)> {
+            const TIME: Option<&'static str> = {
+                $(assert!(
+                    <$element as Element>::TIME.is_none(),
+                    "a OneOf cannot have times, which are told apart by their unit alone"
+                );)+
+                None
+            };
+
             fn alignment(dtype: DataType) -> usize {
                 $(if dtype == $element::DTYPE {
                     return align_of::<$element>();

@@ -4,7 +4,7 @@ use dlbridge::DeviceType;
 
 /// What a typed argument must be, as a type: `()` for nothing more, or any of [`COrder`],
 /// [`FortranOrder`], [`Contiguous`], [`Aligned`], [`Dims`], [`OnDevice`], [`OnCuda`], [`OnRocm`], [`Writable`],
-/// [`AllowCopy`]; several as a tuple of up to six.
+/// [`AllowCopy`], [`AllowSafeCast`], [`AllowCast`], [`AllowSequence`]; several as a tuple of up to six.
 ///
 /// ```
 /// use dlbridge_pyo3::{Aligned, COrder, Constraint, dims};
@@ -51,6 +51,10 @@ pub struct Requirement {
     pub writable: bool,
     /// Whether what does not fit may be copied.
     pub allow_copy: bool,
+    /// The casting rule for elements of another dtype; `None` for the rule of [`AllowCopy`].
+    pub cast: Option<Casting>,
+    /// True if lists and tuples of numbers become tensors.
+    pub allow_sequence: bool,
 }
 
 /// In which order elements must be adjacent.
@@ -72,6 +76,21 @@ pub enum Adjacent {
     Either,
 }
 
+/// A rule of NumPy that says which dtypes are converted to which.
+///
+/// ```
+/// use dlbridge_pyo3::{AllowCast, Casting, Constraint};
+///
+/// assert_eq!(AllowCast::REQUIREMENT.cast, Some(Casting::SameKind));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Casting {
+    /// `safe`: int32 to float64, and also int64 to float64, which rounds.
+    Safe,
+    /// `same_kind`: also float64 to float32 and int64 to int32, but not float64 to int64.
+    SameKind,
+}
+
 impl Requirement {
     const NONE: Self = Self {
         dims: &[],
@@ -80,6 +99,8 @@ impl Requirement {
         devices: &[],
         writable: false,
         allow_copy: false,
+        cast: None,
+        allow_sequence: false,
     };
 
     /// Whether the CPU can read all of the devices that are named.
@@ -111,7 +132,13 @@ impl Requirement {
         };
         let writable = self.writable || other.writable;
         let allow_copy = self.allow_copy || other.allow_copy;
-        Self { dims, order, align, devices, writable, allow_copy }
+        let allow_sequence = self.allow_sequence || other.allow_sequence;
+        let cast = match (self.cast, other.cast) {
+            (Some(Casting::SameKind), _) | (_, Some(Casting::SameKind)) => Some(Casting::SameKind),
+            (Some(Casting::Safe), _) | (_, Some(Casting::Safe)) => Some(Casting::Safe),
+            (None, None) => None,
+        };
+        Self { dims, order, align, devices, writable, allow_copy, cast, allow_sequence }
     }
 }
 
@@ -216,6 +243,82 @@ impl Sealed for AllowCopy {}
 
 impl Constraint for AllowCopy {
     const REQUIREMENT: Requirement = Requirement { allow_copy: true, ..Requirement::NONE };
+}
+
+/// As [`AllowCopy`], and elements of another dtype are converted where NumPy's rule `safe` allows that.
+///
+/// Beyond [`AllowCopy`] these are 64-bit integers to float64, and all conversions from and to float16, bfloat16 and complex
+/// numbers that keep the values.
+///
+/// ```no_run
+/// use dlbridge_pyo3::{AllowSafeCast, PyReadonlyTensor};
+/// use pyo3::prelude::*;
+///
+/// /// Takes int64, float32 and float64.
+/// #[pyfunction]
+/// fn total(x: PyReadonlyTensor<'_, f64, 1, AllowSafeCast>) -> f64 {
+///     x.iter().sum()
+/// }
+/// ```
+pub struct AllowSafeCast;
+
+impl Sealed for AllowSafeCast {}
+
+impl Constraint for AllowSafeCast {
+    const REQUIREMENT: Requirement =
+        Requirement { allow_copy: true, cast: Some(Casting::Safe), ..Requirement::NONE };
+}
+
+/// As [`AllowCopy`], and elements of another dtype are converted where NumPy's rule `same_kind` allows that.
+///
+/// The order of kinds is boolean, unsigned integer, integer, float, complex: a dtype becomes one of its own kind or of a later
+/// one. The values are those of NumPy's `astype`: floats are rounded, or become infinite; integers that do not fit wrap around.
+/// Of several dtypes the first one is chosen that the rule `safe` allows, or else the first that `same_kind` does.
+///
+/// ```no_run
+/// use dlbridge_pyo3::{AllowCast, AllowSequence, PyReadonlyTensor};
+/// use pyo3::prelude::*;
+///
+/// /// Takes all integers and floats, and lists of them.
+/// #[pyfunction]
+/// fn total(x: PyReadonlyTensor<'_, f32, 1, (AllowCast, AllowSequence)>) -> f32 {
+///     x.iter().sum()
+/// }
+/// ```
+pub struct AllowCast;
+
+impl Sealed for AllowCast {}
+
+impl Constraint for AllowCast {
+    const REQUIREMENT: Requirement =
+        Requirement { allow_copy: true, cast: Some(Casting::SameKind), ..Requirement::NONE };
+}
+
+/// Lists and tuples of Python's and NumPy's numbers are copied into a tensor; nested ones for several dimensions. Also ranges.
+/// Only for arguments that are read.
+///
+/// Integers and booleans become floats, floats do not become integers. An integer becomes each integer type that has its value.
+/// An error names the position,
+/// for instance `element [3][1]`. [`is_borrowed`](crate::PyReadonlyTensor::is_borrowed) is false for a list.
+///
+/// Of several dtypes the list becomes the one that NumPy would choose, or else the first that its numbers fit.
+///
+/// ```no_run
+/// use dlbridge_pyo3::{AllowSequence, PyReadonlyTensor};
+/// use pyo3::prelude::*;
+///
+/// /// Takes `[1, 2.5]` and tensors of float64.
+/// #[pyfunction]
+/// fn total(x: PyReadonlyTensor<'_, f64, 1, AllowSequence>) -> f64 {
+///     x.iter().sum()
+/// }
+/// ```
+pub struct AllowSequence;
+
+impl Sealed for AllowSequence {}
+
+impl Constraint for AllowSequence {
+    const REQUIREMENT: Requirement = Requirement { allow_sequence: true, ..Requirement::NONE };
 }
 
 /// Data on a device of one type, by its code in DLPack.

@@ -115,6 +115,22 @@ macro_rules! described {
                 &self.taken.object
             }
 
+            /// A result of the library that the argument is of, from a tensor or anything that a `Tensor` is made from.
+            ///
+            /// ```no_run
+            /// use dlbridge_pyo3::Like;
+            ///
+            #[doc = concat!("fn half<'py>(x: dlbridge_pyo3::", stringify!($name), "<'py, f32, 1>) -> Like<'py> {")]
+            ///     x.like(vec![0.5_f32; x.len()])
+            /// }
+            /// ```
+            pub fn like<V>(&self, values: V) -> $crate::Like<'py>
+            where
+                dlbridge::Tensor: From<V>,
+            {
+                $crate::Like::new(self.object(), values)
+            }
+
             /// A borrowed tensor of any dtype over the elements, to read.
             ///
             /// ```no_run
@@ -151,10 +167,22 @@ macro_rules! described {
             #[doc(hidden)]
             pub fn of_several<B>(self) -> Self
             where
-                (A, ()): $crate::argument::described::Same<(B, ())>,
+                A: $crate::argument::described::Same<B>,
             {
                 self
             }
+        }
+
+        // SAFETY: no type is `Detached`, so this applies to none. It replaces the compiler's list of the fields that are
+        // not `Send` by a message that says what to do.
+        unsafe impl<A, const N: usize, $($more),+> Send for $name<'_, A, N, $($more),+> where
+            A: $crate::argument::described::Detached
+        {
+        }
+        // SAFETY: as for `Send`.
+        unsafe impl<A, const N: usize, $($more),+> Sync for $name<'_, A, N, $($more),+> where
+            A: $crate::argument::described::Detached
+        {
         }
 
         impl<A, const N: usize, $($more),+> std::fmt::Debug for $name<'_, A, N, $($more),+> {
@@ -173,7 +201,26 @@ macro_rules! described {
 pub(super) use described;
 
 /// Types that are the same, for messages of the compiler that name both.
+#[diagnostic::on_unimplemented(
+    message = "`dispatch!` names the types `{T}`, but the argument is `OneOf<{Self}>`",
+    label = "other types than those of the argument",
+    note = "name every type of the `OneOf`, in the same order: `dispatch!(T in (f32, f64), x => ...)`"
+)]
 #[doc(hidden)]
 pub trait Same<T> {}
 
 impl<T> Same<T> for T {}
+
+/// No type at all: what an argument's elements would have to be for it to go to other threads.
+#[diagnostic::on_unimplemented(
+    message = "an argument cannot be used where Python is not attached, or on another thread",
+    label = "the argument is used here",
+    note = "make a view of it before, and use that: `let view = x.view(); py.detach(|| view.iter().sum())`"
+)]
+#[doc(hidden)]
+pub trait Detached: sealed::Sealed {}
+
+mod sealed {
+    /// Implemented for no type.
+    pub trait Sealed {}
+}

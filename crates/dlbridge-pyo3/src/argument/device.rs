@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 use super::DYNAMIC;
 use super::accepts::Accepts;
 use super::constraint::Constraint;
+use super::convert;
 use super::described::described;
 use super::stream::{Stream, WorkStream};
 use super::take::{Expected, Place, Taken};
@@ -52,13 +53,17 @@ pub struct PyDeviceTensor<'py, A, const N: usize, S = WorkStream, C = ()> {
 }
 
 impl<'py, A: Accepts, const N: usize, S: Stream, C: Constraint> PyDeviceTensor<'py, A, N, S, C> {
-    const EXPECTED: Expected = {
+    const EXPECTED: &'static Expected = &{
         let requirement = C::REQUIREMENT;
         assert!(
             N == DYNAMIC || requirement.dims.is_empty() || requirement.dims.len() == N,
             "there must be as many extents as dimensions"
         );
-        assert!(!requirement.allow_copy, "what is on a device is taken as it is");
+        assert!(
+            !requirement.allow_copy && !requirement.allow_sequence,
+            "what is on a device is taken as it is"
+        );
+        assert!(A::TIME.is_none(), "no protocol has times on a device");
         Expected {
             dtypes: A::DTYPES,
             alignment: A::alignment,
@@ -68,6 +73,8 @@ impl<'py, A: Accepts, const N: usize, S: Stream, C: Constraint> PyDeviceTensor<'
             mode: if requirement.writable { Mode::Write } else { Mode::Read },
             check: A::check,
             checks: A::checks,
+            cast: convert::never,
+            time: None,
         }
     };
 }
@@ -82,8 +89,34 @@ impl<'py, A: Accepts, const N: usize, S: Stream, C: Constraint> FromPyObject<'_,
         pyo3::type_hint_identifier!("dlbridge.typing", "TensorLike");
 
     fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        let taken = Self::EXPECTED.take_on_device(&object, S::HANDLE)?;
+        let taken = Self::EXPECTED.take_on_device(&object, S::HANDLE);
+        let taken = taken.map_err(|refusal| refusal.into_err(object.py()))?;
         Ok(Self { taken, marker: PhantomData })
+    }
+}
+
+impl<'py, A: Accepts, const N: usize, S: Stream, C: Constraint> PyDeviceTensor<'py, A, N, S, C> {
+    /// Extraction for code that tries several types: `Ok(None)` for an object that does not fit, without the cost of an
+    /// exception.
+    ///
+    /// # Errors
+    /// As for [`PyReadonlyTensor::try_extract`](crate::PyReadonlyTensor::try_extract); also a `BufferError` if the producer
+    /// cannot synchronise with the stream.
+    ///
+    /// ```no_run
+    /// use dlbridge_pyo3::{OnCuda, PyDeviceTensor, WorkStream};
+    /// use pyo3::prelude::*;
+    ///
+    /// #[pyfunction]
+    /// fn is_on_cuda(x: &Bound<'_, PyAny>) -> PyResult<bool> {
+    ///     Ok(PyDeviceTensor::<f32, 1, WorkStream, OnCuda>::try_extract(x)?.is_some())
+    /// }
+    /// ```
+    pub fn try_extract(object: &Bound<'py, PyAny>) -> PyResult<Option<Self>> {
+        match Self::EXPECTED.take_on_device(object, S::HANDLE) {
+            Ok(taken) => Ok(Some(Self { taken, marker: PhantomData })),
+            Err(refusal) => refusal.raised().map(|()| None),
+        }
     }
 }
 

@@ -46,4 +46,12 @@ impl Expected {
             && (dims.is_empty() || dims.len() == shape.len())
             && shape.iter().zip(dims).all(fits)
     }
+
+    /// The same for the lengths of nested lists.
+    pub(super) fn fits_lengths(&self, shape: &[usize]) -> bool {
+        let dims = self.requirement.dims;
+        self.ndim.is_none_or(|ndim| ndim == shape.len())
+            && (dims.is_empty() || dims.len() == shape.len())
+            && shape.iter().zip(dims).all(|(extent, dim)| dim.is_none_or(|dim| dim == *extent))
+    }
 }

@@ -10,9 +10,21 @@ use pyo3::prelude::*;
 
 use super::DYNAMIC;
 use super::accepts::Accepts;
-use super::constraint::{Constraint, InCOrder};
+use super::cast::{self, Cast};
+use super::constraint::{Casting, Constraint, InCOrder};
+use super::convert;
 use super::described::described;
+use super::refusal::Refusal;
 use super::take::{Expected, Place, Taken};
+use crate::error::to_py_err;
+
+/// Refuses types whose elements others can make invalid after they were checked.
+const fn assert_any_bits<T: Element>() {
+    assert!(
+        T::CHECK.is_none(),
+        "Python code may write bytes that are not values of this type; use try_view or try_view_mut"
+    );
+}
 
 macro_rules! argument {
     ($(#[$doc:meta])* $name:ident, $mode:expr) => {
@@ -23,7 +35,7 @@ macro_rules! argument {
         }
 
         impl<'py, A: Accepts, const N: usize, C: Constraint> $name<'py, A, N, C> {
-            const EXPECTED: Expected = {
+            const EXPECTED: &'static Expected = &{
                 let requirement = C::REQUIREMENT;
                 let ndim = if N == DYNAMIC { None } else { Some(N) };
                 assert!(
@@ -31,7 +43,8 @@ macro_rules! argument {
                     "there must be as many extents as dimensions"
                 );
                 assert!(
-                    !requirement.allow_copy || matches!($mode, Mode::Read),
+                    !(requirement.allow_copy || requirement.allow_sequence)
+                        || matches!($mode, Mode::Read),
                     "what is written must be the argument itself, and no copy"
                 );
                 assert!(
@@ -39,7 +52,8 @@ macro_rules! argument {
                     "what is on a device that the CPU cannot read is a PyDeviceTensor"
                 );
                 assert!(
-                    !requirement.allow_copy || requirement.devices.is_empty(),
+                    !(requirement.allow_copy || requirement.allow_sequence)
+                        || requirement.devices.is_empty(),
                     "what is copied is on the CPU"
                 );
                 assert!(
@@ -48,7 +62,18 @@ macro_rules! argument {
                 );
                 let (dtypes, alignment, mode) = (A::DTYPES, A::alignment as fn(_) -> _, $mode);
                 let (place, check, checks) = (Place::Host, A::check, A::checks as fn(_) -> _);
-                Expected { dtypes, alignment, ndim, place, requirement, mode, check, checks }
+                let cast: Cast = match requirement.cast {
+                    None if !requirement.allow_copy => convert::never,
+                    None => convert::lossless,
+                    Some(Casting::Safe) => cast::safe,
+                    Some(Casting::SameKind) => cast::same_kind,
+                };
+                let time = A::TIME;
+                assert!(
+                    time.is_none() || !(requirement.allow_sequence || requirement.cast.is_some()),
+                    "lists and other dtypes have no unit of time"
+                );
+                Expected { dtypes, alignment, ndim, place, requirement, mode, check, checks, cast, time }
             };
         }
 
@@ -58,14 +83,68 @@ macro_rules! argument {
             type Error = PyErr;
 
             #[cfg(feature = "experimental-inspect")]
-            const INPUT_TYPE: pyo3::inspect::PyStaticExpr =
-                pyo3::type_hint_identifier!("dlbridge.typing", "TensorLike");
+            const INPUT_TYPE: pyo3::inspect::PyStaticExpr = if C::REQUIREMENT.allow_sequence {
+                pyo3::type_hint_identifier!("dlbridge.typing", "TensorOrSequence")
+            } else {
+                pyo3::type_hint_identifier!("dlbridge.typing", "TensorLike")
+            };
 
             fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
                 if let Some(taken) = Self::EXPECTED.take_array(&object) {
                     return Ok(Self { taken, marker: PhantomData });
                 }
-                Ok(Self { taken: Self::EXPECTED.take(&object)?, marker: PhantomData })
+                Self::extract_other(&object)
+            }
+        }
+
+        impl<'py, A: Accepts, const N: usize, C: Constraint> $name<'py, A, N, C> {
+            /// Extraction for code that tries several types: `Ok(None)` for an object that does not fit, without the cost of an
+            /// exception.
+            ///
+            /// `None` is returned where extraction would raise `dlbridge.TensorMismatchError`: for objects that are not tensors
+            /// or not sequences that fit, and for tensors with another dtype, shape, order or device, or that must not be written.
+            ///
+            /// # Errors
+            /// All else is raised, because another type of argument would not help: an exception of the producer, such as
+            /// `KeyboardInterrupt` or `MemoryError`; a tensor that its producer cannot export; and a `BufferError` for memory that
+            /// is borrowed, or for invalid elements.
+            ///
+            /// ```no_run
+            #[doc = concat!("use dlbridge_pyo3::", stringify!($name), ";")]
+            /// use pyo3::prelude::*;
+            ///
+            /// #[pyfunction]
+            /// fn dimensions(x: &Bound<'_, PyAny>) -> PyResult<usize> {
+            #[doc = concat!("    if ", stringify!($name), "::<f64, 1>::try_extract(x)?.is_some() {")]
+            ///         return Ok(1);
+            ///     }
+            #[doc = concat!("    x.extract::<", stringify!($name), "<'_, f64, 2>>().map(|_| 2)")]
+            /// }
+            /// ```
+            pub fn try_extract(object: &Bound<'py, PyAny>) -> PyResult<Option<Self>> {
+                if let Some(taken) = Self::EXPECTED.take_array(object) {
+                    return Ok(Some(Self { taken, marker: PhantomData }));
+                }
+                match Self::other(object) {
+                    Ok(taken) => Ok(Some(taken)),
+                    Err(refusal) => refusal.raised().map(|()| None),
+                }
+            }
+
+            /// Takes an object that `take_array` does not take. Not inlined, so that an array is taken by little code.
+            #[inline(never)]
+            fn extract_other(object: &Bound<'py, PyAny>) -> PyResult<Self> {
+                Self::other(object).map_err(|refusal| refusal.into_err(object.py()))
+            }
+
+            /// Takes an object that `take_array` does not take.
+            fn other(object: &Bound<'py, PyAny>) -> Result<Self, Refusal> {
+                if C::REQUIREMENT.allow_sequence
+                    && let Some(taken) = Self::EXPECTED.take_sequence(object)?
+                {
+                    return Ok(Self { taken, marker: PhantomData });
+                }
+                Ok(Self { taken: Self::EXPECTED.take(object)?, marker: PhantomData })
             }
         }
 
@@ -90,9 +169,8 @@ macro_rules! argument {
         impl<T: Element, const N: usize, C> $name<'_, T, N, C> {
             /// A view of the elements, with any strides.
             ///
-            /// # Panics
-            /// If the elements are of a type with invalid bit patterns, like `bool`, and were written by
-            /// somebody else meanwhile.
+            /// Types with invalid bit patterns, like `bool`, do not compile here: Python code can write other bytes at any
+            /// time, also while later arguments are extracted. [`try_view`](Self::try_view) checks them.
             ///
             /// ```no_run
             #[doc = concat!("fn corner(x: dlbridge_pyo3::", stringify!($name), "<'_, f32, 2>) -> f32 {")]
@@ -100,8 +178,29 @@ macro_rules! argument {
             /// }
             /// ```
             pub fn view(&self) -> TensorView<'_, T> {
-                // Taken: they were valid when the argument was taken.
-                self.taken.tensor().view().expect("the elements were checked")
+                const { assert_any_bits::<T>() };
+                // Taken: dtype, place and alignment fit, which nobody can change; any bytes are elements.
+                self.taken.tensor().view().expect("dtype, place and alignment were checked")
+            }
+
+            /// A view of the elements, after checking that their bytes are values of the type.
+            ///
+            /// The check is for types with invalid bit patterns, like `bool`, and reads every element; for other types it
+            /// does nothing. View once and use the view: no Python code runs meanwhile, unless the function calls it.
+            ///
+            /// # Errors
+            /// `BufferError` if Python code wrote other bytes since the argument was extracted.
+            ///
+            /// ```no_run
+            /// use pyo3::prelude::*;
+            ///
+            /// #[pyfunction]
+            #[doc = concat!("fn any(x: dlbridge_pyo3::", stringify!($name), "<'_, bool, 2>) -> PyResult<bool> {")]
+            ///     Ok(x.try_view()?.iter().any(|&flag| flag))
+            /// }
+            /// ```
+            pub fn try_view(&self) -> PyResult<TensorView<'_, T>> {
+                self.taken.tensor().view().map_err(to_py_err)
             }
 
             /// The elements, if they are adjacent in C order.
@@ -221,10 +320,8 @@ impl<A, const N: usize, C> PyReadwriteTensor<'_, A, N, C> {
 }
 
 impl<T: Element, const N: usize, C> PyReadwriteTensor<'_, T, N, C> {
-    /// A view of the elements, with any strides, to write.
-    ///
-    /// # Panics
-    /// As [`view`](Self::view).
+    /// A view of the elements, with any strides, to write. Types that [`view`](Self::view) refuses to compile
+    /// for do not compile here; [`try_view_mut`](Self::try_view_mut) checks them.
     ///
     /// ```no_run
     /// fn clear(mut x: dlbridge_pyo3::PyReadwriteTensor<'_, f32, 2>) {
@@ -232,7 +329,28 @@ impl<T: Element, const N: usize, C> PyReadwriteTensor<'_, T, N, C> {
     /// }
     /// ```
     pub fn view_mut(&mut self) -> TensorViewMut<'_, T> {
-        self.as_tensor_ref_mut().into_view_mut().expect("the elements were checked")
+        const { assert_any_bits::<T>() };
+        // As in `view`.
+        let view = self.as_tensor_ref_mut().into_view_mut();
+        view.expect("dtype, place and alignment were checked")
+    }
+
+    /// A view of the elements to write, after checking that their bytes are values of the type.
+    ///
+    /// # Errors
+    /// As [`try_view`](Self::try_view).
+    ///
+    /// ```no_run
+    /// use pyo3::prelude::*;
+    ///
+    /// #[pyfunction]
+    /// fn clear(mut x: dlbridge_pyo3::PyReadwriteTensor<'_, bool, 2>) -> PyResult<()> {
+    ///     x.try_view_mut()?.into_iter().for_each(|flag| *flag = false);
+    ///     Ok(())
+    /// }
+    /// ```
+    pub fn try_view_mut(&mut self) -> PyResult<TensorViewMut<'_, T>> {
+        self.as_tensor_ref_mut().into_view_mut().map_err(to_py_err)
     }
 
     /// The elements, if they are adjacent in C order, to write.

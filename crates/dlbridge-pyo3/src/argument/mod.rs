@@ -1,6 +1,7 @@
 //! Typed arguments: tensors of any framework as parameters of functions in Rust.
 
 mod accepts;
+mod cast;
 mod constraint;
 mod convert;
 mod described;
@@ -10,14 +11,17 @@ mod fits;
 mod host;
 #[cfg(feature = "ndarray")]
 mod ndarray;
+mod refusal;
+mod sequence;
 mod stream;
 mod take;
 mod words;
 
 pub use accepts::{Accepts, AnyDataType, OneOf};
 pub use constraint::{
-    ANY, Adjacent, Aligned, AllowCopy, COrder, Constraint, Contiguous, Dims, FortranOrder,
-    InCOrder, OnCuda, OnDevice, OnRocm, Requirement, Writable,
+    ANY, Adjacent, Aligned, AllowCast, AllowCopy, AllowSafeCast, AllowSequence, COrder, Casting,
+    Constraint, Contiguous, Dims, FortranOrder, InCOrder, OnCuda, OnDevice, OnRocm, Requirement,
+    Writable,
 };
 pub use device::PyDeviceTensor;
 pub use host::{PyReadonlyTensor, PyReadwriteTensor};

@@ -2,6 +2,7 @@
 
 use dlbridge::Element;
 use ndarray::{ArrayView, ArrayViewD, ArrayViewMut, ArrayViewMutD, Dim, Dimension};
+use pyo3::PyResult;
 
 use super::{PyReadonlyTensor, PyReadwriteTensor};
 
@@ -25,6 +26,24 @@ where
     /// ```
     pub fn as_array(&self) -> ArrayView<'_, T, Dim<[usize; N]>> {
         self.view().try_into().expect(FITS)
+    }
+
+    /// The elements as a view of ndarray, after checking that their bytes are values of the type, such as `bool`.
+    ///
+    /// # Errors
+    /// As [`try_view`](Self::try_view).
+    ///
+    /// ```no_run
+    /// use dlbridge_pyo3::PyReadonlyTensor;
+    /// use pyo3::prelude::*;
+    ///
+    /// #[pyfunction]
+    /// fn count(mask: PyReadonlyTensor<'_, bool, 2>) -> PyResult<usize> {
+    ///     Ok(mask.try_as_array()?.iter().filter(|&&flag| flag).count())
+    /// }
+    /// ```
+    pub fn try_as_array(&self) -> PyResult<ArrayView<'_, T, Dim<[usize; N]>>> {
+        Ok(self.try_view()?.try_into().expect(FITS))
     }
 }
 

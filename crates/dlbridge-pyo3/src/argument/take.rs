@@ -8,12 +8,16 @@ use dlbridge::{Access, DataType, DeviceType, Error, Tensor, TensorRef, TensorRef
 use dlbridge_borrow::Mode;
 use pyo3::prelude::*;
 
+use super::cast::Cast;
 use super::constraint::{Adjacent, Requirement};
-use super::convert;
-use super::words::{ALIGNED, COPIED};
+use super::refusal::{Found, Refusal, Unmet, Unwritable};
+use super::sequence;
 use crate::PyTensor;
 use crate::borrow::{Bytes, Guard};
-use crate::error::{ArgumentError, to_py_err};
+use crate::copies;
+use crate::error::to_py_err;
+use crate::protocol::numpy_array::NumpyArray;
+use crate::protocol::time::Times;
 use crate::protocol::{self, ByTable, Imported, Kind, Lender, Protocol, StreamOf};
 use crate::receipt::CopyReason;
 use crate::wanted::Wanted;
@@ -32,6 +36,11 @@ pub(super) struct Expected {
     pub(super) check: fn(&TensorRef<'_>) -> Result<(), Error>,
     /// Whether that depends on more than the dtype.
     pub(super) checks: fn(DataType) -> bool,
+    /// How elements of another dtype are converted, if they may be. A function here is linked only into extensions whose
+    /// arguments ask for it.
+    pub(super) cast: Cast,
+    /// NumPy's name for elements that are counts of a unit of time.
+    pub(super) time: Option<&'static str>,
 }
 
 /// Where the data of an argument may be.
@@ -141,19 +150,68 @@ impl Expected {
         (self.mode == Mode::Read || distinct()).then_some(guard)
     }
 
+    /// Takes a list or tuple of numbers, as a tensor of its own; `None` for other objects.
+    #[inline(never)]
+    pub(super) fn take_sequence<'py>(
+        &'static self,
+        object: &Bound<'py, PyAny>,
+    ) -> Result<Option<Taken<'py>>, Refusal> {
+        let Some(made) = sequence::tensor_of(self, object)? else { return Ok(None) };
+        let tensor = TensorRef::from(&made);
+        // Extents, dtype and device fit.
+        let aligned = self.misaligned(tensor.data().addr(), tensor.dtype()).is_none();
+        let owner = match self.fits_order(&tensor) && (tensor.is_empty() || aligned) {
+            true => made,
+            false => self.rearranged(&tensor)?,
+        };
+        Ok(Some(taken_copy(owner, object)))
+    }
+
+    /// A copy in the order that is asked for.
+    fn rearranged(&self, source: &TensorRef<'_>) -> PyResult<Tensor> {
+        let align = self.requirement.align.max((self.alignment)(source.dtype()));
+        match self.requirement.order {
+            Adjacent::Fortran => Ok(copies::copied(&source.transpose(), align)?.transpose()),
+            _ => copies::copied(source, align),
+        }
+    }
+
     /// Takes an argument.
     #[inline(never)]
-    pub(super) fn take<'py>(&self, object: &Bound<'py, PyAny>) -> PyResult<Taken<'py>> {
-        let kind = protocol::kind_of(object)?;
-        // Nothing is derived from our class.
-        if let Ok(ours) = object.cast_exact::<PyTensor>() {
+    pub(super) fn take<'py>(
+        &'static self,
+        object: &Bound<'py, PyAny>,
+    ) -> Result<Taken<'py>, Refusal> {
+        if self.time.is_none()
+            && let Ok(ours) = object.cast_exact::<PyTensor>()
+        {
+            // Nothing is derived from our class.
             let (tensor, ours) = (TensorRef::from(&**ours.get().tensor()), ours.get());
             if self.fits(&tensor, ours.is_read_only()) {
+                let kind = protocol::kind_of(object)?;
                 // SAFETY: the object keeps its tensor, which nobody can exchange for another.
                 let tensor = unsafe { outliving(tensor) };
                 return self.taken(tensor, None, &kind, object);
             }
-        } else if let Some(buffer) = protocol::same_buffer(object, &kind)?
+        }
+        if protocol::is_plain_python(object) {
+            return Err(Refusal::object(self, object));
+        }
+        if let Some(name) = self.time {
+            return self.take_times(object, name);
+        }
+        let kind = protocol::kind_of(object)?;
+        if let Some(head) = kind.head {
+            if !self.requirement.allow_copy && self.is_unfit_array(head, object) {
+                return Err(Refusal::object(self, object));
+            }
+            if self.requirement.allow_copy
+                && let Some(taken) = self.take_converted_array(head, &kind, object)?
+            {
+                return Ok(taken);
+            }
+        }
+        if let Some(buffer) = protocol::same_buffer(object, &kind)?
             && let Some(tensor) = buffer.describe()
             && self.fits(&tensor, buffer.is_read_only())
         {
@@ -167,30 +225,100 @@ impl Expected {
             false => protocol::by_table(object, &kind)?,
         };
         let imported = match answer {
-            ByTable::Tensor(tensor) => {
+            ByTable::Tensor(tensor, storage) => {
                 // What is written to a copy would be lost.
                 let lent = self.mode == Mode::Read || !protocol::is_copied(&tensor);
                 if lent && self.fits(&TensorRef::from(&tensor), tensor.is_read_only()) {
-                    return self.taken_from(tensor, &kind, object);
+                    return self.taken_from(tensor, storage, &kind, object);
                 }
                 let imported = Imported::new(tensor, Protocol::ExchangeApi);
-                protocol::told_copied(imported, &Wanted::default())
+                let told = protocol::told_copied(imported, &Wanted::default());
+                let imported = told.map_err(|error| self.no_tensor(object, error))?;
+                return self.take_imported(imported, storage, &kind, object);
             }
             ByTable::OnDevice => protocol::past_table(object, &self.wanted()),
             ByTable::None => protocol::imported(object, &self.wanted()),
         };
         let imported = imported.map_err(|error| self.no_tensor(object, error))?;
-        self.take_imported(imported, &kind, object)
+        self.take_imported(imported, None, &kind, object)
+    }
+
+    /// Takes an argument whose elements are times.
+    fn take_times<'py>(
+        &'static self,
+        object: &Bound<'py, PyAny>,
+        name: &'static str,
+    ) -> Result<Taken<'py>, Refusal> {
+        let times = Times::new(name, self.requirement.allow_copy);
+        let imported = protocol::time::import(object, &times);
+        if let Some(found) = times.found() {
+            return Err(Refusal::new(self, Found::Other(found)));
+        }
+        let Some((imported, source)) = imported? else {
+            return Err(Refusal::object(self, object));
+        };
+        let kind = protocol::kind_of(&source)?;
+        let taken = self.take_imported(imported, None, &kind, &source)?;
+        // The tensor that it holds keeps the memory.
+        Ok(Taken { object: object.clone(), ..taken })
+    }
+
+    /// Whether an array of NumPy does not fit, found without an import.
+    fn is_unfit_array(&'static self, head: NumpyArray, object: &Bound<'_, PyAny>) -> bool {
+        let other = |(dtype, ndim)| {
+            !self.fits_dtype(dtype) || self.ndim.is_some_and(|expected| expected != ndim)
+        };
+        head.dtype_and_ndim(object).is_some_and(other) || self.unfit(head, object).is_some()
+    }
+
+    /// The tensor of an array of NumPy that does not fit; `None` if it fits, or if only an import tells.
+    pub(super) fn unfit_array(
+        &'static self,
+        kind: &Kind,
+        object: &Bound<'_, PyAny>,
+    ) -> Option<Found> {
+        self.unfit(kind.head?, object)
+    }
+
+    fn unfit(&'static self, head: NumpyArray, object: &Bound<'_, PyAny>) -> Option<Found> {
+        let array = head.describe(object, None)?;
+        let unmet =
+            self.unmet(&array.tensor, array.read_only.then_some(Unwritable::ReadOnly), None);
+        (!unmet.is_empty()).then(|| Found::tensor(&array.tensor, unmet))
+    }
+
+    /// Takes a copy of an array of NumPy that does not fit; `None` if it fits, or if only an import tells.
+    fn take_converted_array<'py>(
+        &'static self,
+        head: NumpyArray,
+        kind: &Kind,
+        object: &Bound<'py, PyAny>,
+    ) -> Result<Option<Taken<'py>>, Refusal> {
+        let Some(array) = head.describe(object, None) else { return Ok(None) };
+        let unmet = self.unmet(&array.tensor, None, None);
+        if unmet.is_empty() || !self.fits_extents(array.tensor.shape()) {
+            return Ok(None);
+        }
+        let copy = {
+            let _reading = Guard::acquire(kind, object, &array.tensor, Mode::Read)?;
+            self.convert(&array.tensor)?
+        };
+        match copy {
+            Some(copy) if self.unmet(&TensorRef::from(&copy), None, None).is_empty() => {
+                Ok(Some(taken_copy(copy, object)))
+            }
+            _ => Ok(None),
+        }
     }
 
     /// Takes what was imported, or a copy of it, or says why not.
     fn take_imported<'py>(
-        &self,
+        &'static self,
         mut imported: Imported,
+        storage: Option<Bound<'py, PyAny>>,
         kind: &Kind,
         object: &Bound<'py, PyAny>,
-    ) -> PyResult<Taken<'py>> {
-        let py = object.py();
+    ) -> Result<Taken<'py>, Refusal> {
         let mut unmet = self.compare(&imported);
         if !unmet.is_empty()
             && self.requirement.allow_copy
@@ -199,28 +327,37 @@ impl Expected {
             // The copy is read under a borrow, as everything is.
             let lent = TensorRef::from(&imported.tensor);
             let _reading = Guard::acquire(kind, object, &lent, Mode::Read)?;
-            if let Some(converted) = self.convert(&imported)? {
-                unmet = self.compare(&converted);
-                imported = converted;
+            if let Some(copy) = self.convert(&TensorRef::from(&imported.tensor))? {
+                let reason = Some(imported.reason.unwrap_or(CopyReason::Requested));
+                imported = Imported { reason, ..Imported::new(copy, imported.protocol) };
+                unmet = self.compare(&imported);
             }
         }
         if !unmet.is_empty() {
-            return Err(ArgumentError::Mismatch.new_err(py, &self.sentence(&imported, &unmet)));
+            return Err(Refusal::new(
+                self,
+                Found::tensor(&TensorRef::from(&imported.tensor), unmet),
+            ));
         }
-        self.taken_from(imported.tensor, kind, object)
+        self.taken_from(imported.tensor, storage, kind, object)
     }
 
     /// Borrows an imported tensor that fits.
     fn taken_from<'py>(
         &self,
         owner: Tensor,
+        storage: Option<Bound<'py, PyAny>>,
         kind: &Kind,
         object: &Bound<'py, PyAny>,
-    ) -> PyResult<Taken<'py>> {
+    ) -> Result<Taken<'py>, Refusal> {
         let own = owner.access() == Access::Exclusive && self.requirement.allow_copy;
         // SAFETY: the owner keeps the memory and the dims.
         let tensor = unsafe { outliving(TensorRef::from(&owner)) };
-        let lender = if own { Lender::Copy(owner) } else { Lender::Tensor(owner) };
+        let lender = match storage {
+            _ if own => Lender::Copy(owner),
+            None => Lender::Tensor(owner),
+            Some(storage) => Lender::Stored(Box::new((owner, storage))),
+        };
         self.taken(tensor, Some(lender), kind, object)
     }
 
@@ -244,36 +381,40 @@ impl Expected {
         lender: Option<Lender<'py>>,
         kind: &Kind,
         object: &Bound<'py, PyAny>,
-    ) -> PyResult<Taken<'py>> {
+    ) -> Result<Taken<'py>, Refusal> {
         let guard = match lender {
             Some(Lender::Copy(_)) => Guard::NONE,
             _ => Guard::acquire(kind, object, &tensor, self.mode)?,
         };
-        let (object, stream) = (object.clone(), ptr::null_mut());
-        let taken = Taken { _guard: guard, tensor, lender, object, stream };
-        if (self.checks)(taken.tensor.dtype()) {
-            (self.check)(&taken.tensor).map_err(to_py_err)?;
+        if (self.checks)(tensor.dtype()) {
+            (self.check)(&tensor).map_err(to_py_err)?;
         }
         if self.mode == Mode::Write {
             // SAFETY: only to find out whether it can be done; see `Taken::tensor_mut`.
-            unsafe { taken.tensor.clone().assume_exclusive() }.map_err(to_py_err)?;
+            unsafe { tensor.clone().assume_exclusive() }.map_err(to_py_err)?;
         }
-        Ok(taken)
+        let (object, stream) = (object.clone(), ptr::null_mut());
+        Ok(Taken { _guard: guard, tensor, lender, object, stream })
     }
 
     /// Takes an argument for who works on the device where it is, with the stream that it is in order with.
     /// What is on the CPU is borrowed; on a device the order of its streams does that office.
     pub(super) fn take_on_device<'py>(
-        &self,
+        &'static self,
         object: &Bound<'py, PyAny>,
         choice: Option<StreamOf>,
-    ) -> PyResult<Taken<'py>> {
+    ) -> Result<Taken<'py>, Refusal> {
+        if protocol::is_plain_python(object) {
+            return Err(Refusal::object(self, object));
+        }
         let (imported, stream) =
             protocol::on_device(object, choice).map_err(|error| self.no_tensor(object, error))?;
         let unmet = self.compare(&imported);
         if !unmet.is_empty() {
-            let text = self.sentence(&imported, &unmet);
-            return Err(ArgumentError::Mismatch.new_err(object.py(), &text));
+            return Err(Refusal::new(
+                self,
+                Found::tensor(&TensorRef::from(&imported.tensor), unmet),
+            ));
         }
         let owner = imported.tensor;
         // SAFETY: the owner keeps the memory and the dims.
@@ -294,73 +435,70 @@ impl Expected {
         Wanted { device, ..Wanted::default() }
     }
 
-    /// What is different from what was asked for, in words.
-    fn compare(&self, imported: &Imported) -> Vec<String> {
-        let tensor = &TensorRef::from(&imported.tensor);
-        let device_type = tensor.device().device_type();
-        let mut unmet = Vec::new();
-        if !self.fits_dtype(tensor.dtype()) {
-            unmet.push(String::new());
-        }
-        if !self.fits_extents(tensor.shape()) {
-            unmet.push(String::new());
-        }
-        if !self.fits_device(device_type) {
-            unmet.push(String::new());
-        }
-        if !self.fits_order(tensor) {
-            unmet.push(format!("strides {:?}", tensor.strides()));
-        }
-        if !tensor.is_empty()
-            && device_type.is_addressable()
-            && let Some(aligned) = self.misaligned(tensor.data().addr(), tensor.dtype())
-        {
-            unmet.push(format!("{ALIGNED}{aligned} bytes"));
-        }
-        match (self.mode, imported.reason) {
-            (Mode::Write, _) if imported.is_read_only() => {
-                unmet.push(match imported.tensor.is_read_only() {
-                    true => "read-only".to_owned(),
-                    false => "from a producer that cannot say whether it may be written".to_owned(),
-                });
-            }
+    /// How an imported tensor differs from what was expected.
+    fn compare(&self, imported: &Imported) -> Unmet {
+        let unwritable = match imported.is_read_only() {
+            true if imported.tensor.is_read_only() => Some(Unwritable::ReadOnly),
+            true => Some(Unwritable::Unknown),
+            false => None,
+        };
+        self.unmet(&TensorRef::from(&imported.tensor), unwritable, imported.reason)
+    }
+
+    /// How a tensor differs from what was expected.
+    fn unmet(
+        &self,
+        tensor: &TensorRef<'_>,
+        unwritable: Option<Unwritable>,
+        reason: Option<CopyReason>,
+    ) -> Unmet {
+        let (dtype, device_type) = (tensor.dtype(), tensor.device().device_type());
+        let plain = self.fits_dtype(dtype)
+            && self.fits_extents(tensor.shape())
+            && self.fits_device(device_type);
+        let aligned = match tensor.is_empty() || !device_type.is_addressable() {
+            true => None,
+            false => self.misaligned(tensor.data().addr(), dtype),
+        };
+        let unwritable = unwritable.filter(|_| self.mode == Mode::Write);
+        let copied = match self.mode {
             // What is written would be lost.
-            (Mode::Write, Some(reason)) => unmet.push(format!("{COPIED}{reason}")),
+            Mode::Write => reason.filter(|_| unwritable.is_none()),
             // That a producer makes its data only when asked is its own affair.
-            (Mode::Read, Some(reason))
-                if !self.requirement.allow_copy && reason != CopyReason::Producer =>
-            {
-                unmet.push(format!("{COPIED}{reason}"));
-            }
-            _ => {}
-        }
-        unmet
+            Mode::Read => reason
+                .filter(|&reason| !self.requirement.allow_copy && reason != CopyReason::Producer),
+        };
+        Unmet { plain: !plain, order: !self.fits_order(tensor), aligned, unwritable, copied }
     }
 
     /// A copy that fits where this does not; `None` if no copy would.
-    fn convert(&self, imported: &Imported) -> PyResult<Option<Imported>> {
-        let tensor = &imported.tensor;
-        if !tensor.device().device_type().is_host_accessible() {
+    fn convert(&self, source: &TensorRef<'_>) -> PyResult<Option<Tensor>> {
+        if !source.device().device_type().is_host_accessible() {
             return Ok(None);
         }
-        let known = self.dtypes.is_empty() || self.dtypes.contains(&tensor.dtype());
-        let source = TensorRef::from(tensor);
-        let source = match self.requirement.order {
-            Adjacent::Fortran => source.transpose(),
-            _ => source,
-        };
-        let copy = match known {
-            true => source.to_copy().map(Some),
-            false => convert::lossless(&source, self.dtypes),
-        };
-        let Some(copy) = copy.map_err(to_py_err)? else { return Ok(None) };
+        if self.dtypes.is_empty() || self.dtypes.contains(&source.dtype()) {
+            return self.rearranged(source).map(Some);
+        }
         let copy = match self.requirement.order {
-            Adjacent::Fortran => copy.transpose(),
-            _ => copy,
+            Adjacent::Fortran => {
+                (self.cast)(&source.transpose(), self.dtypes)?.map(Tensor::transpose)
+            }
+            _ => (self.cast)(source, self.dtypes)?,
         };
-        let reason = Some(imported.reason.unwrap_or(CopyReason::Requested));
-        Ok(Some(Imported { reason, ..Imported::new(copy, imported.protocol) }))
+        let Some(copy) = copy else { return Ok(None) };
+        match self.misaligned(copy.data().addr(), copy.dtype()) {
+            Some(_) if !copy.is_empty() => self.rearranged(&TensorRef::from(&copy)).map(Some),
+            _ => Ok(Some(copy)),
+        }
     }
+}
+
+/// An argument that is a copy, which nothing else has.
+fn taken_copy<'py>(owner: Tensor, object: &Bound<'py, PyAny>) -> Taken<'py> {
+    // SAFETY: the owner keeps the memory and the dims.
+    let tensor = unsafe { outliving(TensorRef::from(&owner)) };
+    let (lender, object) = (Some(Lender::Copy(owner)), object.clone());
+    Taken { _guard: Guard::NONE, tensor, lender, object, stream: ptr::null_mut() }
 }
 
 /// A borrowed tensor for longer than it was borrowed.

@@ -6,45 +6,91 @@ use dlbridge::{DataType, DeviceType};
 use dlbridge_borrow::Mode;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString};
 
 use super::constraint::Adjacent;
+use super::refusal::{Found, Mismatch, ObjectMismatch, Refusal, Unmet, Unwritable};
 use super::take::{Expected, Place};
-use crate::error::{ArgumentError, type_name};
-use crate::protocol::{self, Imported};
+use crate::error::{name_of, type_name};
+use crate::protocol;
+use crate::protocol::buffer_abi;
 
-/// How differences begin that the sentence comes back to.
-pub(super) const ALIGNED: &str = "aligned to ";
-pub(super) const COPIED: &str = "copied, since ";
-
-impl Expected {
-    /// The refusal of an object that is no tensor, with what was expected; another error as it is.
-    pub(super) fn no_tensor(&self, object: &Bound<'_, PyAny>, error: PyErr) -> PyErr {
-        let py = object.py();
-        if !error.is_instance_of::<PyTypeError>(py) || protocol::has_a_door(object).unwrap_or(true)
-        {
-            return error;
-        }
-        let (expected, found) = (self.expected(None, &[]), type_name(object));
-        let text = format!("expected {expected}; got a {found}, which speaks no exchange protocol");
-        let refusal = ArgumentError::Mismatch.new_err(py, &text);
-        refusal.set_cause(py, Some(error));
-        refusal
-    }
-
+impl ObjectMismatch {
     /// What was expected, and what came.
-    pub(super) fn sentence(&self, imported: &Imported, unmet: &[String]) -> String {
-        let tensor = &imported.tensor;
-        let mut text = format!("expected {}", self.expected(Some(tensor.dtype()), unmet));
-        let device = tensor.device();
-        let _ = write!(text, "; got {}{:?} on {device}", tensor.dtype(), tensor.shape());
-        for words in unmet.iter().filter(|words| !words.is_empty()) {
-            let _ = write!(text, ", {words}");
+    pub(super) fn words(&self, py: Python<'_>) -> String {
+        let (expected, object) = (self.expected, self.object.bind(py));
+        if let Ok(kind) = protocol::kind_of(object)
+            && let Some(found) = expected.unfit_array(&kind, object)
+        {
+            return Mismatch { expected, found }.words(py);
+        }
+        let (expected_words, found) = (expected.words(None, None), type_name(object));
+        let mut text =
+            format!("expected {expected_words}; got a {found}, which speaks no exchange protocol");
+        let is_text = object.is_instance_of::<PyString>() || object.is_instance_of::<PyDict>();
+        if buffer_abi::is_missing(py) {
+            text += "; ";
+            text += buffer_abi::MISSING;
+        } else if !is_text && object.hasattr(intern!(py, "__iter__")).unwrap_or(false) {
+            text += match expected.requirement.allow_sequence {
+                true => "; pass list(x)",
+                false => "; pass an array of its elements",
+            };
         }
         text
     }
+}
+
+impl Mismatch {
+    /// What was expected, and what came.
+    pub(super) fn words(&self, py: Python<'_>) -> String {
+        let expected = self.expected;
+        match &self.found {
+            Found::Tensor { dtype, device, dims, unmet } => {
+                let (shape, strides) = dims.split_at(dims.len() / 2);
+                let mut text = format!("expected {}", expected.words(Some(*dtype), Some(unmet)));
+                let dtype = expected.time.map_or_else(|| dtype.to_string(), str::to_owned);
+                let _ = write!(text, "; got {dtype}{shape:?} on {device}");
+                if unmet.order {
+                    let _ = write!(text, ", strides {strides:?}");
+                }
+                if let Some(aligned) = unmet.aligned {
+                    let _ = write!(text, ", aligned to {aligned} bytes");
+                }
+                text += match unmet.unwritable {
+                    Some(Unwritable::ReadOnly) => ", read-only",
+                    Some(Unwritable::Unknown) => {
+                        ", from a producer that cannot say whether it may be written"
+                    }
+                    None => "",
+                };
+                if let Some(reason) = unmet.copied {
+                    let _ = write!(text, ", copied, since {reason}");
+                }
+                text
+            }
+            Found::Other(found) => format!("expected {}; got {found}", expected.words(None, None)),
+            Found::Sequence { object_type, misfit } => {
+                let (expected, found) = (expected.words(None, None), name_of(object_type.bind(py)));
+                format!("expected {expected}; got a {found}{}", misfit.words(py))
+            }
+        }
+    }
+}
+
+impl Expected {
+    /// The refusal of an object that is not a tensor, with what was expected; another error as it is.
+    pub(super) fn no_tensor(&'static self, object: &Bound<'_, PyAny>, error: PyErr) -> Refusal {
+        let py = object.py();
+        if !error.is_instance_of::<PyTypeError>(py) || protocol::has_a_door(object).unwrap_or(true)
+        {
+            return Refusal::Raised(error);
+        }
+        Refusal::object(self, object)
+    }
 
     /// What was expected, for a tensor of a dtype that differs so.
-    fn expected(&self, dtype: Option<DataType>, unmet: &[String]) -> String {
+    fn words(&self, dtype: Option<DataType>, unmet: Option<&Unmet>) -> String {
         let mut text = self.dtype_words();
         text += &self.shape_words();
         text += &self.device_words();
@@ -54,24 +100,26 @@ impl Expected {
             Adjacent::Fortran => ", Fortran order",
             Adjacent::Either => ", C or Fortran order",
         };
-        let misaligned = unmet.iter().any(|words| words.starts_with(ALIGNED));
-        let align = match misaligned {
-            true => self.requirement.align.max(dtype.map_or(1, self.alignment)),
-            false => self.requirement.align,
+        let align = match unmet.and_then(|unmet| unmet.aligned) {
+            Some(_) => self.requirement.align.max(dtype.map_or(1, self.alignment)),
+            None => self.requirement.align,
         };
         if align > 1 {
-            let _ = write!(text, ", {ALIGNED}{align} bytes");
+            let _ = write!(text, ", aligned to {align} bytes");
         }
         if self.mode == Mode::Write {
             text += ", writable";
         }
-        if unmet.iter().any(|words| words.starts_with(COPIED)) {
+        if unmet.is_some_and(|unmet| unmet.copied.is_some()) {
             text += ", without a copy";
         }
         text
     }
 
     fn dtype_words(&self) -> String {
+        if let Some(name) = self.time {
+            return name.to_owned();
+        }
         match self.dtypes {
             [] => "any dtype".to_owned(),
             [one] => one.to_string(),

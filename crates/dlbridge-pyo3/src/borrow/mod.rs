@@ -15,8 +15,10 @@ use dlbridge::{Access, DataType, RawParts, Tensor, TensorRef};
 use dlbridge_borrow::{Mode, Region};
 use pyo3::prelude::*;
 
+pub(crate) use self::numpy::Lent;
 use self::numpy::NumpyBorrow;
-use self::shared::{InTheWay, Shared};
+use self::shared::InTheWay;
+pub(crate) use self::shared::Shared;
 use crate::error::{ArgumentError, to_py_err};
 use crate::protocol::{Kind, kind_of};
 
@@ -43,10 +45,13 @@ impl Guard {
         bytes: &Bytes<'_>,
         mode: Mode,
     ) -> Option<Self> {
-        let ticket = Some(Self::ticket(kind, object, bytes, mode)?);
-        Some(Self { ticket, _numpy: None })
+        match Self::ticket(kind, object, bytes, mode) {
+            Some(ticket) => Some(Self { ticket: Some(ticket), _numpy: None }),
+            None => Self::of_array_in_both(kind, object, bytes, mode),
+        }
     }
 
+    /// Borrows in our registry; `None` if that is refused, or if rust-numpy has a registry of its own.
     #[inline(never)]
     fn ticket(
         kind: &'static Kind,
@@ -58,10 +63,34 @@ impl Guard {
         if !NumpyBorrow::is_ours(object.py(), shared) {
             return None;
         }
+        Self::ticket_of(shared, kind, bytes, mode)
+    }
+
+    #[inline]
+    fn ticket_of(
+        shared: &'static Shared,
+        kind: &'static Kind,
+        bytes: &Bytes<'_>,
+        mode: Mode,
+    ) -> Option<NonZeroUsize> {
         shared
             .acquire(bytes, mode, &kind.name)
             .ok()
             .and_then(|ticket| NonZeroUsize::new(ticket + 1))
+    }
+
+    /// Borrows in rust-numpy's registry and in ours; `None` if one of them refuses, or if there is only ours.
+    #[inline(never)]
+    fn of_array_in_both(
+        kind: &'static Kind,
+        object: &Bound<'_, PyAny>,
+        bytes: &Bytes<'_>,
+        mode: Mode,
+    ) -> Option<Self> {
+        let shared = Shared::known()?;
+        let numpy = NumpyBorrow::of_array(object, shared, mode)?;
+        let ticket = Some(Self::ticket_of(shared, kind, bytes, mode)?);
+        Some(Self { ticket, _numpy: Some(Box::new(numpy)) })
     }
 
     /// Borrows the bytes of a tensor to be read, under a name for the messages of others.
@@ -133,6 +162,19 @@ fn verb(mode: Mode) -> &'static str {
     match mode {
         Mode::Read => "borrowed to be read",
         Mode::Write => "borrowed to be written",
+    }
+}
+
+impl Numbers {
+    fn of(numbers: &[i64]) -> Self {
+        let mut few = [0; 8];
+        match few.get_mut(..numbers.len()) {
+            Some(place) => {
+                place.copy_from_slice(numbers);
+                Self::Few(few)
+            }
+            None => Self::Many(numbers.to_vec()),
+        }
     }
 }
 

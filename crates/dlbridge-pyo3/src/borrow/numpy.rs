@@ -10,19 +10,21 @@ use std::ffi::{CStr, c_int, c_void};
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr::{self, NonNull};
 use std::slice;
-use std::sync::{Mutex, PoisonError};
 
 use dlbridge_borrow::Mode;
+use pyo3::exceptions::PyImportError;
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyCapsule;
-use pyo3::{ffi, intern};
 
 use super::shared::Shared;
 use super::{Bytes, Numbers};
 use crate::error::ArgumentError;
 use crate::interpreter::while_it_lives;
-use crate::protocol::numpy_array::{Head, WRITEABLE};
+use crate::process::{LENT, locked, once};
+use crate::protocol::numpy_api::{self, NumpyApi, WRITEABLE};
+use crate::protocol::numpy_array::{Geometry, Head, NumpyArray};
 
 /// The name of the capsule, and of the attribute of the module.
 const NAME: &CStr = c"_RUST_NUMPY_BORROW_CHECKING_API";
@@ -56,6 +58,8 @@ pub(super) struct NumpyBorrow {
     interface: &'static Interface,
     array: Option<Py<PyAny>>,
     mode: Mode,
+    /// Where the elements of the array were; `None` for a view that only this borrow has.
+    place: Option<Geometry>,
 }
 
 impl NumpyBorrow {
@@ -63,6 +67,24 @@ impl NumpyBorrow {
     #[inline]
     pub(super) fn is_ours(py: Python<'_>, shared: &'static Shared) -> bool {
         INTERFACE.get(py).is_some_and(|interface| ptr::eq(interface.flags.cast(), shared))
+    }
+
+    /// Borrows an array of NumPy's own class; `None` if that is refused, or if [`acquire`](Self::acquire) must be called.
+    pub(super) fn of_array(
+        object: &Bound<'_, PyAny>,
+        shared: &'static Shared,
+        mode: Mode,
+    ) -> Option<Self> {
+        let interface = *INTERFACE.get(object.py())?;
+        if ptr::eq(interface.flags.cast(), shared) {
+            return None;
+        }
+        let place = NumpyArray::geometry(object)?;
+        if interface.borrow(object, mode) != GRANTED {
+            return None;
+        }
+        let array = Some(object.clone().unbind());
+        Some(Self { interface, array, mode, place: Some(place) })
     }
 
     /// Borrows an array of NumPy; `None` if rust-numpy uses our registry.
@@ -76,20 +98,16 @@ impl NumpyBorrow {
         if ptr::eq(interface.flags.cast(), shared) {
             return Ok(None);
         }
-        // A view of our own, which nobody can reshape until it is given back.
-        let object = Numpy::get(py)?.view(object)?;
-        let array = object.as_ptr().cast();
-        // SAFETY: Interface; attached, an array.
-        let answer = unsafe {
-            match mode {
-                Mode::Read => (interface.acquire)(interface.flags, array),
-                Mode::Write => (interface.acquire_mut)(interface.flags, array),
-            }
+        let place = NumpyArray::geometry(object);
+        // Otherwise a view that only this borrow has, so that no code can reshape it until it is given back.
+        let object = match place {
+            Some(_) => object.clone(),
+            None => Numpy::get(py)?.view(object)?,
         };
-        let reason = match answer {
+        let reason = match interface.borrow(&object, mode) {
             GRANTED => {
                 let array = Some(object.unbind());
-                return Ok(Some(Self { interface, array, mode }));
+                return Ok(Some(Self { interface, array, mode, place }));
             }
             NOT_WRITEABLE => "the array is not writeable; pass one that is, or a copy",
             _ => {
@@ -104,15 +122,11 @@ impl NumpyBorrow {
 impl Drop for NumpyBorrow {
     fn drop(&mut self) {
         let Self { interface, mode, .. } = *self;
-        let mut array = self.array.take();
+        let (mut array, place) = (self.array.take(), self.place.as_ref());
         while_it_lives(|py| {
             let Some(array) = array.take().map(|array| array.into_bound(py)) else { return };
-            // SAFETY: Interface; attached, the array that was borrowed, once.
-            unsafe {
-                match mode {
-                    Mode::Read => (interface.release)(interface.flags, array.as_ptr().cast()),
-                    Mode::Write => (interface.release_mut)(interface.flags, array.as_ptr().cast()),
-                }
+            if let Some(borrowed) = as_borrowed(&array, place) {
+                interface.give_back(&borrowed, mode);
             }
         });
         // Without an interpreter there is no reference to give back.
@@ -120,13 +134,54 @@ impl Drop for NumpyBorrow {
     }
 }
 
+/// The array to give back: the one that was borrowed, or a view of it as it was, if it has changed since. `None` if its elements have
+/// another owner now, so that no array leads to the borrow any more: then the memory stays borrowed, because rust-numpy ends the
+/// process when a borrow is given back that it does not find.
+fn as_borrowed<'py>(
+    array: &Bound<'py, PyAny>,
+    place: Option<&Geometry>,
+) -> Option<Bound<'py, PyAny>> {
+    let Some(was) = place.filter(|was| !was.is_of(array)) else { return Some(array.clone()) };
+    let api = NumpyApi::known(array.py())?;
+    // SAFETY: a registry of rust-numpy computes with the addresses of elements alone, and nothing else gets the view.
+    let view = unsafe {
+        api.view_as_it_was(array, was.descr, was.data, was.extents(), was.byte_strides())
+    };
+    view.ok().flatten().filter(|view| was.is_of(view))
+}
+
 /// What rust-numpy and this extension share, once an array was borrowed.
 static INTERFACE: PyOnceLock<&'static Interface> = PyOnceLock::new();
 
 impl Interface {
+    /// Asks for a borrow of an array.
+    #[inline]
+    fn borrow(&self, array: &Bound<'_, PyAny>, mode: Mode) -> c_int {
+        let array = array.as_ptr().cast();
+        // SAFETY: Interface; attached, an array.
+        unsafe {
+            match mode {
+                Mode::Read => (self.acquire)(self.flags, array),
+                Mode::Write => (self.acquire_mut)(self.flags, array),
+            }
+        }
+    }
+
+    /// Gives a borrow of an array back, which was granted and is given back once.
+    fn give_back(&self, array: &Bound<'_, PyAny>, mode: Mode) {
+        let array = array.as_ptr().cast();
+        // SAFETY: Interface; attached, an array whose elements are where those of the borrowed one were.
+        unsafe {
+            match mode {
+                Mode::Read => (self.release)(self.flags, array),
+                Mode::Write => (self.release_mut)(self.flags, array),
+            }
+        }
+    }
+
     /// What the extensions of this process share; NumPy is imported.
     fn of_process(py: Python<'_>, shared: &'static Shared) -> PyResult<&'static Self> {
-        INTERFACE.get_or_try_init(py, || Self::find_or_offer(py, shared)).copied()
+        once(&INTERFACE, py, || Self::find_or_offer(py, shared)).copied()
     }
 
     fn find_or_offer(py: Python<'_>, shared: &'static Shared) -> PyResult<&'static Self> {
@@ -145,7 +200,15 @@ impl Interface {
         let key = NAME.to_str().unwrap_or_default();
         let found = namespace.call_method1(intern!(py, "setdefault"), (key, ours))?;
         let pointer = found.cast_into::<PyCapsule>()?.pointer_checked(Some(NAME))?;
-        // SAFETY: Interface, as the name says; fields are only ever added.
+        // SAFETY: as the name says, an interface of rust-numpy, which begins with its version.
+        let version = unsafe { pointer.cast::<u64>().read() };
+        if version < 1 {
+            return Err(PyImportError::new_err(format!(
+                "an extension built on rust-numpy shares borrows by version {version} of its interface; \
+                 dlbridge needs version 1 or later: build that extension anew"
+            )));
+        }
+        // SAFETY: Interface, as name and version say; fields are only ever added.
         Ok(unsafe { pointer.cast().as_ref() })
     }
 }
@@ -159,8 +222,9 @@ struct Numpy {
 impl Numpy {
     fn get(py: Python<'_>) -> PyResult<&'static Self> {
         static NUMPY: PyOnceLock<Numpy> = PyOnceLock::new();
-        NUMPY.get_or_try_init(py, || {
-            let array = Self::module(py)?.getattr(intern!(py, "ndarray"))?;
+        once(&NUMPY, py, || {
+            let array = numpy_api::class(py)?
+                .ok_or_else(|| PyImportError::new_err("NumPy's class of arrays is not loaded"))?;
             let getitem = array.getattr(intern!(py, "__getitem__"))?.unbind();
             let itemsize = array.getattr(intern!(py, "itemsize"))?;
             let itemsize = itemsize.getattr(intern!(py, "__get__"))?.unbind();
@@ -190,15 +254,13 @@ impl Numpy {
 
 /// A borrow that an extension built on rust-numpy holds in our registry: the array as it was, what for,
 /// and the ticket.
-struct Lent {
+pub(crate) struct Lent {
     array: usize,
     data: usize,
-    axes: (Vec<i64>, Vec<i64>),
+    axes: Axes,
     mode: Mode,
     ticket: usize,
 }
-
-static LENT: Mutex<Vec<Lent>> = Mutex::new(Vec::new());
 
 /// Borrows the bytes of an array.
 ///
@@ -215,17 +277,27 @@ unsafe fn borrow(flags: *mut c_void, array: *mut Head, mode: Mode) -> c_int {
         }
         // SAFETY: an object.
         let object = unsafe { Bound::from_borrowed_ptr(py, array.cast()) };
-        let item = Numpy::get(py)?.itemsize(&object)?;
         // SAFETY: an array.
-        let (shape, strides) = unsafe { axes(head) };
+        let axes = unsafe { Axes::of(head) };
+        let (shape, strides) = axes.numbers();
         let data = head.data.addr();
-        let byte_strides = Numbers::Many(strides.clone());
-        let bytes = Bytes { address: data, item, shape: &shape, strides: byte_strides };
+        let geometry = NumpyArray::geometry(&object);
+        let item = match &geometry {
+            Some(geometry) => geometry.itemsize,
+            None => Numpy::get(py)?.itemsize(&object)?,
+        };
+        let bytes = match geometry.is_some_and(|geometry| geometry.is_run()) {
+            true => {
+                let count = shape.iter().product::<i64>() as usize;
+                Bytes { address: data, item: count * item, shape: &[], strides: Numbers::None }
+            }
+            false => Bytes { address: data, item, shape, strides: Numbers::of(strides) },
+        };
         let Ok(ticket) = shared.acquire(&bytes, mode, "numpy.ndarray") else {
             return Ok(IN_THE_WAY);
         };
-        let mut lent = LENT.lock().unwrap_or_else(PoisonError::into_inner);
-        lent.push(Lent { array: array.addr(), data, axes: (shape, strides), mode, ticket });
+        let mut lent = locked(&LENT);
+        lent.push(Lent { array: array.addr(), data, axes, mode, ticket });
         Ok(GRANTED)
     };
     // A panic must not cross into another extension.
@@ -236,17 +308,43 @@ unsafe fn borrow(flags: *mut c_void, array: *mut Head, mode: Mode) -> c_int {
 }
 
 /// The extents and the byte strides of an array.
-///
-/// # Safety
-/// As [`Interface`] says.
-unsafe fn axes(head: &Head) -> (Vec<i64>, Vec<i64>) {
-    let ndim = usize::try_from(head.ndim).unwrap_or(0);
-    let numbers = |first: *const isize| match ndim {
-        0 => Vec::new(),
-        // SAFETY: an array has that many of each.
-        _ => unsafe { slice::from_raw_parts(first, ndim) }.iter().map(|&n| n as i64).collect(),
-    };
-    (numbers(head.dimensions), numbers(head.strides))
+#[derive(PartialEq)]
+enum Axes {
+    Few(usize, [[i64; FEW]; 2]),
+    Many(Vec<i64>, Vec<i64>),
+}
+
+/// The dimensions of most arrays, at most.
+const FEW: usize = 4;
+
+impl Axes {
+    /// # Safety
+    /// As [`Interface`] says.
+    unsafe fn of(head: &Head) -> Self {
+        let ndim = usize::try_from(head.ndim).unwrap_or(0);
+        let numbers = |first: *const isize| match ndim {
+            0 => &[][..],
+            // SAFETY: an array has that many of each.
+            _ => unsafe { slice::from_raw_parts(first, ndim) },
+        };
+        let (extents, strides) = (numbers(head.dimensions), numbers(head.strides));
+        if ndim > FEW {
+            let many = |numbers: &[isize]| numbers.iter().map(|&n| n as i64).collect();
+            return Self::Many(many(extents), many(strides));
+        }
+        let mut few = [[0; FEW]; 2];
+        for (to, from) in few.iter_mut().zip([extents, strides]) {
+            to.iter_mut().zip(from).for_each(|(to, &from)| *to = from as i64);
+        }
+        Self::Few(ndim, few)
+    }
+
+    fn numbers(&self) -> (&[i64], &[i64]) {
+        match self {
+            Self::Few(ndim, [extents, strides]) => (&extents[..*ndim], &strides[..*ndim]),
+            Self::Many(extents, strides) => (extents, strides),
+        }
+    }
 }
 
 /// Gives a borrow of an array back: the one of the array as it is now, if there are several.
@@ -257,8 +355,8 @@ unsafe fn give_back(flags: *mut c_void, array: *mut Head, mode: Mode) {
     // SAFETY: a `Shared` that stays.
     let shared = unsafe { &*flags.cast_const().cast::<Shared>() };
     // SAFETY: an array.
-    let (data, now) = unsafe { ((*array).data.addr(), axes(&*array)) };
-    let mut lent = LENT.lock().unwrap_or_else(PoisonError::into_inner);
+    let (data, now) = unsafe { ((*array).data.addr(), Axes::of(&*array)) };
+    let mut lent = locked(&LENT);
     let of_array = |lent: &Lent| (lent.array, lent.mode) == (array.addr(), mode);
     let same = lent.iter().position(|l| of_array(l) && l.data == data && l.axes == now);
     let place = same.or_else(|| lent.iter().position(of_array));

@@ -7,15 +7,15 @@ use std::ffi::{CStr, c_int, c_void};
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr::{self, NonNull};
 use std::slice;
-use std::sync::OnceLock;
 
 use dlbridge_borrow::{Mode, Region, Registry, Ticket};
 use pyo3::exceptions::PyImportError;
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
-use pyo3::{ffi, intern};
 
 use super::Bytes;
+use crate::process::{REGISTRY, SHARED, survive_forks};
 
 /// The name of the capsule and its key in the interpreter's dictionary.
 const NAME: &CStr = c"dlbridge.borrow.2";
@@ -42,6 +42,13 @@ pub(crate) struct Shared {
         conflict: *mut Conflict,
     ) -> c_int,
     release: unsafe extern "C" fn(registry: *const c_void, ticket: usize),
+}
+
+/// The first fields of a [`Shared`].
+#[repr(C)]
+struct Start {
+    version: u32,
+    size: usize,
 }
 
 // SAFETY: Shared.
@@ -86,8 +93,6 @@ pub(super) struct InTheWay {
     pub(super) asked: Region,
 }
 
-static REGISTRY: Registry = Registry::new();
-
 static OURS: Shared = Shared {
     version: 1,
     size: size_of::<Shared>(),
@@ -96,19 +101,18 @@ static OURS: Shared = Shared {
     release: release_here,
 };
 
-/// What the extensions of this process share, once this one has found it. Whoever is first to look finds
-/// what all others find.
-static SHARED: OnceLock<&'static Shared> = OnceLock::new();
-
 impl Shared {
     /// What the extensions of this process share.
     pub(super) fn of_process(py: Python<'_>) -> PyResult<&'static Self> {
         match Self::known() {
             Some(shared) => Ok(shared),
-            None => Ok(SHARED.get_or_init({
+            None => {
+                survive_forks();
                 let found = Self::find_or_offer(py)?;
-                move || found
-            })),
+                // Every thread that looks finds the same.
+                let _ = SHARED.set(found);
+                Ok(found)
+            }
         }
     }
 
@@ -137,16 +141,18 @@ impl Shared {
         let key = intern!(py, "dlbridge.borrow.2");
         let found = dictionary.call_method1(intern!(py, "setdefault"), (key, ours))?;
         let pointer = found.cast_into::<PyCapsule>()?.pointer_checked(Some(NAME))?;
-        // SAFETY: Shared, as the name says.
-        let found: &'static Self = unsafe { pointer.cast().as_ref() };
-        if found.version < 1 || found.size < size_of::<Self>() {
+        // Not all of it, which an older extension may lack.
+        let start: NonNull<Start> = pointer.cast();
+        // SAFETY: as the name says, a `Shared`, which begins like this in all versions.
+        let Start { version, size } = unsafe { start.read() };
+        if version < 1 || size < size_of::<Self>() {
             return Err(PyImportError::new_err(format!(
-                "another extension built on dlbridge shares borrows by version {} of {} bytes, which is \
-                 older than this extension knows; build it anew",
-                found.version, found.size
+                "another extension built on dlbridge shares borrows by version {version} of {size} bytes, \
+                 which is older than this extension knows; build it anew"
             )));
         }
-        Ok(found)
+        // SAFETY: Shared, as name, version and size say.
+        Ok(unsafe { pointer.cast().as_ref() })
     }
 
     #[inline]

@@ -3,15 +3,15 @@
 use std::ptr;
 use std::sync::Arc;
 
-use dlbridge::{Access, DataType, Device, DeviceType, RawParts, Tensor, TensorRef};
+use dlbridge::{Access, Device, DeviceType, RawParts, Tensor, TensorRef};
 
 use super::driver::{Driver, Failure, MemoryFunctions, Result, StreamHandle};
 use super::event::{Capture, order};
 use super::release::AfterStream;
 use super::staging::Transfer;
 
-/// Memory of a device. It is freed in the order of the legacy stream where the driver can do that, without anybody
-/// waiting; else the driver waits for the device.
+/// Memory of a device. If the driver can, it is freed on the legacy stream, without a wait; otherwise the driver waits for
+/// the device.
 struct DeviceMemory {
     driver: &'static Driver,
     functions: MemoryFunctions,
@@ -21,7 +21,7 @@ struct DeviceMemory {
 }
 
 impl DeviceMemory {
-    /// Memory for what is in order with a stream of the device, which is not captured.
+    /// Memory for work on a stream of the device, which is not captured.
     ///
     /// # Safety
     /// A live stream.
@@ -40,14 +40,32 @@ impl DeviceMemory {
         driver.check(&format!("give {size} bytes on cuda:{device}"), status)?;
         Ok(Self { driver, functions, device, in_order, address })
     }
+
+    /// The same, and its address; it is given back when the stream has passed what is on it then. It is held so before
+    /// anything is copied to it: a copy that fails half way may still be under way.
+    ///
+    /// # Safety
+    /// A live stream of the device, which lives until the memory is given back.
+    unsafe fn after_stream(transfer: &Transfer, size: usize) -> Result<(AfterStream, u64)> {
+        let &Transfer { driver, device, stream, .. } = transfer;
+        // SAFETY: by contract.
+        unsafe {
+            let memory = Self::new(transfer, size)?;
+            let address = memory.address;
+            Ok((AfterStream::new(Box::new(memory), driver, device, stream), address))
+        }
+    }
 }
 
 impl Drop for DeviceMemory {
     fn drop(&mut self) {
         const LEGACY: StreamHandle = 0;
-        let Ok(_entered) = self.driver.enter(self.device) else { return };
-        // SAFETY: memory of the driver's, used no more: the stream of the copy has passed. There is nobody to tell of a
-        // failure, as while a graph is captured, when it is leaked.
+        // It cannot be freed without its device, which is asked for once more.
+        let enter = || self.driver.enter(self.device);
+        let Ok(_entered) = enter().or_else(|_| enter()) else { return };
+        // SAFETY: memory of the driver's, used no more: the stream of the copy has passed. A failure, as while a graph is
+        // captured, cannot be reported, and leaks the memory: the driver does not say whether it is freed, and its
+        // address may be that of other memory already.
         unsafe {
             match self.in_order {
                 true => (self.functions.free_async)(self.address, LEGACY),
@@ -57,29 +75,18 @@ impl Drop for DeviceMemory {
     }
 }
 
-/// Where a copy goes, and in the order of which stream of the device that it comes from or goes to.
+/// The target of a copy, and the stream of the source or target device that runs it.
 #[derive(Clone, Copy)]
 pub(crate) struct Place {
     pub(crate) device: Device,
     pub(crate) stream: StreamHandle,
 }
 
-/// Whether copies can be made from one device to another.
-pub(crate) fn is_possible(from: Device, to: Device) -> bool {
-    let is_cuda = |device: Device| {
-        matches!(device.device_type(), DeviceType::CUDA | DeviceType::CUDA_MANAGED)
-    };
-    match to.device_type() {
-        DeviceType::CUDA => is_cuda(from) || from.device_type().is_host_accessible(),
-        _ => to == Device::CPU && is_cuda(from),
-    }
-}
-
-/// A copy of a tensor. `passed` is the stream of its device that it is in the order of, if one is known.
+/// Copies a tensor. `passed` is the stream of its device with the pending writes to it, if one is known.
 ///
-/// On the CPU the elements are there, in C order, when this returns; on a device they are there for who is in order with
-/// the stream, in C order if they come from the CPU, and otherwise with the strides that they had. The memory of a
-/// copy on a device is given back when the stream has passed.
+/// A copy on the CPU is complete, in C order, when this returns. A copy on a device is ready for work on the stream; it is
+/// in C order if it comes from the CPU, and otherwise has the strides of its source. The memory of a
+/// copy on a device is released when the stream has passed.
 ///
 /// # Safety
 /// Live streams of their devices, or the handles of default ones; that of a copy on a device lives as long as it.
@@ -126,10 +133,6 @@ pub(crate) unsafe fn copied(
     }
 }
 
-fn core(error: dlbridge::Error) -> Failure {
-    Failure::new(error.to_string())
-}
-
 fn shape_of(tensor: &TensorRef<'_>) -> Vec<usize> {
     tensor.shape().iter().map(|&extent| extent as usize).collect()
 }
@@ -142,7 +145,8 @@ fn nothing(tensor: &Tensor, device: Device) -> Result<Tensor> {
         ..RawParts::new(ptr::null_mut(), tensor.dtype())
     };
     // SAFETY: no elements.
-    unsafe { Tensor::from_raw_parts((), parts, tensor.shape(), None::<&[i64]>) }.map_err(core)
+    unsafe { Tensor::from_raw_parts((), parts, tensor.shape(), None::<&[i64]>) }
+        .map_err(Failure::core)
 }
 
 /// The address of the lowest byte of a tensor's elements, and how many there are up to the highest.
@@ -158,14 +162,20 @@ fn span(tensor: &Tensor) -> (u64, usize) {
 ///
 /// # Safety
 /// Elements on the device of the transfer, whose stream is not captured.
-unsafe fn fetched(tensor: &Tensor, transfer: &Transfer) -> Result<Tensor> {
+unsafe fn fetched(tensor: &Arc<Tensor>, transfer: &Transfer) -> Result<Tensor> {
     let (first, count) = span(tensor);
-    let mut bytes = Tensor::zeros(DataType::UINT8, [count]).map_err(core)?;
-    let mut view = bytes.view_mut::<u8>().map_err(core)?;
-    let target = view.as_mut_slice().expect("new memory is adjacent");
-    // SAFETY: by contract; the tensor is alive until all is there.
-    unsafe { transfer.fetch(first, target) }?;
-    let start = TensorRef::from(tensor).byte_bounds().start;
+    let mut bytes = Tensor::zeros::<u8>([count]).map_err(Failure::core)?;
+    let mut view = bytes.view_mut::<u8>().map_err(Failure::core)?;
+    let target = view.as_mut_slice().expect("new memory is contiguous");
+    // SAFETY: by contract; the tensor is alive until all is there, or until the stream has passed.
+    unsafe {
+        if let Err(failure) = transfer.fetch(first, target) {
+            // Work queued on the stream before still reads the tensor.
+            transfer.after_stream(Box::new(Arc::clone(tensor)));
+            return Err(failure);
+        }
+    }
+    let start = TensorRef::from(&**tensor).byte_bounds().start;
     let parts = RawParts {
         access: Access::Exclusive,
         subbyte_padded: tensor.is_subbyte_padded(),
@@ -174,10 +184,10 @@ unsafe fn fetched(tensor: &Tensor, transfer: &Transfer) -> Result<Tensor> {
     // SAFETY: the owner has all bytes from the lowest to the highest, alone, and is sound with any.
     let host =
         unsafe { Tensor::from_raw_parts(bytes, parts, tensor.shape(), Some(tensor.strides())) }
-            .map_err(core)?;
+            .map_err(Failure::core)?;
     match host.is_c_contiguous() {
         true => Ok(host),
-        false => host.to_copy().map_err(core),
+        false => host.to_copy().map_err(Failure::core),
     }
 }
 
@@ -189,15 +199,15 @@ unsafe fn sent(tensor: &Tensor, to: Place, transfer: &Transfer) -> Result<Tensor
     let copy;
     let mut source = TensorRef::from(tensor);
     if !source.is_c_contiguous() {
-        copy = source.to_copy().map_err(core)?;
+        copy = source.to_copy().map_err(Failure::core)?;
         source = TensorRef::from(&copy);
     }
-    let bytes = source.as_bytes().map_err(core)?;
+    let bytes = source.as_bytes().map_err(Failure::core)?;
     // SAFETY: by contract; memory of that size, given back after the stream.
     unsafe {
-        let memory = DeviceMemory::new(transfer, bytes.len())?;
-        transfer.send(bytes, memory.address)?;
-        over(memory, 0, &source, None, to)
+        let (memory, address) = DeviceMemory::after_stream(transfer, bytes.len())?;
+        transfer.send(bytes, address)?;
+        over(memory, address, 0, &source, None, to)
     }
 }
 
@@ -212,17 +222,20 @@ unsafe fn moved(tensor: &Arc<Tensor>, to: Place, transfer: &Transfer) -> Result<
     let start = source.byte_bounds().start;
     // SAFETY: by contract; memory of that size, given back after the stream, which is when the source is let go.
     unsafe {
-        let memory = DeviceMemory::new(transfer, count)?;
+        let (memory, address) = DeviceMemory::after_stream(transfer, count)?;
         let from = tensor.device();
+        // Held from before the copy, so that the source is let go after it even if something fails.
+        let held =
+            AfterStream::new(Box::new(Arc::clone(tensor)), driver, to.device.id(), to.stream);
         match from.device_type() == DeviceType::CUDA && from.id() != to.device.id() {
             true => {
-                let (target, source) = ((to.device.id(), memory.address), (from.id(), first));
+                let (target, source) = ((to.device.id(), address), (from.id(), first));
                 driver.copy_between(target, source, count, to.stream)?;
             }
-            false => transfer.copy(memory.address, first, count)?,
+            false => transfer.copy(address, first, count)?,
         }
-        drop(AfterStream::new(Box::new(Arc::clone(tensor)), driver, to.device.id(), to.stream)?);
-        over(memory, start, &source, Some(source.strides()), to)
+        drop(held);
+        over(memory, address, start, &source, Some(source.strides()), to)
     }
 }
 
@@ -231,22 +244,21 @@ unsafe fn moved(tensor: &Arc<Tensor>, to: Place, transfer: &Transfer) -> Result<
 /// # Safety
 /// As many bytes as the elements take; the stream lives as long as the tensor.
 unsafe fn over(
-    memory: DeviceMemory,
+    memory: AfterStream,
+    address: u64,
     start: isize,
     like: &TensorRef<'_>,
     strides: Option<&[i64]>,
     to: Place,
 ) -> Result<Tensor> {
-    let address = ptr::without_provenance_mut::<u8>(memory.address as usize);
+    let address = ptr::without_provenance_mut::<u8>(address as usize);
     let parts = RawParts {
         device: to.device,
         access: Access::Exclusive,
         subbyte_padded: like.is_subbyte_padded(),
         ..RawParts::new(address.wrapping_byte_offset(-start).cast(), like.dtype())
     };
-    let driver = memory.driver;
-    // SAFETY: by contract.
-    let owner = unsafe { AfterStream::new(Box::new(memory), driver, to.device.id(), to.stream) }?;
     // SAFETY: memory that the owner has alone.
-    unsafe { Tensor::from_raw_parts(owner, parts, &shape_of(like), strides) }.map_err(core)
+    unsafe { Tensor::from_raw_parts(memory, parts, &shape_of(like), strides) }
+        .map_err(Failure::core)
 }

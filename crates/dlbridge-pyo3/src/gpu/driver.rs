@@ -6,30 +6,45 @@
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::ptr;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 use dlbridge::{Device, DeviceType};
 use libloading::Library;
+
+use crate::process::{CUDA, ROCM};
 
 /// The error number of a driver, where 0 is success.
 pub(super) type Status = c_int;
 /// Handles are pointers that nobody here looks behind.
 pub(super) type StreamHandle = usize;
 pub(super) type EventHandle = usize;
-type ContextHandle = usize;
+pub(crate) type ContextHandle = usize;
 
 /// Why a driver did not do what it was asked for, as a sentence; and its number for that, if it was the driver that
 /// refused.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Failure {
     text: String,
     status: Option<Status>,
+    out_of_memory: bool,
 }
 
 impl Failure {
     pub(super) fn new(text: impl Into<String>) -> Self {
-        Self { text: text.into(), status: None }
+        Self { text: text.into(), status: None, out_of_memory: false }
+    }
+
+    /// An error of the core.
+    pub(super) fn core(error: dlbridge::Error) -> Self {
+        let out_of_memory = matches!(error, dlbridge::Error::OutOfMemory { .. });
+        Self { text: error.to_string(), status: None, out_of_memory }
+    }
+
+    /// Whether there was no memory, of the device or of the CPU.
+    pub(crate) fn is_out_of_memory(&self) -> bool {
+        self.out_of_memory
     }
 
     /// Whether the driver has ended, or the context, and all streams with it.
@@ -58,17 +73,17 @@ pub(crate) type Result<T> = std::result::Result<T, Failure>;
 pub(crate) struct Driver {
     pub(super) name: &'static str,
     error_name: ErrorName,
-    switch: Switch,
+    pub(super) switch: Switch,
     pub(super) event_create: unsafe extern "C" fn(*mut EventHandle, c_uint) -> Status,
     pub(super) event_record: unsafe extern "C" fn(EventHandle, StreamHandle) -> Status,
     pub(super) event_query: unsafe extern "C" fn(EventHandle) -> Status,
-    stream_context: StreamContext,
+    pub(super) stream_context: StreamContext,
     pub(super) event_synchronize: unsafe extern "C" fn(EventHandle) -> Status,
     pub(super) event_destroy: unsafe extern "C" fn(EventHandle) -> Status,
     pub(super) stream_wait_event: unsafe extern "C" fn(StreamHandle, EventHandle, c_uint) -> Status,
     pub(super) stream_capture_info:
         unsafe extern "C" fn(StreamHandle, *mut c_int, *mut u64) -> Status,
-    exchange_capture_mode: unsafe extern "C" fn(*mut c_int) -> Status,
+    pub(super) exchange_capture_mode: unsafe extern "C" fn(*mut c_int) -> Status,
     pub(super) memory: Option<MemoryFunctions>,
 }
 
@@ -94,7 +109,7 @@ enum ErrorName {
 
 /// How the device of a stream is found.
 #[derive(Clone, Copy)]
-enum StreamContext {
+pub(super) enum StreamContext {
     /// By its context, which is made the current one to be asked.
     Cuda {
         of_stream: unsafe extern "C" fn(StreamHandle, *mut ContextHandle) -> Status,
@@ -104,13 +119,13 @@ enum StreamContext {
 }
 
 /// How a thread says on which device it works.
-enum Switch {
+#[derive(Clone, Copy)]
+pub(super) enum Switch {
     /// By a stack of contexts. That of a device which all libraries share is held as long as the process lives.
     Cuda {
         retain: unsafe extern "C" fn(*mut ContextHandle, c_int) -> Status,
         push: unsafe extern "C" fn(ContextHandle) -> Status,
         pop: unsafe extern "C" fn(*mut ContextHandle) -> Status,
-        retained: Mutex<Vec<(i32, ContextHandle)>>,
     },
     /// By the number of the device.
     Rocm {
@@ -132,26 +147,25 @@ impl Driver {
     /// The driver for the devices of a type, an error that says what is wrong with it if it cannot be used. One that is
     /// not there is looked for again: another library may have loaded it since.
     pub(crate) fn of(device_type: DeviceType) -> Result<&'static Self> {
-        static CUDA: OnceLock<Result<Driver>> = OnceLock::new();
-        static ROCM: OnceLock<Result<Driver>> = OnceLock::new();
-        let found = match device_type {
+        match device_type {
             DeviceType::ROCM => Self::once(&ROCM, "ROCm", ROCM_LIBRARIES, Self::load_rocm),
             _ => Self::once(&CUDA, "CUDA", CUDA_LIBRARIES, Self::load_cuda),
-        };
-        found?.as_ref().map_err(Failure::clone)
+        }
     }
 
     fn once(
-        driver: &'static OnceLock<Result<Self>>,
+        driver: &'static OnceLock<Self>,
         name: &'static str,
         libraries: &[&str],
         load: fn(&Functions) -> Result<Self>,
-    ) -> Result<&'static Result<Self>> {
+    ) -> Result<&'static Self> {
         if let Some(driver) = driver.get() {
             return Ok(driver);
         }
         let functions = Functions::open(name, libraries)?;
-        Ok(driver.get_or_init(|| load(&functions)))
+        // Loaded before the cell is written, so that no fork finds it half written.
+        let loaded = load(&functions)?;
+        Ok(driver.get_or_init(|| loaded))
     }
 
     fn load_cuda(library: &Functions) -> Result<Self> {
@@ -165,7 +179,6 @@ impl Driver {
                     retain: library.get(c"cuDevicePrimaryCtxRetain")?,
                     push: library.get(c"cuCtxPushCurrent_v2")?,
                     pop: library.get(c"cuCtxPopCurrent_v2")?,
-                    retained: Mutex::new(Vec::new()),
                 },
                 stream_context: StreamContext::Cuda {
                     of_stream: library.get(c"cuStreamGetCtx")?,
@@ -221,6 +234,7 @@ impl Driver {
 
     /// An error for what the driver answered, unless that was success.
     pub(super) fn check(&self, function: &str, status: Status) -> Result<()> {
+        const OUT_OF_MEMORY: Status = 2;
         if status == 0 {
             return Ok(());
         }
@@ -237,49 +251,7 @@ impl Driver {
         };
         let (driver, name) = (self.name, name.to_string_lossy());
         let text = format!("{driver}'s driver refused to {function}: error {status}, {name}");
-        Err(Failure { text, status: Some(status) })
-    }
-
-    /// Makes a device the current one of this thread, until what is returned is dropped. What is done
-    /// meanwhile does not spoil the capture of a graph on another stream.
-    pub(super) fn enter(&self, device: i32) -> Result<Entered<'_>> {
-        const RELAXED: c_int = 2;
-        let before = match &self.switch {
-            Switch::Cuda { push, .. } => {
-                let context = self.context(device)?;
-                // SAFETY: a context that is held.
-                self.check("enter its context", unsafe { push(context) })?;
-                device
-            }
-            Switch::Rocm { get, set } => {
-                let mut before = 0;
-                // SAFETY: a place for the number.
-                self.check("name the device", unsafe { get(&mut before) })?;
-                // SAFETY: a number, which the driver checks.
-                self.check("change the device", unsafe { set(device) })?;
-                before
-            }
-        };
-        let mut entered = Entered { driver: self, before, capture_mode: None };
-        let mut mode = RELAXED;
-        // SAFETY: a place that has the new mode, and gets the old one.
-        let status = unsafe { (self.exchange_capture_mode)(&mut mode) };
-        self.check("change its mode of captures", status)?;
-        entered.capture_mode = Some(mode);
-        Ok(entered)
-    }
-
-    fn context(&self, device: i32) -> Result<ContextHandle> {
-        let Switch::Cuda { retain, retained, .. } = &self.switch else { return Ok(0) };
-        let mut retained = retained.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(&(_, context)) = retained.iter().find(|(number, _)| *number == device) {
-            return Ok(context);
-        }
-        let mut context = 0;
-        // SAFETY: a place for the context; the driver checks the number.
-        self.check("name the context of the device", unsafe { retain(&mut context, device) })?;
-        retained.push((device, context));
-        Ok(context)
+        Err(Failure { text, status: Some(status), out_of_memory: status == OUT_OF_MEMORY })
     }
 
     /// Where an address is, and of which device: its memory, managed memory, or pinned memory of the host, which
@@ -346,39 +318,6 @@ impl Driver {
         })
     }
 
-    /// The device that a stream is of: for the handle of a default stream the one that is meant.
-    ///
-    /// # Safety
-    /// A live stream, or the handle of a default one.
-    pub(super) unsafe fn device_of(&self, stream: StreamHandle, meant: i32) -> Result<i32> {
-        const PER_THREAD: StreamHandle = 2;
-        if stream <= PER_THREAD {
-            return Ok(meant);
-        }
-        let mut device = 0;
-        let status = match self.stream_context {
-            // SAFETY: a place for the number; the stream by contract.
-            StreamContext::Rocm(of_stream) => unsafe { of_stream(stream, &mut device) },
-            StreamContext::Cuda { of_stream, device: of_context } => {
-                let _entered = self.enter(meant)?;
-                let mut context = 0;
-                // SAFETY: a place for the context; the stream by contract.
-                let status = unsafe { of_stream(stream, &mut context) };
-                self.check("say of which device a stream is", status)?;
-                let Switch::Cuda { push, pop, .. } = &self.switch else { return Ok(meant) };
-                // SAFETY: the context of a live stream; places for what is asked.
-                unsafe {
-                    self.check("enter the context of a stream", push(context))?;
-                    let status = of_context(&mut device);
-                    pop(&mut context);
-                    status
-                }
-            }
-        };
-        self.check("say of which device a stream is", status)?;
-        Ok(device)
-    }
-
     /// Puts a copy from one device to another on a stream.
     ///
     /// # Safety
@@ -399,38 +338,9 @@ impl Driver {
     }
 }
 
-/// A device is the current one of this thread.
-pub(super) struct Entered<'d> {
-    driver: &'d Driver,
-    /// The one before.
-    before: i32,
-    /// The mode before, once it is changed.
-    capture_mode: Option<c_int>,
-}
-
-impl Drop for Entered<'_> {
-    fn drop(&mut self) {
-        // SAFETY: what `enter` pushed; the number of a device. There is nobody to tell of a failure.
-        unsafe {
-            if let Some(mode) = &mut self.capture_mode {
-                (self.driver.exchange_capture_mode)(mode);
-            }
-            match self.driver.switch {
-                Switch::Cuda { pop, .. } => {
-                    let mut context = 0;
-                    pop(&mut context);
-                }
-                Switch::Rocm { set, .. } => {
-                    set(self.before);
-                }
-            }
-        }
-    }
-}
-
 /// The library of a driver, which is never closed again.
 struct Functions {
-    library: &'static Library,
+    library: ManuallyDrop<Library>,
     driver: &'static str,
 }
 
@@ -440,12 +350,12 @@ impl Functions {
         for name in names {
             // SAFETY: the driver's own library may be loaded at any time.
             match unsafe { Library::new(name) } {
-                Ok(library) => return Ok(Self { library: Box::leak(Box::new(library)), driver }),
+                Ok(library) => return Ok(Self { library: ManuallyDrop::new(library), driver }),
                 Err(error) => first = first.or(Some(error)),
             }
         }
         let reason = first.map(|error| error.to_string()).unwrap_or_default();
-        Err(Failure::new(format!("there is no driver of {driver}: {reason}")))
+        Err(Failure::new(format!("no {driver} driver was found: {reason}")))
     }
 
     /// # Safety

@@ -2,8 +2,7 @@
 
 use std::cell::RefCell;
 use std::mem;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Mutex, PoisonError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
@@ -11,6 +10,7 @@ use dlbridge::{RawParts, Tensor};
 
 use super::driver::{Driver, Failure, Result, StreamHandle};
 use super::event::{Capture, Event};
+use crate::process::{RELEASER, locked, survive_forks};
 
 /// CUDA's default stream of whichever thread drops, which need not be the one that it was named on. The legacy stream
 /// waits for those of all.
@@ -26,21 +26,19 @@ pub(super) struct AfterStream {
 }
 
 impl AfterStream {
-    /// An error for a stream that the driver does not know.
+    /// Holds something from now on, and asks the driver nothing: it is called before anything is put on the stream.
     ///
     /// # Safety
-    /// A live stream, or the handle of a default one of the device. It lives until `what` is dropped: while it is captured
+    /// A live stream of the device, or the handle of a default one. It lives until `what` is dropped: while it is captured
     /// that is later than this is.
     pub(super) unsafe fn new(
         what: Box<dyn Send>,
         driver: &'static Driver,
         device: i32,
         stream: StreamHandle,
-    ) -> Result<Self> {
+    ) -> Self {
         let stream = if stream == PER_THREAD { LEGACY } else { stream };
-        // SAFETY: by contract.
-        let device = unsafe { driver.device_of(stream, device) }?;
-        Ok(Self { what: Some(what), driver, device, stream })
+        Self { what: Some(what), driver, device, stream }
     }
 }
 
@@ -58,7 +56,7 @@ impl Drop for AfterStream {
 }
 
 /// A stream that is to pass what is on it.
-struct Waiting {
+pub(crate) struct Waiting {
     driver: &'static Driver,
     device: i32,
     stream: StreamHandle,
@@ -124,12 +122,12 @@ fn drop_one_by_one(what: Box<dyn Send>) {
     }
 }
 
-type Pending = (Waiting, Box<dyn Send>);
+pub(crate) type Pending = (Waiting, Box<dyn Send>);
 
 /// Drops it on a thread, which looks at all that is pending from time to time.
 fn drop_later(waiting: Waiting, what: Box<dyn Send>) {
-    static THREAD: Mutex<Option<Sender<Pending>>> = Mutex::new(None);
-    let mut sender = THREAD.lock().unwrap_or_else(PoisonError::into_inner);
+    survive_forks();
+    let mut sender = locked(&RELEASER);
     if sender.is_none() {
         let (new, incoming) = channel();
         let thread = thread::Builder::new().name("dlbridge release".to_owned());
@@ -187,10 +185,11 @@ pub(crate) unsafe fn after_stream(tensor: Tensor, stream: StreamHandle) -> Resul
         ..RawParts::new(tensor.data(), tensor.dtype())
     };
     let (shape, strides) = (tensor.shape().to_vec(), tensor.strides().to_vec());
-    let device = tensor.device().id();
     // SAFETY: by contract.
-    let owner = unsafe { AfterStream::new(Box::new(tensor), driver, device, stream) }?;
+    let owner = unsafe {
+        let device = driver.device_of(stream, tensor.device().id())?;
+        AfterStream::new(Box::new(tensor), driver, device, stream)
+    };
     // SAFETY: the parts of a tensor that the owner holds.
-    unsafe { Tensor::from_raw_parts(owner, parts, &shape, Some(&strides)) }
-        .map_err(|error| Failure::new(error.to_string()))
+    unsafe { Tensor::from_raw_parts(owner, parts, &shape, Some(&strides)) }.map_err(Failure::core)
 }

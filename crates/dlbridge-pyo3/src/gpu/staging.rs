@@ -5,18 +5,16 @@ use std::ffi::c_void;
 use std::ops::Range;
 use std::ptr;
 use std::slice;
-use std::sync::{Mutex, PoisonError};
 
 use super::driver::{Driver, MemoryFunctions, Result, StreamHandle};
 use super::event::Event;
+use super::release::AfterStream;
+use crate::process::{BUFFERS, locked, survive_forks};
 
 const CHUNK: usize = 4 << 20;
 
-/// The buffers of the process that nobody uses, kept for the next copy. Who fails does not put his back, since nobody knows
-/// what the device still does with them.
-static BUFFERS: Mutex<Vec<[Buffer; 2]>> = Mutex::new(Vec::new());
-
-struct Buffer {
+/// Pinned memory, of the process for as long as that lives.
+pub(crate) struct Buffer {
     memory: *mut u8,
     /// When the device has done with it.
     done: Option<Event>,
@@ -31,14 +29,15 @@ impl Buffer {
         let mut memory = ptr::null_mut::<c_void>();
         // SAFETY: a place for the address.
         let status = unsafe { (functions.host_alloc)(&mut memory, CHUNK, PORTABLE) };
-        driver.check("give pinned memory", status)?;
+        driver.check(&format!("give {CHUNK} bytes of pinned memory"), status)?;
         Ok(Self { memory: memory.cast(), done: None })
     }
 
     /// The first bytes, when the device has done with them.
     fn bytes(&mut self, count: usize) -> Result<&mut [u8]> {
-        if let Some(done) = self.done.take() {
+        if let Some(done) = &self.done {
             done.wait()?;
+            self.done = None;
         }
         // SAFETY: so many bytes of the buffer's own, which the driver has written or nobody; the device has done
         // with them.
@@ -47,6 +46,25 @@ impl Buffer {
 
     fn address(&self) -> u64 {
         self.memory.expose_provenance() as u64
+    }
+}
+
+/// Two buffers for a copy. They can be had by others again when this is dropped.
+struct Taken(Vec<Buffer>);
+
+impl Taken {
+    /// At most two that were made for other copies, which have ended.
+    fn of_others() -> Self {
+        survive_forks();
+        let mut unused = locked(&BUFFERS);
+        let rest = unused.len().saturating_sub(2);
+        Self(unused.drain(rest..).collect())
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        locked(&BUFFERS).append(&mut self.0);
     }
 }
 
@@ -62,9 +80,10 @@ impl Transfer {
     /// Copies from the device, and returns when all is there.
     ///
     /// # Safety
-    /// A live stream that is not being captured; as many bytes at the address, valid until this returns.
+    /// A live stream that is not being captured; as many bytes at the address, valid until this returns, and after an
+    /// error until the stream has passed.
     pub(super) unsafe fn fetch(&self, from: u64, to: &mut [u8]) -> Result<()> {
-        self.with_buffers(|buffers| {
+        let copy = |buffers: &mut [Buffer]| {
             let mut under_way: [Option<Range<usize>>; 2] = [None, None];
             let chunks = chunks(to.len()).map(Some).chain([None, None]);
             for (turn, chunk) in chunks.enumerate() {
@@ -82,7 +101,9 @@ impl Transfer {
                 under_way[turn % 2] = Some(chunk);
             }
             Ok(())
-        })
+        };
+        // SAFETY: by contract.
+        unsafe { self.with_buffers(copy) }
     }
 
     /// Copies to the device. The bytes have been taken when this returns, and are there for who is in order with
@@ -91,7 +112,7 @@ impl Transfer {
     /// # Safety
     /// A live stream that is not being captured; as many bytes at the address, valid until the stream has passed.
     pub(super) unsafe fn send(&self, from: &[u8], to: u64) -> Result<()> {
-        self.with_buffers(|buffers| {
+        let copy = |buffers: &mut [Buffer]| {
             for (turn, chunk) in chunks(from.len()).enumerate() {
                 let buffer = &mut buffers[turn % 2];
                 buffer.bytes(chunk.len())?.copy_from_slice(&from[chunk.clone()]);
@@ -102,7 +123,9 @@ impl Transfer {
                 }
             }
             Ok(())
-        })
+        };
+        // SAFETY: by contract.
+        unsafe { self.with_buffers(copy) }
     }
 
     /// Puts a copy on the stream.
@@ -116,21 +139,41 @@ impl Transfer {
         self.driver.check("copy", status)
     }
 
-    fn with_buffers(&self, work: impl FnOnce(&mut [Buffer; 2]) -> Result<()>) -> Result<()> {
-        let free = || BUFFERS.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = free().pop();
-        let mut buffers = match found {
-            Some(buffers) => buffers,
-            None => {
-                let _entered = self.driver.enter(self.device)?;
-                let make = || Buffer::new(self.driver, self.functions);
-                [make()?, make()?]
+    /// Drops something when the stream has passed what is on it now.
+    ///
+    /// # Safety
+    /// A live stream of the device that is not being captured.
+    pub(super) unsafe fn after_stream(&self, what: Box<dyn Send>) {
+        // SAFETY: by contract: what is on a stream that is not captured is recorded before this returns, and the stream is not
+        // used after that.
+        drop(unsafe { AfterStream::new(what, self.driver, self.device, self.stream) });
+    }
+
+    /// Works with two buffers. Others copy meanwhile, with buffers of their own.
+    ///
+    /// # Safety
+    /// A live stream of the device that is not being captured. `work` puts copies from and to the buffers on no other.
+    unsafe fn with_buffers(&self, work: impl FnOnce(&mut [Buffer]) -> Result<()>) -> Result<()> {
+        let mut taken = self.taken()?;
+        let done = work(&mut taken.0);
+        if done.is_err() {
+            // What was put on the stream before still uses them.
+            // SAFETY: by contract.
+            unsafe { self.after_stream(Box::new(taken)) };
+        }
+        done
+    }
+
+    /// Two buffers that no copy uses, or new ones.
+    fn taken(&self) -> Result<Taken> {
+        let mut taken = Taken::of_others();
+        if taken.0.len() < 2 {
+            let _entered = self.driver.enter(self.device)?;
+            while taken.0.len() < 2 {
+                taken.0.push(Buffer::new(self.driver, self.functions)?);
             }
-        };
-        // Others copy meanwhile, with buffers of their own.
-        work(&mut buffers)?;
-        free().push(buffers);
-        Ok(())
+        }
+        Ok(taken)
     }
 }
 

@@ -10,22 +10,26 @@ use dlbridge::{Device, Tensor};
 use pyo3::exceptions::{
     PyAttributeError, PyBufferError, PyOverflowError, PyTypeError, PyValueError,
 };
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
-use pyo3::{ffi, intern};
 
 use super::buffer::Buffer;
 use super::memory::{MAX_NDIM, Memory};
 use super::typestr::{self, ElementType};
-use super::{Imported, Protocol, attribute};
+use super::{Imported, Lacking, Method, Protocol, picture};
 use crate::interpreter::PyOwner;
 use crate::receipt::CopyReason;
+use crate::shown::shown;
 use crate::wanted::Wanted;
 
 /// Imports an object that has `__array_interface__`; `None` for one that has not.
-pub(super) fn import(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Option<Imported>> {
-    let name = intern!(object.py(), "__array_interface__");
-    let Some(interface) = attribute(object, name)? else { return Ok(None) };
+pub(super) fn import(
+    object: &Bound<'_, PyAny>,
+    lacking: Lacking,
+    wanted: &Wanted,
+) -> PyResult<Option<Imported>> {
+    let Some(interface) = Method::ArrayInterface.of(object, lacking)? else { return Ok(None) };
     let interface = Interface::new(object, interface)?;
     wanted.check_on_cpu("an array interface")?;
     let shape = interface.shape()?;
@@ -33,10 +37,7 @@ pub(super) fn import(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Opt
     let ElementType { dtype, byte_swapped } = interface.element_type()?;
     let made_for_us = interface.is_copy();
     if made_for_us && wanted.copy == Some(false) {
-        return Err(PyBufferError::new_err(
-            "the object copies its data whenever it is asked for its array interface, and copy=False \
-             forbids that; leave it out",
-        ));
+        return Err(picture::copies_always(object, wanted));
     }
     let place = interface.place()?;
     if let Place::Within(buffer, offset) = &place {
@@ -45,7 +46,9 @@ pub(super) fn import(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Opt
     let (data, read_only) = match &place {
         Place::At(address, read_only) => (ptr::with_exposed_provenance_mut(*address), *read_only),
         Place::Within(buffer, offset) => {
-            (buffer.data().wrapping_byte_add(*offset), buffer.is_read_only())
+            // Bytes that were made for this call, which nothing else refers to: no reader would
+            // notice a write.
+            (buffer.data().wrapping_byte_add(*offset), buffer.is_read_only() && !made_for_us)
         }
     };
     let memory = Memory {
@@ -64,7 +67,7 @@ pub(super) fn import(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Opt
             let owner = interface.owner()?;
             // SAFETY: the protocol: the memory is valid while the owner lives. That nobody writes
             // while a view is alive is promised by the program (see the crate documentation).
-            unsafe { memory.into_tensor(owner, wanted.copy) }?
+            unsafe { memory.into_tensor_of(object, owner, wanted.copy) }?
         }
         // SAFETY: the elements were found to be within the buffer, which is locked while the owner
         // lives. As above.
@@ -121,7 +124,7 @@ impl<'a, 'py> Interface<'a, 'py> {
     /// The refusal of a field's value.
     pub(super) fn wrong(&self, name: &str, expected: &str) -> PyErr {
         let found = match self.fields.get_item(name) {
-            Ok(Some(found)) => found.to_string(),
+            Ok(Some(found)) => shown(&found),
             Ok(None) => "nothing".to_owned(),
             Err(error) => return error,
         };

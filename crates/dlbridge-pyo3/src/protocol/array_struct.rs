@@ -9,16 +9,17 @@ use std::sync::Arc;
 
 use dlbridge::{Device, Tensor};
 use pyo3::exceptions::{PyAttributeError, PyBufferError};
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyCapsuleMethods, PyTuple};
-use pyo3::{ffi, intern};
 
 use super::array_interface::byte_strides;
 use super::memory::{MAX_NDIM, Memory};
 use super::typestr::{self, ElementType};
-use super::{Imported, Protocol, attribute};
+use super::{Imported, Lacking, Method, Protocol};
 use crate::interpreter::PyOwner;
 use crate::live::Export;
+use crate::shown::shown;
 use crate::wanted::Wanted;
 
 /// The struct that the capsule points at.
@@ -43,24 +44,38 @@ const NATIVE_BYTE_ORDER: c_int = 0x200;
 const WRITABLE: c_int = 0x400;
 
 /// Imports an object that has `__array_struct__`; `None` for one that has not.
-pub(super) fn import(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Option<Imported>> {
+pub(super) fn import(
+    object: &Bound<'_, PyAny>,
+    lacking: Lacking,
+    wanted: &Wanted,
+) -> PyResult<Option<Imported>> {
     let py = object.py();
-    let Some(answer) = attribute(object, intern!(py, "__array_struct__"))? else {
-        return Ok(None);
-    };
+    let Some(answer) = Method::ArrayStruct.of(object, lacking)? else { return Ok(None) };
     wanted.check_on_cpu("an array interface")?;
     let capsule = answer.cast::<PyCapsule>().map_err(|_| {
-        PyBufferError::new_err(format!("__array_struct__ must be a capsule, not {answer}"))
+        PyBufferError::new_err(format!(
+            "__array_struct__ must be a capsule, not {}",
+            shown(&answer)
+        ))
     })?;
     if capsule.name()?.is_some() {
         return Err(PyBufferError::new_err(format!(
-            "__array_struct__ must be a capsule without a name, not {answer}"
+            "__array_struct__ must be a capsule without a name, not {}",
+            shown(&answer)
         )));
     }
     let pointer: NonNull<ArrayStruct> = capsule.pointer_checked(None)?.cast();
+    // NumPy checks the number too: it shows that a producer put something else into a capsule without a name.
+    // SAFETY: the protocol: a capsule under this attribute points at the struct, which begins with this number.
+    let two = unsafe { pointer.cast::<c_int>().read_unaligned() };
+    if two != 2 {
+        return Err(PyBufferError::new_err(format!(
+            "__array_struct__ begins with {two}; it must begin with 2"
+        )));
+    }
     // Code that runs in between may change the struct, so it is read once.
-    // SAFETY: the protocol: the capsule points at such a struct.
-    let fields = unsafe { pointer.read() };
+    // SAFETY: as above, and the number that marks the struct is there.
+    let fields = unsafe { pointer.read_unaligned() };
     let ndim = usize::try_from(fields.ndim).ok().filter(|&ndim| ndim <= MAX_NDIM);
     let (2, Some(ndim), Ok(size)) = (fields.two, ndim, usize::try_from(fields.itemsize)) else {
         return Err(PyBufferError::new_err(format!(
@@ -105,7 +120,7 @@ pub(super) fn import(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Opt
     // SAFETY: the protocol: the memory is valid while object and capsule live, which the owner sees
     // to. That nobody writes while a view is alive is promised by the program (see the crate
     // documentation).
-    let (tensor, reason) = unsafe { memory.into_tensor(owner, wanted.copy) }?;
+    let (tensor, reason) = unsafe { memory.into_tensor_of(object, owner, wanted.copy) }?;
     Ok(Some(Imported { reason, ..Imported::new(tensor, Protocol::ArrayStruct) }))
 }
 
@@ -166,7 +181,7 @@ pub(crate) fn export<'py>(
     // SAFETY: attached; a box that begins with the struct, and its destructor.
     let capsule = unsafe { ffi::PyCapsule_New(lent.cast(), ptr::null(), Some(destroy)) };
     if capsule.is_null() {
-        // SAFETY: the box from above, which nobody else has.
+        // SAFETY: the box from above: Python did not take it.
         drop(unsafe { Box::from_raw(lent) });
     }
     // SAFETY: a new reference, or NULL with an exception set.

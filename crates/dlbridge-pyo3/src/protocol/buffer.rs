@@ -1,35 +1,40 @@
-//! The buffer protocol, as a consumer of `bytes`, `bytearray`, `memoryview`, `array.array`, `mmap`
-//! and whatever else lends its memory that way, and as a producer.
+//! The import side of the buffer protocol: `bytes`, `bytearray`, `memoryview`, `array.array`, `mmap` and every other
+//! object that supports it.
 //!
 //! Source: PEP 3118 and the C API documentation of `Py_buffer`.
 
-use std::ffi::{CStr, c_int, c_void};
-use std::mem::ManuallyDrop;
+use std::ffi::{CStr, c_void};
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ops::Deref;
 use std::ptr::{self, NonNull};
 use std::slice;
-use std::sync::Arc;
 
 use dlbridge::{DataType, Device, RawParts, Tensor, TensorRef};
 use pyo3::exceptions::PyBufferError;
-use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::types::PyByteArray;
+use pyo3::{PyTraverseError, PyVisit, ffi};
 
-use super::array_interface::byte_strides;
+use super::buffer_abi::{self, View};
 use super::buffer_format::{self, Unfit};
 use super::memory::{MAX_NDIM, Memory, in_elements};
-use super::{Imported, Protocol};
+use super::{Imported, Protocol, typestr};
+use crate::borrow::Guard;
+use crate::copies;
+use crate::error::to_py_err;
 use crate::interpreter::{check_main_interpreter, while_it_lives};
-use crate::live::Export;
 use crate::receipt::CopyReason;
 use crate::wanted::Wanted;
 
 /// A buffer that is locked by us: a struct out of a `Box`, which stays where it is because its
 /// fields may point into it.
-pub(crate) struct Buffer(NonNull<ffi::Py_buffer>);
+pub(crate) struct Buffer(NonNull<View>);
 
 // SAFETY: released attached only (`drop`), and read before it becomes an owner.
 unsafe impl Send for Buffer {}
+
+// SAFETY: through `&Buffer` the struct is only read, and nothing writes it until it is dropped.
+unsafe impl Sync for Buffer {}
 
 impl Drop for Buffer {
     fn drop(&mut self) {
@@ -72,12 +77,10 @@ impl Buffer {
     pub(super) fn get(object: &Bound<'_, PyAny>) -> PyResult<Self> {
         check_main_interpreter(object.py())?;
         // Not all zeros: memory of zeros is taken from the system, which is slower than any that was free.
-        let empty = ffi::Py_buffer { readonly: 1, ..ffi::Py_buffer::new() };
+        let empty = View { readonly: 1, ..View::new() };
         let buffer = NonNull::from(Box::leak(Box::new(empty)));
         // SAFETY: attached; an object, and a struct to fill.
-        let result = unsafe {
-            ffi::PyObject_GetBuffer(object.as_ptr(), buffer.as_ptr(), ffi::PyBUF_FULL_RO)
-        };
+        let result = unsafe { buffer_abi::get(object, buffer.as_ptr()) };
         if result == 0 {
             return Ok(Self(buffer));
         }
@@ -90,17 +93,32 @@ impl Buffer {
     ///
     /// # Safety
     /// It is not used afterwards.
-    unsafe fn release(&mut self, _py: Python<'_>) {
-        // SAFETY: attached; filled by `PyObject_GetBuffer`, and released once, by contract. The box is the
+    unsafe fn release(&mut self, py: Python<'_>) {
+        // SAFETY: attached; filled by `get`, and released once, by contract. The box is the
         // one from `get`.
         unsafe {
-            ffi::PyBuffer_Release(self.0.as_ptr());
+            buffer_abi::release(py, self.0.as_ptr());
             drop(Box::from_raw(self.0.as_ptr()));
         }
     }
 
+    /// Shows the buffer's exporter to Python's garbage collector.
+    pub(crate) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        // The collector would clear a `memoryview`, which prints an exception as long as its buffer is exported.
+        // SAFETY: the collector runs attached; an object.
+        let is_shown =
+            |exporter: &NonNull<_>| unsafe { ffi::PyMemoryView_Check(exporter.as_ptr()) } == 0;
+        let exporter = NonNull::new(self.fields().obj).filter(is_shown);
+        // SAFETY: the collector runs attached. The reference is the buffer's, and is neither counted nor given back here.
+        let exporter = exporter.map(|exporter| unsafe {
+            let py = Python::assume_attached();
+            ManuallyDrop::new(Bound::from_owned_ptr(py, exporter.as_ptr()).unbind())
+        });
+        visit.call(exporter.as_deref())
+    }
+
     #[inline]
-    fn fields(&self) -> &ffi::Py_buffer {
+    fn fields(&self) -> &View {
         // SAFETY: filled in `get`, and nobody writes it while it is locked.
         unsafe { self.0.as_ref() }
     }
@@ -160,20 +178,24 @@ impl Buffer {
         let (format, itemsize) = (self.format(), self.fields().itemsize);
         buffer_format::parse(format, itemsize.max(0) as usize).map_err(|unfit| {
             let format = String::from_utf8_lossy(format);
-            PyBufferError::new_err(match unfit {
-                Unfit::NoNumber => format!(
-                    "the buffer's format '{format}' has no dtype here, which boolean, integer, half, \
-                     single or double float and complex formats have; convert the elements first"
-                ),
-                Unfit::Size(size) => format!(
+            match unfit {
+                Unfit::NoNumber(kind) => {
+                    typestr::no_dtype(&format!("the buffer's format '{format}'"), kind, None)
+                }
+                Unfit::Size(size) => PyBufferError::new_err(format!(
                     "the buffer's format '{format}' says {size} bytes, but its itemsize is \
                      {itemsize}; the exporter must make them agree"
-                ),
-            })
+                )),
+            }
         })
     }
 
-    fn into_tensor(self, copy: Option<bool>) -> PyResult<(Tensor, Option<CopyReason>)> {
+    /// The tensor of the buffer of an object.
+    fn into_tensor(
+        self,
+        object: &Bound<'_, PyAny>,
+        copy: Option<bool>,
+    ) -> PyResult<(Tensor, Option<CopyReason>)> {
         let (fields, (dtype, byte_swapped)) = (self.fields(), self.dtype()?);
         let itemsize = dtype.itemsize() as isize;
         let ndim = usize::try_from(fields.ndim).ok().filter(|&ndim| ndim <= MAX_NDIM);
@@ -228,116 +250,44 @@ impl Buffer {
         // SAFETY: the protocol: the memory of the described elements stays valid, and in place,
         // until the buffer is released, which the owner does when dropped. That nobody writes while
         // a view is alive is promised by the program (see the crate documentation).
-        unsafe { memory.into_tensor(self, copy) }
+        unsafe { memory.into_tensor_of(object, self, copy) }
     }
 }
 
 /// Imports an object that lends a buffer; `None` for one that does not.
 pub(super) fn import(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Option<Imported>> {
-    // SAFETY: attached; an object.
-    if unsafe { ffi::PyObject_CheckBuffer(object.as_ptr()) } == 0 {
+    if !buffer_abi::check(object) {
         return Ok(None);
     }
     wanted.check_on_cpu("a buffer")?;
-    let (tensor, reason) = Buffer::get(object)?.into_tensor(wanted.copy)?;
+    let (tensor, reason) = Buffer::get(object)?.into_tensor(object, wanted.copy)?;
     Ok(Some(Imported { reason, ..Imported::new(tensor, Protocol::Buffer) }))
 }
 
-/// What a buffer that is lent points at.
-struct Lent {
-    shape: Vec<ffi::Py_ssize_t>,
-    byte_strides: Vec<ffi::Py_ssize_t>,
-    _export: Export,
-}
-
-/// Answers a request for a buffer over the tensor of `object`.
-///
-/// # Safety
-/// `view` is NULL or a place to write to.
-pub(crate) unsafe fn export(
-    object: &Bound<'_, PyAny>,
-    tensor: &Arc<Tensor>,
-    read_only: bool,
-    view: *mut ffi::Py_buffer,
-    flags: c_int,
-) -> PyResult<()> {
-    // SAFETY: by contract.
-    let Some(view) = (unsafe { view.as_mut() }) else {
-        return Err(PyBufferError::new_err("a buffer was asked for without a place for it"));
+/// The bytes of a contiguous tensor in a new bytearray.
+pub(crate) fn to_bytearray<'py>(
+    py: Python<'py>,
+    tensor: &Tensor,
+) -> PyResult<Bound<'py, PyByteArray>> {
+    let _reading = Guard::reading(tensor, "tensor that is copied")?;
+    let tensor = TensorRef::from(tensor);
+    let from = tensor.as_bytes().map_err(to_py_err)?;
+    // SAFETY: attached; a new object of that length, whose bytes are not initialised.
+    let array = unsafe {
+        let array = ffi::PyByteArray_FromStringAndSize(ptr::null(), from.len() as ffi::Py_ssize_t);
+        Bound::from_owned_ptr_or_err(py, array)?
     };
-    view.obj = ptr::null_mut();
-    let (format, bytes) = lendable(tensor)?;
-    let asks = |flag: c_int| flags & flag == flag;
-    let refuse = |reason: &str| Err(PyBufferError::new_err(reason.to_owned()));
-    if asks(ffi::PyBUF_WRITABLE) && read_only {
-        return refuse(
-            "the tensor is read-only and a writable buffer was asked for; copy it first, for \
-             example with dlbridge.asdlpack(t, writable=True)",
-        );
-    }
-    let (c_order, f_order) = (tensor.is_c_contiguous(), tensor.is_f_contiguous());
-    let fits = if asks(ffi::PyBUF_ANY_CONTIGUOUS) {
-        c_order || f_order
-    } else if asks(ffi::PyBUF_F_CONTIGUOUS) {
-        f_order
-    } else {
-        c_order || (asks(ffi::PyBUF_STRIDES) && !asks(ffi::PyBUF_C_CONTIGUOUS))
+    // SAFETY: `from.len()` bytes of an object that only this function has, and keeps until they are written.
+    let to = unsafe {
+        let first = ffi::PyByteArray_AsString(array.as_ptr()).cast::<MaybeUninit<u8>>();
+        slice::from_raw_parts_mut(first, from.len())
     };
-    if !fits {
-        return refuse(
-            "the elements are not adjacent in the order that the consumer needs; copy them first, \
-             for example with dlbridge.asdlpack(t, contiguous='C')",
-        );
-    }
-    let lent = Box::new(Lent {
-        shape: tensor.shape().iter().map(|&extent| extent as ffi::Py_ssize_t).collect(),
-        byte_strides: byte_strides(tensor),
-        _export: Export::new(tensor, Protocol::Buffer.name()),
-    });
-    let lent = Box::leak(lent);
-    let numbers = |wanted: bool, numbers: &mut Vec<ffi::Py_ssize_t>| match wanted {
-        true => numbers.as_mut_ptr(),
-        false => ptr::null_mut(),
-    };
-    // Without elements there is no address, but some consumers take NULL for an error.
-    view.buf = if tensor.is_empty() { ptr::dangling_mut::<u64>().cast() } else { tensor.data() };
-    view.len = bytes;
-    view.itemsize = tensor.dtype().itemsize() as ffi::Py_ssize_t;
-    view.readonly = c_int::from(read_only);
-    view.ndim = tensor.ndim() as c_int;
-    view.format =
-        if asks(ffi::PyBUF_FORMAT) { format.as_ptr().cast_mut() } else { ptr::null_mut() };
-    view.shape = numbers(asks(ffi::PyBUF_ND), &mut lent.shape);
-    view.strides = numbers(asks(ffi::PyBUF_STRIDES), &mut lent.byte_strides);
-    view.suboffsets = ptr::null_mut();
-    view.internal = ptr::from_mut(lent).cast();
-    view.obj = object.clone().into_ptr();
-    Ok(())
-}
-
-/// Takes back a buffer that `export` lent.
-///
-/// # Safety
-/// `view` was filled by `export`, and is not used after this.
-pub(crate) unsafe fn take_back(view: *mut ffi::Py_buffer) {
-    // SAFETY: the box that `export` left there.
-    drop(unsafe { Box::from_raw((*view).internal.cast::<Lent>()) });
-}
-
-/// The format and the number of bytes of a tensor that a buffer can express.
-fn lendable(tensor: &Tensor) -> PyResult<(&'static CStr, ffi::Py_ssize_t)> {
-    let (dtype, device) = (tensor.dtype(), tensor.device());
-    if !device.device_type().is_host_accessible() {
-        return Err(PyBufferError::new_err(format!(
-            "the data is on {device}, and a buffer is on the CPU; move it first"
-        )));
-    }
-    let format = buffer_format::of_dtype(dtype).ok_or_else(|| {
-        PyBufferError::new_err(format!(
-            "a buffer cannot express the dtype {dtype}; use DLPack, or a consumer's from_dlpack"
-        ))
+    copies::detached(from.len(), |go_on| {
+        Ok(copies::each_block(to, go_on, |begin, block| {
+            for (to, &from) in block.iter_mut().zip(&from[begin..]) {
+                to.write(from);
+            }
+        }))
     })?;
-    let bytes = ffi::Py_ssize_t::try_from(tensor.nbytes())
-        .map_err(|_| PyBufferError::new_err("the tensor has more bytes than a buffer can count"))?;
-    Ok((format, bytes))
+    Ok(array.cast_into()?)
 }

@@ -2,15 +2,14 @@
 //!
 //! Source: PEP 3118 and the documentation of the `struct` module.
 
-use std::ffi::CStr;
-
 use dlbridge::{DataType, DataTypeCode};
 
 /// Why a format is no dtype.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Unfit {
-    /// No number: text, an object, a pointer, a structure, several numbers.
-    NoNumber,
+    /// No number, of the kind that a typestr has a letter for: text, an object, a structure; or a
+    /// pointer, several numbers, anything else.
+    NoNumber(char),
     /// The letter says another size than the buffer.
     Size(usize),
 }
@@ -47,7 +46,7 @@ pub(super) fn parse(format: &[u8], itemsize: usize) -> Result<(DataType, bool), 
         b"Zd" | b"D" => (Code::COMPLEX, 16),
         // MLX writes the name of a type that has no letter.
         b"bfloat16" => (Code::BFLOAT, 2),
-        _ => return Err(Unfit::NoNumber),
+        _ => return Err(Unfit::NoNumber(kind_of(letters))),
     };
     let swapped = match order {
         b'>' | b'!' => cfg!(target_endian = "little"),
@@ -61,8 +60,21 @@ pub(super) fn parse(format: &[u8], itemsize: usize) -> Result<(DataType, bool), 
     Ok((DataType::new(code, (size * 8) as u8, 1), swapped && size > 1))
 }
 
+/// The typestr's letter for the elements of a format without a dtype.
+fn kind_of(letters: &[u8]) -> char {
+    let digits = letters.iter().take_while(|letter| letter.is_ascii_digit()).count();
+    match &letters[digits..] {
+        b"O" => 'O',
+        b"s" | b"p" | b"w" | b"u" => 'U',
+        b"g" | b"Zg" => 'g',
+        [b'T', b'{', ..] => 'r',
+        _ => '?',
+    }
+}
+
 /// The format of a dtype, if it has one that every consumer knows.
-pub(super) fn of_dtype(dtype: DataType) -> Option<&'static CStr> {
+#[cfg(any(Py_3_11, not(Py_LIMITED_API)))]
+pub(super) fn of_dtype(dtype: DataType) -> Option<&'static std::ffi::CStr> {
     use DataTypeCode as Code;
     if dtype.lanes() != 1 {
         return None;

@@ -1,17 +1,18 @@
-//! Tensors whose bytes are not their values, or whose writes somebody would miss: no door of theirs
-//! checks all of it.
+//! Tensors whose bytes are not their values, or whose writes autograd would miss. None of their protocols
+//! checks all of this.
 
 use dlbridge::{DataType, DataTypeCode};
 use pyo3::exceptions::{
     PyAttributeError, PyBufferError, PyException, PyImportError, PyMemoryError, PyRecursionError,
     PyTypeError,
 };
-use pyo3::intern;
 use pyo3::prelude::*;
 
 use super::kind::{self, Caveats};
+use super::pandas;
+use crate::shown::named;
 
-/// Refuses an object in a state that its bytes do not show; `dtype` is that of its tensor, since
+/// Refuses an object in a state that its bytes do not show; `dtype` is the dtype of its tensor, because
 /// most states belong to some dtypes only.
 pub(super) fn check(object: &Bound<'_, PyAny>, caveats: &Caveats, dtype: DataType) -> PyResult<()> {
     let refuse = |reason: &str| Err(PyBufferError::new_err(reason.to_owned()));
@@ -52,7 +53,7 @@ pub(super) fn check(object: &Bound<'_, PyAny>, caveats: &Caveats, dtype: DataTyp
     Ok(())
 }
 
-/// Refuses an object for what must be known before any of its doors is opened.
+/// Refuses an object for states that must be known before an import through any protocol.
 pub(super) fn check_before(object: &Bound<'_, PyAny>, caveats: &Caveats) -> PyResult<()> {
     if caveats.mask {
         check_mask(object)?;
@@ -77,13 +78,13 @@ pub(super) fn check_before(object: &Bound<'_, PyAny>, caveats: &Caveats) -> PyRe
     Ok(())
 }
 
-/// Refuses a masked array in which something is masked: none of its doors says so.
+/// Refuses an array with masked elements, which no protocol reports.
 fn check_mask(object: &Bound<'_, PyAny>) -> PyResult<()> {
     let py = object.py();
     let any = object.getattr(intern!(py, "mask"))?.call_method0(intern!(py, "any"));
     match any.and_then(|any| any.is_truthy()) {
         Ok(false) => return Ok(()),
-        // The mask of a record has no `any`, and no door lets records through.
+        // The mask of a record lacks `any`, and no protocol exports records.
         Err(error) if error.is_instance_of::<PyTypeError>(py) => return Ok(()),
         Err(error) if error.is_instance_of::<PyAttributeError>(py) => return Ok(()),
         Err(error) => return Err(error),
@@ -95,7 +96,8 @@ fn check_mask(object: &Bound<'_, PyAny>) -> PyResult<()> {
     ))
 }
 
-/// What PyTorch's tensors are that have no strided memory: the attribute that says so, and a way out.
+/// States in which a PyTorch tensor does not have strided memory: the attribute that reports the state, and
+/// the error message.
 const NOT_STRIDED: [(&str, &str); 4] = [
     (
         "is_nested",
@@ -109,15 +111,27 @@ const NOT_STRIDED: [(&str, &str); 4] = [
     ("layout", "the tensor is not strided, as sparse ones are not; call to_dense() first"),
 ];
 
-/// The reason why a producer refused, where its own exception does not say what to do about it.
+/// The refusal of an object whose library failed for a reason that the object can tell, or whose
+/// library's own exception does not say what to do; with that exception as the cause.
 pub(super) fn explained(object: &Bound<'_, PyAny>, caveats: &Caveats, error: PyErr) -> PyErr {
     let py = object.py();
-    if !caveats.library || !error.is_instance_of::<PyException>(py) {
+    if !error.is_instance_of::<PyException>(py) {
         return error;
     }
-    if caveats.lazy_bits.is_none() {
-        return of_standard(py, error);
-    }
+    let reason = match caveats {
+        Caveats { series: true, .. } => pandas::refusal(object),
+        Caveats { library: false, .. } => return error,
+        Caveats { lazy_bits: Some(_), .. } => not_strided(object).map(str::to_owned),
+        _ => gone(object).map(str::to_owned),
+    };
+    let Some(reason) = reason else { return of_standard(py, error) };
+    let refusal = PyBufferError::new_err(reason);
+    refusal.set_cause(py, Some(error));
+    refusal
+}
+
+/// Returns why a PyTorch tensor does not have strided memory, or `None` if no reason is found.
+fn not_strided(object: &Bound<'_, PyAny>) -> Option<&'static str> {
     let applies = |name: &str| -> PyResult<bool> {
         let found = object.getattr(name)?;
         match name {
@@ -125,28 +139,65 @@ pub(super) fn explained(object: &Bound<'_, PyAny>, caveats: &Caveats, error: PyE
             _ => found.is_truthy(),
         }
     };
-    for (name, reason) in NOT_STRIDED {
-        if applies(name).unwrap_or(false) {
-            let refusal = PyBufferError::new_err(reason);
-            refusal.set_cause(py, Some(error));
-            return refusal;
-        }
+    let found = NOT_STRIDED.iter().find(|(name, _)| applies(name).unwrap_or(false));
+    if let Some((_, reason)) = found {
+        return Some(reason);
     }
-    of_standard(py, error)
+    let asked = |name: &str| object.call_method0(name).and_then(|answer| answer.extract::<u64>());
+    (asked("data_ptr").ok()? == 0 && asked("numel").ok()? > 0).then_some(
+        "the tensor has elements but no memory, as a FakeTensor, a MaskedTensor and a tensor with a \
+         resized storage have; make a tensor that holds its data first",
+    )
 }
 
-/// The refusal of a library as the class that the standard has for it, with what the library says.
-fn of_standard(py: Python<'_>, error: PyErr) -> PyErr {
-    let ours = error.is_instance_of::<PyBufferError>(py)
-        || error.is_instance_of::<PyTypeError>(py)
+/// Returns why a JAX array or a Paddle tensor does not have its elements in memory, or `None` if no reason is found.
+fn gone(object: &Bound<'_, PyAny>) -> Option<&'static str> {
+    let py = object.py();
+    if kind::is_instance(object, intern!(py, "jax.core"), intern!(py, "Tracer")).ok()? {
+        return Some(
+            "the array is a tracer of JAX, which stands for elements that are not computed yet; convert \
+             it outside of the transformed function, or in a function called by jax.pure_callback",
+        );
+    }
+    let applies = |name: &str| -> PyResult<bool> { object.call_method0(name)?.is_truthy() };
+    if applies("is_deleted").unwrap_or(false) {
+        return Some(
+            "the array was deleted, or donated to a compiled function, so its memory is gone; convert \
+             it before that, or make a new one",
+        );
+    }
+    applies("is_sparse").unwrap_or(false).then_some(
+        "the tensor is sparse: its values are not in one piece of memory; call to_dense() first",
+    )
+}
+
+/// Returns true if a producer's exception means that it cannot export its data, judged by the exception's class.
+pub(super) fn is_refusal(object: &Bound<'_, PyAny>, error: &PyErr) -> bool {
+    let py = object.py();
+    let of_library = || kind::of(object).is_ok_and(|kind| kind.caveats.library);
+    error.is_instance_of::<PyBufferError>(py)
+        || (error.is_instance_of::<PyException>(py) && of_library() && !is_final(py, error))
+}
+
+/// Returns true if an exception of a library is passed on as it is.
+fn is_final(py: Python<'_>, error: &PyErr) -> bool {
+    // This crate's own exceptions are of exactly this class and do not come from Python code.
+    let own_type_error =
+        error.get_type(py).is(py.get_type::<PyTypeError>()) && error.traceback(py).is_none();
+    own_type_error
+        || error.is_instance_of::<PyBufferError>(py)
         || error.is_instance_of::<PyMemoryError>(py)
         || error.is_instance_of::<PyRecursionError>(py)
-        || error.is_instance_of::<PyImportError>(py);
-    if ours {
+        || error.is_instance_of::<PyImportError>(py)
+}
+
+/// Turns the refusal of a library into the class that the standard specifies, with the library's message.
+fn of_standard(py: Python<'_>, error: PyErr) -> PyErr {
+    if is_final(py, &error) {
         return error;
     }
-    let text = error.value(py).to_string();
-    let sentence = text.lines().next().unwrap_or_default();
+    let text = named(error.value(py));
+    let sentence = text.lines().next().unwrap_or_default().trim_end_matches('.');
     let refusal = PyBufferError::new_err(format!(
         "the producer cannot export the data: {sentence}; convert it to a plain tensor first"
     ));
@@ -154,7 +205,7 @@ fn of_standard(py: Python<'_>, error: PyErr) -> PyErr {
     refusal
 }
 
-/// Whether elements are integers or truth values.
+/// Returns true for integers and booleans.
 fn is_whole(dtype: DataType) -> bool {
     matches!(dtype.code(), DataTypeCode::INT | DataTypeCode::UINT | DataTypeCode::BOOL)
 }

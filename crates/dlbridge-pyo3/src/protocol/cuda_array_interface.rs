@@ -7,7 +7,6 @@ use std::ptr;
 
 use dlbridge::{Device, DeviceType};
 use pyo3::exceptions::{PyAttributeError, PyBufferError};
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -15,7 +14,7 @@ use super::array_interface::{Interface, fields};
 use super::memory::Memory;
 use super::stream::{self, DataStream, Streams};
 use super::typestr::ElementType;
-use super::{Imported, Protocol, attribute};
+use super::{Imported, Lacking, Method, Protocol};
 use crate::PyTensor;
 use crate::gpu::{self, Driver, Failure};
 use crate::wanted::Wanted;
@@ -26,11 +25,11 @@ use crate::wanted::Wanted;
 /// producer has under way on the one that it names.
 pub(super) fn import<'py>(
     object: &Bound<'py, PyAny>,
+    lacking: Lacking,
     wanted: &Wanted,
     streams: &Streams<'_, 'py>,
 ) -> PyResult<Option<Imported>> {
-    let name = intern!(object.py(), "__cuda_array_interface__");
-    let Some(interface) = attribute(object, name)? else { return Ok(None) };
+    let Some(interface) = Method::CudaArrayInterface.of(object, lacking)? else { return Ok(None) };
     let interface = Interface::new(object, interface)?;
     let shape = interface.shape()?;
     let strides = interface.byte_strides(shape.len())?;
@@ -91,10 +90,11 @@ pub(super) fn import<'py>(
 fn locate(address: usize) -> PyResult<(Device, i32)> {
     let device = Driver::of(DeviceType::CUDA).map_err(no_driver)?.locate(address);
     device.map_err(|failure| {
-        PyBufferError::new_err(format!(
+        let text = format!(
             "the CUDA driver does not know the address {address:#x}: {failure}; the producer's \
              __cuda_array_interface__ must give memory of CUDA"
-        ))
+        );
+        stream::refused(&failure, text)
     })
 }
 

@@ -3,39 +3,40 @@
 //! Source: the array API standard 2024.12 and the Python specification of DLPack.
 
 use dlbridge::sys::{self, DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
-use dlbridge::{Device, DeviceType, Error, Tensor};
+use dlbridge::{Device, DeviceType, Error, Tensor, TensorRef};
 use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyCapsule, PyDict, PyString, PyTuple};
+use pyo3::types::{PyCapsule, PyDict, PyList, PyString, PyTuple};
 
 use super::stream::{self, DataStream, Streams};
-use super::{Imported, Protocol, attribute, caveats, kind};
+use super::{Imported, Lacking, Method, Protocol, attribute, caveats, kind};
 use crate::PyTensor;
 use crate::borrow::Guard;
 use crate::capsule;
+use crate::copies;
 use crate::error::to_py_err;
 use crate::gpu;
+use crate::process::once;
 use crate::receipt::CopyReason;
+use crate::shown::named;
 use crate::wanted::{Wanted, expect_bool, wrong_type};
 
 /// The `max_version` that a producer is asked for.
 pub(super) fn max_version(py: Python<'_>) -> PyResult<&Bound<'_, PyTuple>> {
     static VERSION: PyOnceLock<Py<PyTuple>> = PyOnceLock::new();
     let make = || Ok((DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION).into_pyobject(py)?.unbind());
-    VERSION.get_or_try_init(py, make).map(|version| version.bind(py))
+    once(&VERSION, py, make).map(|version| version.bind(py))
 }
 
 /// Imports an object that has `__dlpack__`; `None` for one that has not.
 pub(super) fn import<'py>(
     object: &Bound<'py, PyAny>,
+    lacking: Lacking,
     wanted: &Wanted,
     streams: &Streams<'_, 'py>,
 ) -> PyResult<Option<Imported>> {
-    let Some(method) = attribute(object, intern!(object.py(), "__dlpack__"))? else {
-        return Ok(None);
-    };
+    let Some(method) = Method::Dlpack.of(object, lacking)? else { return Ok(None) };
     let claimed = claimed_device(object)?;
     let copy = copy_to_ask(wanted.copy, claimed);
     // What goes to the CPU is there when it comes.
@@ -44,7 +45,7 @@ pub(super) fn import<'py>(
         true => None,
         false => streams.keyword(object.py(), wanted.device.or(claimed))?,
     };
-    let answer = ask(&method, claimed, wanted.device, copy, stream)?;
+    let answer = ask(&method, object, wanted, claimed, copy, stream)?;
     let imported = capsule::take(&capsule::expect(answer, object)?)?;
     check_behind(&method, object, &imported.tensor)?;
     let found = imported.tensor.device();
@@ -75,6 +76,35 @@ pub(super) fn import<'py>(
     Ok(Some(Imported { reason, ..imported }))
 }
 
+/// The refusal of a producer that was asked for its data on another device than the one that it names, with what it
+/// raised as the cause. Any other exception is passed on.
+fn not_there(
+    object: &Bound<'_, PyAny>,
+    wanted: &Wanted,
+    claimed: Option<Device>,
+    error: PyErr,
+) -> PyErr {
+    let (Some(claimed), Some(to)) = (claimed, wanted.device) else { return error };
+    let is_ours = object.is_instance_of::<PyTensor>();
+    if claimed == to || is_ours || !caveats::is_refusal(object, &error) {
+        return error;
+    }
+    let reason = match wanted.missing_driver(to) {
+        Some(failure) => format!(" and cannot be copied to {to}: {failure}"),
+        None => {
+            let text = named(error.value(object.py()));
+            let sentence = text.lines().next().unwrap_or_default().trim_end_matches('.');
+            format!(
+                ", and its producer does not export it to {to} ({sentence}); move it there with the producer's \
+                 library first"
+            )
+        }
+    };
+    let refusal = PyBufferError::new_err(format!("the data is on {claimed}{reason}"));
+    refusal.set_cause(object.py(), Some(error));
+    refusal
+}
+
 /// Looks for what its bytes do not show at the object that a wrapper passes the call on to.
 fn check_behind(
     method: &Bound<'_, PyAny>,
@@ -100,12 +130,11 @@ pub(super) fn is_on_host(object: &Bound<'_, PyAny>) -> PyResult<bool> {
 /// for one that has not.
 pub(super) fn import_legacy<'py>(
     object: &Bound<'py, PyAny>,
+    lacking: Lacking,
     wanted: &Wanted,
     streams: &Streams<'_, 'py>,
 ) -> PyResult<Option<Imported>> {
-    let Some(method) = attribute(object, intern!(object.py(), "__dlpack__"))? else {
-        return Ok(None);
-    };
+    let Some(method) = Method::Dlpack.of(object, lacking)? else { return Ok(None) };
     let claimed = claimed_device(object)?;
     let keywords = PyDict::new(object.py());
     if let Some(stream) = streams.keyword(object.py(), claimed)? {
@@ -150,14 +179,22 @@ fn claimed_device(object: &Bound<'_, PyAny>) -> PyResult<Option<Device>> {
         return Ok(None);
     };
     let answer = method.call0()?;
-    let Ok((device_type, id)) = answer.extract::<(i32, Option<i32>)>() else {
+    let Ok((device_type, id)) = pair(&answer)?.extract::<(i32, Option<i32>)>() else {
         return Err(wrong_type(
             "what __dlpack_device__ returns",
-            "a tuple of two integers",
+            "a tuple or list of two integers",
             &answer,
         ));
     };
     Ok(Some(device(device_type, id.unwrap_or(0))))
+}
+
+/// A list as a tuple, wherever Python code names a device by two numbers; anything else as it is.
+fn pair<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    Ok(match object.cast::<PyList>() {
+        Ok(list) => list.to_tuple().into_any(),
+        Err(_) => object.clone(),
+    })
 }
 
 fn device(device_type: i32, id: i32) -> Device {
@@ -184,8 +221,9 @@ fn has_driver(device: Device) -> bool {
 /// than versioned capsules.
 fn ask<'py>(
     method: &Bound<'py, PyAny>,
+    object: &Bound<'py, PyAny>,
+    wanted: &Wanted,
     claimed: Option<Device>,
-    wanted: Option<Device>,
     copy: Option<bool>,
     stream: Option<Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
@@ -196,7 +234,7 @@ fn ask<'py>(
         keywords.set_item(intern!(py, "stream"), stream)?;
     }
     // Some producers refuse the keyword itself.
-    if let Some(device) = wanted.filter(|&wanted| claimed != Some(wanted)) {
+    if let Some(device) = wanted.device.filter(|&wanted| claimed != Some(wanted)) {
         keywords.set_item(intern!(py, "dl_device"), (device.device_type().code(), device.id()))?;
     }
     if let Some(copy) = copy {
@@ -204,9 +242,10 @@ fn ask<'py>(
     }
     let error = match method.call((), Some(&keywords)) {
         Err(error) if is_unknown_keyword(&error, &keywords)? => error,
-        answer => return answer,
+        answer => return answer.map_err(|error| not_there(object, wanted, claimed, error)),
     };
-    let elsewhere = wanted.is_some_and(|wanted| claimed.is_some_and(|claimed| claimed != wanted));
+    let elsewhere =
+        wanted.device.is_some_and(|wanted| claimed.is_some_and(|claimed| claimed != wanted));
     // Those that are older than the keyword `copy` lend: to be told not to copy is nothing new.
     if elsewhere || copy == Some(true) {
         let keyword = if elsewhere { "dl_device" } else { "copy" };
@@ -235,7 +274,7 @@ fn is_unknown_keyword(error: &PyErr, sent: &Bound<'_, PyDict>) -> PyResult<bool>
         return Ok(false);
     }
     let Ok(message) = error.value(py).str() else { return Ok(false) };
-    let message = message.to_string();
+    let message = message.to_string_lossy();
     let refuses = |keyword: &str| {
         message.contains(&format!("unexpected keyword argument '{keyword}'"))
             || message.contains(&format!("'{keyword}' is an invalid keyword argument"))
@@ -251,7 +290,7 @@ fn is_unknown_keyword(error: &PyErr, sent: &Bound<'_, PyDict>) -> PyResult<bool>
         return Ok(true);
     }
     for keyword in sent.keys() {
-        if refuses(keyword.extract()?) {
+        if refuses(&keyword.extract::<String>()?) {
             return Ok(true);
         }
     }
@@ -268,13 +307,14 @@ pub(crate) struct Request<'a, 'py> {
 
 /// Answers a call of `__dlpack__`.
 ///
-/// The capsule is versioned if the consumer understands version 1 or later. With `copy=None` a copy
-/// is made only where lending is impossible: read-only data for a consumer of legacy capsules, or
-/// host-accessible memory of another device asked for on the CPU.
+/// The capsule is versioned if the consumer understands version 1 or later. With `copy=None` the data is copied only where
+/// it cannot be shared:
+/// - the consumer takes legacy capsules, and the data is read-only or has padded elements of less than a byte;
+/// - the consumer asks for the CPU, and the data is in host-accessible memory of another device;
+/// - the consumer asks for another device, and one of the two is a GPU whose driver is loaded.
 ///
-/// A versioned capsule is marked read-only also where the tensor itself does not know: what came
-/// from a legacy producer may go on to a legacy consumer as it came, but nobody may claim that it can
-/// be written.
+/// Data of a legacy producer is marked read-only in a versioned capsule, because its producer did not say if it may be
+/// written. A legacy consumer gets it as it is.
 pub(crate) fn export<'py>(
     py: Python<'py>,
     lender: &PyTensor,
@@ -310,7 +350,7 @@ pub(crate) fn export<'py>(
             });
         }
         let _reading = Guard::reading(tensor, "tensor that is copied")?;
-        return give(py, tensor.to_copy().map_err(to_py_err)?, versioned);
+        return give(py, copies::copied(&TensorRef::from(&**tensor), 1)?, versioned);
     }
     match versioned {
         // SAFETY: just lent, and given to the capsule alone.
@@ -346,8 +386,7 @@ fn expect_device(argument: &str, dl_device: &Bound<'_, PyAny>) -> PyResult<Devic
 
 fn expect_pair(argument: &str, expected: &str, dl_device: &Bound<'_, PyAny>) -> PyResult<Device> {
     let wrong = || wrong_type(argument, expected, dl_device);
-    let tuple = dl_device.cast::<PyTuple>().map_err(|_| wrong())?;
-    let (device_type, id) = tuple.extract::<(i32, i32)>().map_err(|_| wrong())?;
+    let (device_type, id) = pair(dl_device)?.extract::<(i32, i32)>().map_err(|_| wrong())?;
     Ok(device(device_type, id))
 }
 

@@ -4,19 +4,21 @@
 //! addresses of their names it takes half the time that it takes as a method of `#[pymethods]`, which
 //! compares texts.
 
+use std::convert::Infallible;
 use std::ffi::CStr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
 use pyo3::exceptions::PyTypeError;
+use pyo3::ffi;
 use pyo3::panic::PanicException;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyString, PyTuple};
-use pyo3::{ffi, intern};
 
 use super::dlpack::{self, Request};
 use crate::PyTensor;
+use crate::process::once;
 
 /// A definition that Python keeps a pointer to.
 struct Definition(ffi::PyMethodDef);
@@ -47,11 +49,12 @@ pub(crate) fn descriptor(py: Python<'_>) -> PyResult<Py<PyAny>> {
 /// The keywords, in the order in which they are most often given.
 fn names(py: Python<'_>) -> &[Py<PyString>; 4] {
     static NAMES: PyOnceLock<[Py<PyString>; 4]> = PyOnceLock::new();
-    NAMES.get_or_init(py, || {
+    let Ok(names) = once(&NAMES, py, || {
         let (version, device) = (intern!(py, "max_version"), intern!(py, "dl_device"));
-        [version, device, intern!(py, "copy"), intern!(py, "stream")]
-            .map(|name| name.clone().unbind())
-    })
+        let names = [version, device, intern!(py, "copy"), intern!(py, "stream")];
+        Ok::<_, Infallible>(names.map(|name| name.clone().unbind()))
+    });
+    names
 }
 
 /// Answers a call.

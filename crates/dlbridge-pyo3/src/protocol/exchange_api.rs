@@ -12,10 +12,10 @@ use dlbridge::sys::{
 };
 use dlbridge::{Device, Tensor};
 use pyo3::exceptions::PyBufferError;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyCapsuleMethods, PyType};
 
+use super::sibling::{self, KeeperOf};
 use super::stream::{self, DataStream, Streams};
 use super::{Imported, Protocol, attribute};
 use crate::PyTensor;
@@ -32,6 +32,8 @@ pub(crate) struct Table {
     from_py_object: DLPackManagedTensorFromPyObjectNoSync,
     to_py_object: DLPackManagedTensorToPyObjectNoSync,
     current_work_stream: Option<DLPackCurrentWorkStream>,
+    /// Of a type of another copy of dlbridge.
+    keeper_of: Option<KeeperOf>,
 }
 
 impl Table {
@@ -45,7 +47,8 @@ impl Table {
         }
         let newest = capsule.pointer_checked(Some(CAPSULE_NAME))?;
         // SAFETY: the name says that this is a table, and the specification that it stays.
-        Ok(unsafe { Self::of_version(newest.cast()) })
+        let Some(table) = (unsafe { Self::of_version(newest.cast()) }) else { return Ok(None) };
+        Ok(Some(Self { keeper_of: sibling::function_of(object_type)?, ..table }))
     }
 
     /// The table of our major version among a table and its older ones.
@@ -73,6 +76,7 @@ impl Table {
             from_py_object: table.managed_tensor_from_py_object_no_sync?,
             to_py_object: table.managed_tensor_to_py_object_no_sync?,
             current_work_stream: table.current_work_stream,
+            keeper_of: None,
         })
     }
 
@@ -160,7 +164,11 @@ impl Table {
         // alive is promised by the program (see the crate documentation).
         unsafe {
             let version = managed.cast::<DLPackVersion>().as_ref().copied();
-            Ok((Tensor::from_raw(managed).map_err(to_py_err)?, version))
+            let tensor = Tensor::from_raw(managed).map_err(to_py_err)?;
+            Ok(match self.keeper_of {
+                None => (tensor, version),
+                Some(keeper_of) => (sibling::rooted(tensor, keeper_of), version),
+            })
         }
     }
 

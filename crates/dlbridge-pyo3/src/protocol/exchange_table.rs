@@ -14,8 +14,8 @@ use dlbridge::sys::{
 };
 use dlbridge::{Device, Error, Tensor};
 use pyo3::exceptions::{PyBufferError, PyRuntimeError, PyTypeError};
+use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::{ffi, intern};
 
 use super::exchange_api::CAPSULE_NAME;
 use super::{Imported, Protocol};
@@ -253,5 +253,5 @@ unsafe fn like(prototype: *const DLTensor) -> dlbridge::Result<Tensor> {
         let extent = usize::try_from(extent).map_err(|_| Error::NegativeExtent { axis, extent })?;
         shape.push(extent);
     }
-    Tensor::zeros(prototype.dtype.into(), shape)
+    Tensor::zeroed(prototype.dtype.into(), shape)
 }

@@ -1,19 +1,22 @@
 //! What a Python type speaks, found out once per type.
 
-use std::collections::HashMap;
 use std::ops::Deref;
 use std::ptr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
-use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyMemoryView, PyString, PyTuple, PyType};
+use pyo3::types::{
+    PyBool, PyDict, PyFloat, PyInt, PyList, PyMemoryView, PyString, PyTuple, PyType,
+};
 
 use super::exchange_api::Table;
+use super::lacking::Remembered;
+use super::numpy_api;
 use super::numpy_array::NumpyArray;
-use super::question::{Question, is_plain};
+use super::question::Question;
 use crate::error::type_name;
+use crate::process::{ARRAY_TYPE, KEPT_TYPES, TYPES, locked, survive_forks};
 
 /// What is known of a type.
 pub(crate) struct Kind {
@@ -30,14 +33,15 @@ pub(crate) struct Kind {
     /// Whether the buffer of its objects says what their `__dlpack__` does, and sooner: JAX's, which makes
     /// one on a single device that is the CPU.
     pub(super) same_buffer: bool,
-    /// Whether its objects surely have no door but their buffer: then nobody needs to look.
-    pub(super) only_buffer: bool,
+    /// The attributes of protocols that its objects lack.
+    pub(super) lacking: Remembered,
 }
 
 impl Kind {
-    /// Whether objects tell by a function of C what they are, so that a lock would be felt.
+    /// Whether a lock would be felt: objects tell by a function of C what they are, or their attributes are remembered so
+    /// that an import is quick.
     fn is_quick(&self) -> bool {
-        self.head.is_some() || self.table.is_some() || self.same_buffer
+        self.head.is_some() || self.table.is_some() || self.same_buffer || self.lacking.may_differ()
     }
 }
 
@@ -49,6 +53,8 @@ pub(super) struct Caveats {
     pub(super) lazy_bits: Option<(Question, Question)>,
     /// The attribute `stop_gradient`: Paddle.
     pub(super) stop_gradient: Option<Question>,
+    /// The method `untyped_storage`, which answers with the memory that a tensor has now: PyTorch.
+    pub(super) storage: Option<Question>,
     /// The attribute `mask`, of NumPy's masked arrays.
     pub(super) mask: bool,
     /// Python's own memoryview, whose object may be such an array.
@@ -57,6 +63,10 @@ pub(super) struct Caveats {
     pub(super) dtype: bool,
     /// One of the libraries whose refusals are of all classes.
     pub(super) library: bool,
+    /// `pandas.Series` or a class derived from it.
+    pub(super) series: bool,
+    /// `PIL.Image.Image` or a class derived from it.
+    pub(super) picture: bool,
 }
 
 /// What is known of a type, for as long as it is needed.
@@ -84,28 +94,28 @@ pub(crate) struct Entry {
     kind: Kind,
 }
 
-/// Types of which objects are taken all the time, by their addresses, for ever: those that tell by a function of
-/// C what they are. To look one up here is a load and a comparison. Of two that share a place it is the first that
-/// was seen.
-static KEPT: [AtomicPtr<Entry>; PLACES] = [const { AtomicPtr::new(ptr::null_mut()) }; PLACES];
-
-/// NumPy's array, with a place of its own.
-static ARRAY: AtomicPtr<Entry> = AtomicPtr::new(ptr::null_mut());
-
-const PLACES: usize = 64;
-
-/// The other types that were seen, by their addresses.
-static SHARED: Mutex<Option<HashMap<usize, Arc<Entry>>>> = Mutex::new(None);
-
 /// When there are more types than this, all are forgotten and found out again: a program that makes
 /// them without end would keep them all.
 const MAX_SHARED: usize = 256;
+
+/// Whether an object is of one of Python's own classes that are no tensors, by a few comparisons.
+#[inline]
+pub(crate) fn is_plain_python(object: &Bound<'_, PyAny>) -> bool {
+    object.is_none()
+        || object.is_exact_instance_of::<PyList>()
+        || object.is_exact_instance_of::<PyTuple>()
+        || object.is_exact_instance_of::<PyInt>()
+        || object.is_exact_instance_of::<PyFloat>()
+        || object.is_exact_instance_of::<PyString>()
+        || object.is_exact_instance_of::<PyBool>()
+        || object.is_exact_instance_of::<PyDict>()
+}
 
 /// What is known of the type of an object.
 #[inline]
 pub(crate) fn of(object: &Bound<'_, PyAny>) -> PyResult<Known> {
     let address = object.get_type_ptr().addr();
-    match kept(&ARRAY, address).or_else(|| kept(place(address), address)) {
+    match kept(&ARRAY_TYPE, address).or_else(|| kept(place(address), address)) {
         Some(kind) => Ok(Known::Kept(kind)),
         None => look_up(object),
     }
@@ -113,7 +123,7 @@ pub(crate) fn of(object: &Bound<'_, PyAny>) -> PyResult<Known> {
 
 /// A place for a type. Types are large, so the lowest bits of their addresses tell nothing.
 fn place(address: usize) -> &'static AtomicPtr<Entry> {
-    &KEPT[(address >> 4 ^ address >> 10) % PLACES]
+    &KEPT_TYPES[(address >> 4 ^ address >> 10) % KEPT_TYPES.len()]
 }
 
 /// What is known of a type for ever, by its address.
@@ -127,22 +137,23 @@ fn kept(place: &AtomicPtr<Entry>, address: usize) -> Option<&'static Kind> {
 /// What is known of the type of an object, if that is NumPy's array itself.
 #[inline(always)]
 pub(crate) fn array_of(object: &Bound<'_, PyAny>) -> Option<&'static Kind> {
-    kept(&ARRAY, object.get_type_ptr().addr())
+    kept(&ARRAY_TYPE, object.get_type_ptr().addr())
 }
 
 #[cold]
 fn look_up(object: &Bound<'_, PyAny>) -> PyResult<Known> {
     let address = object.get_type_ptr().addr();
+    survive_forks();
     // No Python code runs while the lock is held.
-    let known = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = locked(&TYPES);
     if let Some(entry) = known.as_ref().and_then(|entries| entries.get(&address)) {
         return Ok(Known::Shared(Arc::clone(entry)));
     }
     drop(known);
     let object_type = object.get_type();
-    let kind = Kind { name: type_name(object), ..find_out(&object_type)? };
+    let kind = Kind { name: type_name(object), ..find_out(object)? };
     let entry = Entry { object_type: object_type.unbind(), kind };
-    let place = if entry.kind.head.is_some() { &ARRAY } else { place(address) };
+    let place = if entry.kind.head.is_some() { &ARRAY_TYPE } else { place(address) };
     if entry.kind.is_quick() && place.load(Ordering::Acquire).is_null() {
         let entry = Box::into_raw(Box::new(entry));
         let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);
@@ -154,7 +165,7 @@ fn look_up(object: &Bound<'_, PyAny>) -> PyResult<Known> {
         return Ok(Known::Shared(Arc::new(*unsafe { Box::from_raw(entry) })));
     }
     let entry = Arc::new(entry);
-    let mut known = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut known = locked(&TYPES);
     let entries = known.get_or_insert_default();
     let forgotten = if entries.len() < MAX_SHARED { None } else { Some(std::mem::take(entries)) };
     entries.entry(address).or_insert_with(|| Arc::clone(&entry));
@@ -164,8 +175,9 @@ fn look_up(object: &Bound<'_, PyAny>) -> PyResult<Known> {
     Ok(Known::Shared(entry))
 }
 
-fn find_out(object_type: &Bound<'_, PyType>) -> PyResult<Kind> {
-    let py = object_type.py();
+fn find_out(object: &Bound<'_, PyAny>) -> PyResult<Kind> {
+    let object_type = &object.get_type();
+    let py = object.py();
     let has = |name| object_type.hasattr(name);
     let package = package_of(object_type)?;
     let is_conj = Question::method(object_type, intern!(py, "is_conj"))?;
@@ -174,27 +186,28 @@ fn find_out(object_type: &Bound<'_, PyType>) -> PyResult<Kind> {
         requires_grad: Question::attribute(object_type, intern!(py, "requires_grad"))?,
         lazy_bits: is_conj.zip(is_neg),
         stop_gradient: Question::attribute(object_type, intern!(py, "stop_gradient"))?,
+        storage: Question::method(object_type, intern!(py, "untyped_storage"))?,
         mask: has(intern!(py, "mask"))?
             && is_subclass(object_type, intern!(py, "numpy.ma"), intern!(py, "MaskedArray"))?,
         memoryview: object_type.is(py.get_type::<PyMemoryView>()),
         dtype: package == "tensorflow" && has(intern!(py, "dtype"))?,
         library: LIBRARIES.contains(&package.as_str()),
+        series: is_subclass(object_type, intern!(py, "pandas"), intern!(py, "Series"))?,
+        picture: is_subclass(object_type, intern!(py, "PIL.Image"), intern!(py, "Image"))?,
     };
     let table = match overrides_table(object_type)? {
         true => None,
         false => Table::of_type(object_type)?,
     };
-    let only_buffer = table.is_none() && has_only_buffer(object_type)?;
-    // Not the name in the module `numpy`, which anybody may give to another class.
-    let modules = [intern!(py, "numpy._core.multiarray"), intern!(py, "numpy.core.multiarray")];
-    let mut numpy_array = false;
-    for module in modules {
-        numpy_array |= is_subclass(object_type, module, intern!(py, "ndarray"))?;
-    }
+    let lacking = Remembered::find_out(object)?;
+    let numpy_array = match numpy_api::class(py)? {
+        Some(class) => object_type.is_subclass(&class)?,
+        None => false,
+    };
     let head = NumpyArray::of_type(object_type)?;
     let same_buffer = package == "jaxlib" && jax_has_one_cpu(py);
     let name = String::new();
-    Ok(Kind { name, table, caveats, numpy_array, head, same_buffer, only_buffer })
+    Ok(Kind { name, table, caveats, numpy_array, head, same_buffer, lacking })
 }
 
 /// Whether the CPU is one device for JAX, and not several with numbers, which a buffer could not tell. It is
@@ -210,42 +223,11 @@ fn jax_has_one_cpu(py: Python<'_>) -> bool {
 const LIBRARIES: [&str; 8] =
     ["jax", "jaxlib", "paddle", "pandas", "polars", "pyarrow", "tensorflow", "torch"];
 
-/// The package that a type says it is of; nothing if it says so in no usual way.
-pub(super) fn package_of(object_type: &Bound<'_, PyType>) -> PyResult<String> {
-    let module = object_type.getattr_opt(intern!(object_type.py(), "__module__"))?;
+/// The package that a class or a function says it is of; nothing if it says so in no usual way.
+pub(crate) fn package_of(object: &Bound<'_, PyAny>) -> PyResult<String> {
+    let module = object.getattr_opt(intern!(object.py(), "__module__"))?;
     let module = module.and_then(|module| module.extract::<String>().ok()).unwrap_or_default();
     Ok(module.split('.').next().unwrap_or_default().to_owned())
-}
-
-/// The attributes that are doors.
-const DOORS: [&str; 7] = [
-    "__dlpack__",
-    "__cuda_array_interface__",
-    "__array_interface__",
-    "__array_struct__",
-    "__arrow_c_array__",
-    "__arrow_c_device_array__",
-    "__arrow_c_stream__",
-];
-
-/// Whether objects of a type surely have none of the attributes that are doors: the type cannot
-/// change, its objects have no attributes of their own, and nothing makes some up.
-fn has_only_buffer(object_type: &Bound<'_, PyType>) -> PyResult<bool> {
-    const IMMUTABLE: u64 = 1 << 8;
-    const HEAP: u64 = 1 << 9;
-    let py = object_type.py();
-    let flags = object_type.getattr(intern!(py, "__flags__"))?.extract::<u64>()?;
-    let dict_offset = object_type.getattr(intern!(py, "__dictoffset__"))?.extract::<i64>()?;
-    let fixed = flags & HEAP == 0 || flags & IMMUTABLE != 0;
-    if !fixed || dict_offset != 0 || !is_plain(object_type) {
-        return Ok(false);
-    }
-    for door in DOORS {
-        if object_type.hasattr(door)? {
-            return Ok(false);
-        }
-    }
-    Ok(true)
 }
 
 /// Whether a subclass has a `__dlpack__` of its own and the table of its base: then what the
@@ -265,6 +247,15 @@ fn overrides_table(object_type: &Bound<'_, PyType>) -> PyResult<bool> {
     Ok(false)
 }
 
+/// Whether an object is of a class of a module, as [`is_subclass`] has it.
+pub(crate) fn is_instance(
+    object: &Bound<'_, PyAny>,
+    module: &Bound<'_, PyString>,
+    class: &Bound<'_, PyString>,
+) -> PyResult<bool> {
+    is_subclass(&object.get_type(), module, class)
+}
+
 /// Whether a type is a class of a module or derived from it; without importing the module, since who has
 /// an object of the class has done so.
 fn is_subclass(
@@ -272,10 +263,17 @@ fn is_subclass(
     module: &Bound<'_, PyString>,
     class: &Bound<'_, PyString>,
 ) -> PyResult<bool> {
-    let py = object_type.py();
+    loaded_class(module, class)?.map_or(Ok(false), |class| object_type.is_subclass(&class))
+}
+
+/// A class of a module, if the module is loaded.
+pub(super) fn loaded_class<'py>(
+    module: &Bound<'py, PyString>,
+    class: &Bound<'py, PyString>,
+) -> PyResult<Option<Bound<'py, PyType>>> {
+    let py = module.py();
     let modules = py.import(intern!(py, "sys"))?.getattr(intern!(py, "modules"))?;
-    let Some(module) = modules.cast::<PyDict>()?.get_item(module)? else { return Ok(false) };
-    // Somebody else's module may have the name.
-    let class = module.getattr_opt(class)?.and_then(|class| class.cast_into::<PyType>().ok());
-    class.map_or(Ok(false), |class| object_type.is_subclass(&class))
+    let Some(module) = modules.cast::<PyDict>()?.get_item(module)? else { return Ok(None) };
+    // Any module may have the name.
+    Ok(module.getattr_opt(class)?.and_then(|class| class.cast_into::<PyType>().ok()))
 }

@@ -7,14 +7,17 @@ use dlbridge::{Device, Tensor};
 use pyo3::exceptions::{
     PyAttributeError, PyBufferError, PyException, PyRecursionError, PyTypeError,
 };
-use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::PyCapsule;
+use pyo3::types::{
+    PyCapsule, PyComplex, PyFloat, PyInt, PyList, PyModule, PyString, PyTuple, PyType,
+};
 
+use super::numpy_array::NumpyArray;
+use super::storage::{storage, with_storage};
 use super::stream::Streams;
 use super::{
-    Imported, Kind, Protocol, array_interface, arrow, attribute, buffer, caveats, dlpack, kind,
-    moved, typestr,
+    Imported, Kind, Lacking, Method, Protocol, array_interface, arrow, attribute, buffer,
+    buffer_abi, caveats, dlpack, kind, moved, pandas, typestr,
 };
 use crate::error::type_name;
 use crate::receipt::CopyReason;
@@ -22,29 +25,41 @@ use crate::wanted::Wanted;
 
 /// Imports through the door that the caller wants, or through the first that there is.
 pub(crate) fn by_ladder(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Imported> {
-    // What NumPy's `__dlpack__` would say, without asking it.
     if wanted.protocol.is_none()
         && wanted.device.is_none_or(|device| device == Device::CPU)
         && let Some(head) = kind::of(object)?.head
+        && let Some(imported) = in_place(object, head, wanted)?
     {
-        if let Some(imported) = head.import(object)? {
-            return wanted.settle(imported);
-        }
-        // What would be left in the end, and says the same as the array interface, sooner.
-        if wanted.copy != Some(false)
-            && head.is_byte_swapped(object)
-            && let Ok(Some(imported)) = buffer::import(object, wanted)
-        {
-            return wanted.settle(imported);
-        }
+        return wanted.settle(imported);
     }
     by_ladder_on(object, wanted, &Streams::default())
 }
 
+/// The tensor of an array of NumPy's own class, as `__dlpack__` would return it, but without a call; `None` if the protocols
+/// must be tried.
+fn in_place(
+    object: &Bound<'_, PyAny>,
+    head: NumpyArray,
+    wanted: &Wanted,
+) -> PyResult<Option<Imported>> {
+    if let Some(imported) = head.import(object)? {
+        return Ok(Some(imported));
+    }
+    // The buffer would be left in the end, and says the same as the array interface, sooner.
+    if wanted.copy == Some(false) || !head.is_byte_swapped(object) {
+        return Ok(None);
+    }
+    match buffer::import(object, wanted) {
+        // An interrupt, say.
+        Err(error) if !error.is_instance_of::<PyException>(object.py()) => Err(error),
+        imported => Ok(imported.unwrap_or(None)),
+    }
+}
+
 /// What the table of an object's type has said.
-pub(crate) enum ByTable {
-    /// The tensor.
-    Tensor(Tensor),
+pub(crate) enum ByTable<'py> {
+    /// The tensor, and the storage to keep with it.
+    Tensor(Tensor, Option<Bound<'py, PyAny>>),
     /// That the data is on a device: other doors put it in order with a stream.
     OnDevice,
     /// There is no table.
@@ -52,7 +67,7 @@ pub(crate) enum ByTable {
 }
 
 /// The tensor of an object by the table of its type, the first door of the ladder, without a look at the others.
-pub(crate) fn by_table(object: &Bound<'_, PyAny>, kind: &Kind) -> PyResult<ByTable> {
+pub(crate) fn by_table<'py>(object: &Bound<'py, PyAny>, kind: &Kind) -> PyResult<ByTable<'py>> {
     let Some(table) = kind.table else { return Ok(ByTable::None) };
     let caveats = &kind.caveats;
     let _depth = Depth::enter()?;
@@ -60,7 +75,7 @@ pub(crate) fn by_table(object: &Bound<'_, PyAny>, kind: &Kind) -> PyResult<ByTab
     match table.on_host(object) {
         Ok(Some(tensor)) => {
             caveats::check(object, caveats, tensor.dtype())?;
-            Ok(ByTable::Tensor(tensor))
+            Ok(ByTable::Tensor(tensor, storage(object, kind)?))
         }
         Ok(None) => Ok(ByTable::OnDevice),
         Err(error) => Err(caveats::explained(object, caveats, error)),
@@ -218,12 +233,14 @@ fn by_door<'py>(
             no_door(object, &[protocol])
         });
     }
-    let imported = protocol
-        .import(object, &kind, wanted, streams)
-        .map_err(|error| caveats::explained(object, &kind.caveats, error))?;
-    let imported = imported.ok_or_else(|| no_door(object, &[protocol]))?;
+    let imported = without_lacking(object, &kind, |lacking| {
+        let imported = protocol
+            .import(object, &kind, lacking, wanted, streams)
+            .map_err(|error| caveats::explained(object, &kind.caveats, error))?;
+        imported.ok_or_else(|| no_door(object, &[protocol]))
+    })?;
     caveats::check(object, &kind.caveats, imported.tensor.dtype())?;
-    Ok(imported)
+    with_storage(object, &kind, imported)
 }
 
 fn by_first_door<'py>(
@@ -234,17 +251,66 @@ fn by_first_door<'py>(
 ) -> PyResult<Imported> {
     let kind = kind::of(object)?;
     caveats::check_before(object, &kind.caveats)?;
-    let doors = if kind.only_buffer { &[Protocol::Buffer] } else { doors };
+    if kind.caveats.series
+        && let Some((array, reason)) = pandas::array_of(object, wanted)
+            .map_err(|error| caveats::explained(object, &kind.caveats, error))?
+    {
+        let in_place = match kind::of(&array)?.head {
+            Some(head) if wanted.device.is_none_or(|device| device == Device::CPU) => {
+                in_place(&array, head, wanted)?
+            }
+            _ => None,
+        };
+        let imported = match in_place {
+            Some(imported) => imported,
+            None => by_first_door(doors, &array, wanted, streams)?,
+        };
+        return Ok(Imported { reason: imported.reason.or(reason), ..imported });
+    }
+    without_lacking(object, &kind, |lacking| {
+        by_doors_of(doors, object, &kind, lacking, wanted, streams)
+    })
+}
+
+/// Imports without a look at the attributes that objects of the type lack; with one, if the import is refused and this
+/// object has one of them all the same.
+fn without_lacking(
+    object: &Bound<'_, PyAny>,
+    kind: &Kind,
+    import: impl Fn(Lacking) -> PyResult<Imported>,
+) -> PyResult<Imported> {
+    let lacking = kind.lacking.now(object.py())?;
+    match import(lacking) {
+        Err(_) if kind.lacking.may_differ() && lacking.is_wrong_for(object)? => {
+            import(Lacking::UNKNOWN)
+        }
+        imported => imported,
+    }
+}
+
+/// Imports through the first protocol that an object has, without those that it lacks.
+fn by_doors_of<'py>(
+    doors: &[Protocol],
+    object: &Bound<'py, PyAny>,
+    kind: &Kind,
+    lacking: Lacking,
+    wanted: &Wanted,
+    streams: &Streams<'_, 'py>,
+) -> PyResult<Imported> {
+    let only_buffer = lacking == Lacking::ALL && kind.table.is_none();
+    let doors = if only_buffer { &[Protocol::Buffer] } else { doors };
     for &protocol in doors {
-        let imported = match protocol.import(object, &kind, wanted, streams) {
+        let imported = match protocol.import(object, kind, lacking, wanted, streams) {
             Ok(Some(imported)) => imported,
             Ok(None) => continue,
-            Err(refusal) if protocol == Protocol::Dlpack => repaired(object, wanted, refusal)
-                .map_err(|error| caveats::explained(object, &kind.caveats, error))?,
+            Err(refusal) if protocol == Protocol::Dlpack => {
+                repaired(object, kind, lacking, wanted, refusal)
+                    .map_err(|error| caveats::explained(object, &kind.caveats, error))?
+            }
             Err(error) => return Err(caveats::explained(object, &kind.caveats, error)),
         };
         caveats::check(object, &kind.caveats, imported.tensor.dtype())?;
-        return Ok(imported);
+        return with_storage(object, kind, imported);
     }
     Err(no_door(object, &Protocol::LADDER))
 }
@@ -263,18 +329,26 @@ pub(crate) fn has_a_door(object: &Bound<'_, PyAny>) -> PyResult<bool> {
 /// What `__dlpack__` refused because DLPack or the producer cannot express it, through a door that can:
 /// data in the other byte order, strides that are no whole elements, dtypes that NumPy does not know,
 /// and what Arrow has beyond plain numbers. Anything else that was refused stays so.
-fn repaired(object: &Bound<'_, PyAny>, wanted: &Wanted, refusal: PyErr) -> PyResult<Imported> {
+fn repaired(
+    object: &Bound<'_, PyAny>,
+    kind: &Kind,
+    lacking: Lacking,
+    wanted: &Wanted,
+    refusal: PyErr,
+) -> PyResult<Imported> {
     let py = object.py();
     if !refusal.is_instance_of::<PyException>(py) {
         return Err(refusal);
     }
-    // The other doors do not lead to a device.
-    if matches!(dlpack::is_on_host(object), Ok(false)) {
+    // The other doors do not lead from a device, and not to one.
+    if matches!(dlpack::is_on_host(object), Ok(false))
+        || wanted.device.is_some_and(|device| device != Device::CPU)
+    {
         return Err(refusal);
     }
-    if attribute(object, intern!(py, "__arrow_c_array__"))?.is_some() {
+    if Method::ArrowArray.of(object, lacking)?.is_some() {
         // Arrow's own exceptions are no BufferErrors, and do not say what to do.
-        return match arrow::import(object, wanted) {
+        return match arrow::import(object, kind, lacking, wanted) {
             Ok(imported) => imported.ok_or(refusal),
             Err(error) => {
                 error.set_cause(py, Some(refusal));
@@ -285,8 +359,10 @@ fn repaired(object: &Bound<'_, PyAny>, wanted: &Wanted, refusal: PyErr) -> PyRes
     if !refusal.is_instance_of::<PyBufferError>(py) {
         return Err(refusal);
     }
-    for door in [array_interface::import, buffer::import] {
-        match door(object, wanted) {
+    let by_interface = || array_interface::import(object, lacking, wanted);
+    let by_buffer = || buffer::import(object, wanted);
+    for door in [&by_interface as &dyn Fn() -> PyResult<Option<Imported>>, &by_buffer] {
+        match door() {
             Ok(Some(imported)) if is_beyond_dlpack(&imported) => return Ok(imported),
             Ok(_) => {}
             // What it says is more than that DLPack does not have it.
@@ -322,10 +398,30 @@ fn no_door(object: &Bound<'_, PyAny>, looked_for: &[Protocol]) -> PyErr {
             names.push(name);
         }
     }
-    let remedy = match looked_for.len() {
-        1 => "leave out protocol to look for the others",
+    let of_pandas = pandas::remedy(object);
+    let remedy = match (of_pandas.as_deref(), looked_for.len()) {
+        (Some(remedy), _) => remedy,
+        (None, 1) => "leave out protocol to look for the others",
         _ if object.is_none() => "pass a tensor",
-        _ => "convert it with numpy.asarray first",
+        _ if object.is_instance_of::<PyModule>() || object.is_instance_of::<PyType>() => {
+            "pass an array or tensor, not a module or a class"
+        }
+        _ if object.is_instance_of::<PyString>() => {
+            "encode text with text.encode(), or open the file first, for example with PIL.Image.open(path)"
+        }
+        _ if object.hasattr(intern!(object.py(), "__fspath__")).unwrap_or(false) => {
+            "open the file first, for example with PIL.Image.open(path)"
+        }
+        _ if object.is_instance_of::<PyList>()
+            || object.is_instance_of::<PyTuple>()
+            || object.is_instance_of::<PyFloat>()
+            || object.is_instance_of::<PyInt>()
+            || object.is_instance_of::<PyComplex>() =>
+        {
+            "make an array of it first: asdlpack(numpy.asarray(obj))"
+        }
+        _ if buffer_abi::is_missing(object.py()) => buffer_abi::MISSING,
+        _ => "pass an array or tensor that has its elements",
     };
     PyTypeError::new_err(format!(
         "'{name}' object speaks no exchange protocol: looked for {}; {remedy}",

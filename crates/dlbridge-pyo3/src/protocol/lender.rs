@@ -12,6 +12,8 @@ use super::{Kind, caveats};
 pub(crate) enum Lender<'py> {
     /// A tensor that was imported.
     Tensor(Tensor),
+    /// The same, and the storage to keep with it. Boxed, so that the arguments of all other libraries are not larger.
+    Stored(Box<(Tensor, Bound<'py, PyAny>)>),
     /// A copy, which nobody else has.
     Copy(Tensor),
     /// A buffer, of which no tensor is made.

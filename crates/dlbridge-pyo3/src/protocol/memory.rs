@@ -2,12 +2,18 @@
 //! repaired by a copy where a tensor could not express it.
 
 use std::ffi::c_void;
+use std::ops::Range;
 
-use dlbridge::{Access, DataType, Device, RawParts, Tensor, TensorRef, TensorRefMut};
-use pyo3::PyResult;
+use dlbridge::{
+    Access, DataType, Datetime64, Device, Element, RawParts, Seconds, Tensor, TensorRef,
+    TensorRefMut,
+};
 use pyo3::exceptions::PyBufferError;
+use pyo3::prelude::*;
 
+use super::source::Source;
 use crate::borrow::Guard;
+use crate::copies;
 use crate::error::to_py_err;
 use crate::receipt::CopyReason;
 
@@ -46,6 +52,46 @@ pub(super) struct Memory<'a> {
 }
 
 impl Memory<'_> {
+    /// The addresses of the bytes of the elements; `None` if there are more of them than addresses.
+    fn address_range(&self) -> Option<Range<usize>> {
+        if self.shape.contains(&0) {
+            return Some(0..0);
+        }
+        let (mut lowest, mut highest) = (0_i128, self.dtype.itemsize() as i128);
+        let mut adjacent = highest;
+        for (axis, &extent) in self.shape.iter().enumerate().rev() {
+            let stride = self.byte_strides.map_or(adjacent, |strides| strides[axis] as i128);
+            adjacent = adjacent.checked_mul(extent as i128)?;
+            let reach = (extent as i128 - 1).checked_mul(stride)?;
+            let end = if reach < 0 { &mut lowest } else { &mut highest };
+            *end = end.checked_add(reach)?;
+        }
+        let address = |offset| usize::try_from(offset + self.data.addr() as i128).ok();
+        Some(address(lowest)?..address(highest)?)
+    }
+
+    /// As [`into_tensor`](Self::into_tensor), for the memory of a Python object: what already keeps it, if that is
+    /// known, is kept in place of the owner.
+    ///
+    /// # Safety
+    /// That of `into_tensor`.
+    pub(super) unsafe fn into_tensor_of<O: Send + 'static>(
+        self,
+        object: &Bound<'_, PyAny>,
+        owner: O,
+        copy: Option<bool>,
+    ) -> PyResult<(Tensor, Option<CopyReason>)> {
+        let known = self.address_range().and_then(|bytes| Source::of(object, &bytes));
+        // SAFETY: the contract of this function; the memory is that of the source as well (Within).
+        unsafe {
+            match known {
+                None => self.into_tensor(owner, copy),
+                Some(Source::Tensor(source)) => self.into_tensor(source, copy),
+                Some(Source::Object(source)) => self.into_tensor(source, copy),
+            }
+        }
+    }
+
     /// The tensor, and why its elements were copied, if they were: only if `copy` is not
     /// `Some(false)`.
     ///
@@ -97,7 +143,7 @@ impl Memory<'_> {
             return normalized(tensor, copy);
         }
         let _reading = Guard::reading(&tensor, "tensor that is copied")?;
-        let swapped = TensorRef::from(&tensor).to_byte_swapped().map_err(to_py_err)?;
+        let swapped = copies::byte_swapped(&TensorRef::from(&tensor))?;
         Ok((swapped, Some(CopyReason::ByteOrder)))
     }
 
@@ -138,26 +184,64 @@ impl Memory<'_> {
         let rows = unsafe { Tensor::from_raw_parts(owner, parts, shape, Some(strides)) };
         let rows = rows.map_err(to_py_err)?;
         let reading = Guard::reading(&rows, "tensor that is copied")?;
-        let copy = rows.to_copy().map_err(to_py_err)?;
+        let copy = copies::copied(&TensorRef::from(&rows), 1)?;
         drop(reading);
-        let parts = RawParts {
-            access: Access::Exclusive,
-            subbyte_padded: self.subbyte_padded,
-            ..RawParts::new(copy.data(), self.dtype)
-        };
-        // SAFETY: new memory with all the bytes of the elements in C order; its only handle becomes
-        // the owner, which is sound with any bytes.
-        let tensor = unsafe { Tensor::from_raw_parts(copy, parts, self.shape, None::<&[i64]>) };
-        let mut tensor = tensor.map_err(to_py_err)?;
+        let mut tensor = with_dtype(copy, self.dtype, self.subbyte_padded, self.shape)?;
         if self.byte_swapped {
-            let target = TensorRefMut::try_from(&mut tensor);
-            target.and_then(TensorRefMut::swap_bytes).map_err(to_py_err)?;
+            let target = TensorRefMut::try_from(&mut tensor).map_err(to_py_err)?;
+            let bytes = target.as_tensor_ref().len() * itemsize as usize;
+            copies::detached(bytes, |_| target.swap_bytes().map(Some))?;
         }
         Ok(tensor)
     }
 }
 
-/// Truth values of 0 and 1, which is what consumers count on: other bytes are made 1, by a copy.
+/// The bytes of a copy, which is exclusive and contiguous, as elements of a dtype of whole bytes each.
+fn with_dtype<S: Copy + TryInto<i64>>(
+    copy: Tensor,
+    dtype: DataType,
+    subbyte_padded: bool,
+    shape: &[S],
+) -> PyResult<Tensor> {
+    let extents = shape.iter().map(|&extent| extent.try_into().unwrap_or(NO_EXTENT));
+    let bytes = extents.map(i128::from).product::<i128>() * dtype.itemsize() as i128;
+    assert!(copy.access() == Access::Exclusive && copy.is_c_contiguous());
+    assert_eq!(bytes, copy.nbytes() as i128, "there are other bytes than those of the elements");
+    let parts =
+        RawParts { access: Access::Exclusive, subbyte_padded, ..RawParts::new(copy.data(), dtype) };
+    // SAFETY: Exclusive: its only handle becomes the owner, and is sound with any bytes; as many as were compared
+    // just now, in C order.
+    let tensor = unsafe { Tensor::from_raw_parts(copy, parts, shape, None::<&[i64]>) };
+    tensor.map_err(to_py_err)
+}
+
+/// Integers of 64 bits as the counts of a unit of time.
+pub(super) fn as_times(counts: Tensor) -> PyResult<Tensor> {
+    assert_eq!(counts.dtype(), DataType::INT64, "times are counted by other numbers");
+    relabelled(counts, Datetime64::<Seconds>::DTYPE)
+}
+
+/// The counts of a tensor of times, as integers.
+pub(crate) fn counts_of_times(times: Tensor) -> PyResult<Tensor> {
+    assert_eq!(times.dtype(), Datetime64::<Seconds>::DTYPE, "the elements are not times");
+    relabelled(times, DataType::INT64)
+}
+
+/// A tensor of times as one of integers, or the other way round.
+fn relabelled(tensor: Tensor, dtype: DataType) -> PyResult<Tensor> {
+    let parts = RawParts {
+        device: tensor.device(),
+        access: tensor.access(),
+        byte_offset: tensor.byte_offset(),
+        ..RawParts::new(tensor.data(), dtype)
+    };
+    let (shape, strides) = (tensor.shape().to_vec(), tensor.strides().to_vec());
+    // SAFETY: what the tensor says of its own data, which the new one owns; both dtypes have 64 bits, and any bits are a value.
+    let relabelled = unsafe { Tensor::from_raw_parts(tensor, parts, &shape, Some(&strides[..])) };
+    relabelled.map_err(to_py_err)
+}
+
+/// Booleans of 0 and 1, which is what consumers count on: other bytes are made 1, by a copy.
 pub(crate) fn normalized(
     tensor: Tensor,
     copy: Option<bool>,
@@ -167,22 +251,26 @@ pub(crate) fn normalized(
         return Ok((tensor, None));
     }
     let reading = Guard::reading(&tensor, "tensor that is copied")?;
-    if tensor.view::<bool>().is_ok() {
+    if copies::detached(tensor.len(), |_| Ok(Some(tensor.view::<bool>().is_ok())))? {
         drop(reading);
         return Ok((tensor, None));
     }
     if copy == Some(false) {
         return Err(PyBufferError::new_err(
-            "some truth values are neither 0 nor 1, which consumers read in different ways; allow a \
-             copy, or mend them first",
+            "some booleans are neither 0 nor 1, which consumers read in different ways; allow a \
+             copy, or fix them first",
         ));
     }
-    let extents: Vec<usize> = tensor.shape().iter().map(|&extent| extent as usize).collect();
-    let mut values = Tensor::zeros(DataType::BOOL, extents).map_err(to_py_err)?;
     let bytes = tensor.view_bool_as_u8().map_err(to_py_err)?;
-    let mut mended = values.view_mut::<bool>().map_err(to_py_err)?;
-    for (value, &byte) in mended.iter_mut().zip(bytes.iter()) {
-        *value = byte != 0;
-    }
+    let mut copy = copies::copied(&TensorRef::from(bytes), 1)?;
+    let values = copy.view_mut::<u8>().map_err(to_py_err)?.into_mut_slice();
+    let values = values.expect("a copy is contiguous");
+    copies::detached(values.len(), |go_on| {
+        let normalize = |_, block: &mut [u8]| {
+            block.iter_mut().for_each(|byte| *byte = u8::from(*byte != 0));
+        };
+        Ok(copies::each_block(values, go_on, normalize))
+    })?;
+    let values = with_dtype(copy, DataType::BOOL, false, tensor.shape())?;
     Ok((values, Some(CopyReason::TruthValues)))
 }

@@ -4,29 +4,41 @@ pub(crate) mod array_interface;
 pub(crate) mod array_struct;
 pub(crate) mod arrow;
 pub(crate) mod buffer;
+pub(crate) mod buffer_abi;
+#[cfg(any(Py_3_11, not(Py_LIMITED_API)))]
+pub(crate) mod buffer_export;
 mod buffer_format;
 mod caveats;
 pub(crate) mod cuda_array_interface;
 mod dlpack;
+// The calling convention is part of the stable ABI from Python 3.10.
+#[cfg(any(Py_3_10, not(Py_LIMITED_API)))]
 pub(crate) mod dlpack_method;
 pub(crate) mod exchange_api;
 pub(crate) mod exchange_table;
 mod kind;
+mod lacking;
 mod ladder;
 mod lender;
 mod memory;
 mod moved;
+pub(crate) mod numpy_api;
 pub(crate) mod numpy_array;
 mod on_device;
+mod pandas;
+mod picture;
 mod question;
+pub(crate) mod sibling;
+pub(crate) mod source;
+mod storage;
 pub(crate) mod stream;
+pub(crate) mod time;
 mod typestr;
 
 use dlbridge::sys::DLPackVersion;
 use dlbridge::{Access, Tensor};
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyType};
-use pyo3::{ffi, intern};
 
 pub(crate) use dlpack::{Request, expect_named_device, export};
 pub(crate) use ladder::{
@@ -34,14 +46,15 @@ pub(crate) use ladder::{
     told_copied,
 };
 pub(crate) use lender::{Lender, same_buffer};
-pub(crate) use memory::normalized;
+pub(crate) use memory::{counts_of_times, normalized};
 pub(crate) use moved::{copied, kept_until_passed};
 pub(crate) use on_device::on_device;
 pub(crate) use stream::{DataStream, StreamOf, Streams};
 
 use self::exchange_api::Table;
 use self::kind::Known;
-pub(crate) use self::kind::{Kind, array_of};
+pub(crate) use self::kind::{Entry, Kind, array_of, is_instance, is_plain_python, package_of};
+use self::lacking::{Lacking, Method};
 use crate::PyTensor;
 use crate::borrow::Borrowed;
 use crate::receipt::CopyReason;
@@ -127,19 +140,18 @@ impl Protocol {
 
     /// Whether an object has this door, without opening it.
     fn is_there(self, object: &Bound<'_, PyAny>, kind: &Kind) -> PyResult<bool> {
-        let py = object.py();
-        let has = |name| attribute(object, name).map(|found| found.is_some());
+        let lacking = kind.lacking.now(object.py())?;
+        let has = |method: Method| method.of(object, lacking).map(|found| found.is_some());
         match self {
             Self::ExchangeApi => Ok(kind.table.is_some()),
-            Self::Dlpack | Self::LegacyDlpack => has(intern!(py, "__dlpack__")),
-            Self::CudaArrayInterface => has(intern!(py, "__cuda_array_interface__")),
-            Self::ArrayInterface => has(intern!(py, "__array_interface__")),
-            Self::ArrayStruct => has(intern!(py, "__array_struct__")),
-            // SAFETY: attached; an object.
-            Self::Buffer => Ok(unsafe { ffi::PyObject_CheckBuffer(object.as_ptr()) } != 0),
-            Self::Arrow => Ok(has(intern!(py, "__arrow_c_array__"))?
-                || has(intern!(py, "__arrow_c_device_array__"))?
-                || has(intern!(py, "__arrow_c_stream__"))?),
+            Self::Dlpack | Self::LegacyDlpack => has(Method::Dlpack),
+            Self::CudaArrayInterface => has(Method::CudaArrayInterface),
+            Self::ArrayInterface => has(Method::ArrayInterface),
+            Self::ArrayStruct => has(Method::ArrayStruct),
+            Self::Buffer => Ok(buffer_abi::check(object)),
+            Self::Arrow => Ok(has(Method::ArrowArray)?
+                || has(Method::ArrowDeviceArray)?
+                || has(Method::ArrowStream)?),
         }
     }
 
@@ -148,6 +160,7 @@ impl Protocol {
         self,
         object: &Bound<'py, PyAny>,
         kind: &Kind,
+        lacking: Lacking,
         wanted: &Wanted,
         streams: &Streams<'_, 'py>,
     ) -> PyResult<Option<Imported>> {
@@ -156,13 +169,15 @@ impl Protocol {
                 Some(table) => table.import(object, wanted, streams),
                 None => Ok(None),
             },
-            Self::Dlpack => dlpack::import(object, wanted, streams),
-            Self::LegacyDlpack => dlpack::import_legacy(object, wanted, streams),
-            Self::CudaArrayInterface => cuda_array_interface::import(object, wanted, streams),
-            Self::ArrayInterface => array_interface::import(object, wanted),
-            Self::ArrayStruct => array_struct::import(object, wanted),
+            Self::Dlpack => dlpack::import(object, lacking, wanted, streams),
+            Self::LegacyDlpack => dlpack::import_legacy(object, lacking, wanted, streams),
+            Self::CudaArrayInterface => {
+                cuda_array_interface::import(object, lacking, wanted, streams)
+            }
+            Self::ArrayInterface => array_interface::import(object, lacking, wanted),
+            Self::ArrayStruct => array_struct::import(object, lacking, wanted),
             Self::Buffer => buffer::import(object, wanted),
-            Self::Arrow => arrow::import(object, wanted),
+            Self::Arrow => arrow::import(object, kind, lacking, wanted),
         }
     }
 }

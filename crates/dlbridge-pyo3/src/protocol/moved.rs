@@ -8,7 +8,7 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-use super::stream::{DataStream, Streams, has_streams};
+use super::stream::{self, DataStream, Streams, has_streams};
 use super::{Imported, is_on_device, normalized};
 use crate::borrow::Guard;
 use crate::gpu::{self, Driver, Place};
@@ -105,12 +105,15 @@ pub(crate) fn copied(
     let passed = if has_streams(from) { passed.handle() } else { None };
     // Who sees to the order himself has the copy made on the default stream.
     let to = Place { device, stream: stream.handle().unwrap_or_default() };
+    // A count of one stays one while the garbage collector looks, which may be while this thread is detached.
+    let kept = Arc::clone(tensor);
     // Others run meanwhile: what is under way may wait for Python code.
     // SAFETY: who names a stream promises that it lives.
-    py.detach(|| unsafe { gpu::copied(tensor, passed, to) }).map_err(|failure| {
-        PyBufferError::new_err(format!(
-            "the data is on {from} and cannot be copied to {device}: {failure}"
-        ))
+    let copied = py.detach(|| unsafe { gpu::copied(&kept, passed, to) });
+    py.check_signals()?;
+    copied.map_err(|failure| {
+        let text = format!("the data is on {from} and cannot be copied to {device}: {failure}");
+        stream::refused(&failure, text)
     })
 }
 
@@ -120,7 +123,8 @@ pub(crate) fn kept_until_passed(tensor: Tensor, stream: &DataStream) -> PyResult
         None => Ok(tensor),
         // SAFETY: who names a stream promises that it lives.
         Some(handle) => unsafe { gpu::after_stream(tensor, handle) }.map_err(|failure| {
-            PyBufferError::new_err(format!("the stream cannot be used: {failure}"))
+            let text = format!("the stream cannot be used: {failure}");
+            stream::refused(&failure, text)
         }),
     }
 }

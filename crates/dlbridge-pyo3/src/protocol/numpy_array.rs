@@ -9,23 +9,26 @@
 //!   ABI versions 1 and 2. It is read attached, and with the GIL nobody writes it meanwhile;
 //!   `dimensions` and `strides` point at `ndim` numbers each, and `descr` at a [`Descr`].
 //!
-//! Source: `PyArrayObject_fields`, `PyArray_Descr` and the numbers of types in `numpy/ndarraytypes.h`, the places of functions
-//! in NumPy's table in `numpy/__multiarray_api.h`, of NumPy 1.7 to 2.4.
+//! Source: `PyArrayObject_fields` and `PyArray_Descr` in `numpy/ndarraytypes.h`, of NumPy 1.7 to 2.4.
 
-use std::ffi::{c_int, c_long, c_longlong, c_uint, c_void};
-use std::ptr;
+use std::ffi::{c_int, c_void};
+use std::mem::ManuallyDrop;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use dlbridge::sys::DLPackVersion;
-use dlbridge::{Access, DataType, DataTypeCode, RawParts, Tensor, TensorRef};
+use dlbridge::{Access, DataType, RawParts, Tensor, TensorRef};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCapsule, PyDict, PyType};
-use pyo3::{ffi, intern};
+use pyo3::{PyTraverseError, PyVisit, ffi};
 
 use super::memory::{NO_EXTENT, in_elements};
+use super::numpy_api::{C_CONTIGUOUS, NumpyApi, WRITEABLE, loaded};
+use super::source::{Source, address_range};
 use super::{Imported, Protocol, dlpack};
 use crate::capsule;
 use crate::interpreter::PyOwner;
+use crate::process::once;
 
 /// The head of an array.
 #[repr(C)]
@@ -50,12 +53,6 @@ struct Descr {
     byte_order: u8,
 }
 
-/// The flag of an array that may be written.
-pub(crate) const WRITEABLE: c_int = 0x0400;
-
-/// The flag of an array whose elements are adjacent in C order.
-const C_CONTIGUOUS: c_int = 0x0001;
-
 /// The flag of an array on whose first write NumPy warns.
 const WARN_ON_WRITE: c_int = 1 << 31;
 
@@ -66,7 +63,7 @@ pub(crate) struct NumpyArray(&'static Numpy);
 struct Numpy {
     /// The addresses of NumPy's own descriptions of its dtypes, which live as long as the process, and
     /// what they are in DLPack.
-    dtypes: [(usize, DataType); DTYPES.len()],
+    dtypes: [(usize, DataType); 16],
     /// The version of DLPack that its managed tensors say they are of.
     version: Option<DLPackVersion>,
     /// Whether they have the array's own strides also where no step is taken; before NumPy 2.4 they have those
@@ -77,30 +74,6 @@ struct Numpy {
 /// A struct of the bindings, and not one without fields, as for a Python whose objects have none.
 const _: () = assert!(size_of::<ffi::PyObject>() >= 2 * size_of::<usize>());
 
-/// NumPy's numbers for its dtypes; those that are used most come first.
-const DTYPES: [(c_int, DataType); 16] = [
-    (11, DataType::FLOAT32),
-    (12, DataType::FLOAT64),
-    (7, integer(DataTypeCode::INT, size_of::<c_long>())),
-    (2, DataType::UINT8),
-    (5, integer(DataTypeCode::INT, size_of::<c_int>())),
-    (0, DataType::BOOL),
-    (23, DataType::FLOAT16),
-    (1, DataType::INT8),
-    (3, DataType::INT16),
-    (4, DataType::UINT16),
-    (6, integer(DataTypeCode::UINT, size_of::<c_uint>())),
-    (8, integer(DataTypeCode::UINT, size_of::<c_long>())),
-    (9, integer(DataTypeCode::INT, size_of::<c_longlong>())),
-    (10, integer(DataTypeCode::UINT, size_of::<c_longlong>())),
-    (14, DataType::COMPLEX64),
-    (15, DataType::COMPLEX128),
-];
-
-const fn integer(code: DataTypeCode, size: usize) -> DataType {
-    DataType::new(code, 8 * size as u8, 1)
-}
-
 /// An array as `__dlpack__` would describe it.
 pub(crate) struct Described<'a> {
     pub(crate) tensor: TensorRef<'a>,
@@ -109,16 +82,147 @@ pub(crate) struct Described<'a> {
     data: *mut u8,
 }
 
+/// Where the elements of an array are: all that its registrations in a registry of rust-numpy depend on.
+pub(crate) struct Geometry {
+    pub(crate) data: usize,
+    pub(crate) itemsize: usize,
+    /// The address of the object that keeps the memory, behind all arrays that are views of it.
+    pub(crate) root: usize,
+    /// The address of NumPy's description of the dtype, which lives as long as the process.
+    pub(crate) descr: usize,
+    flags: c_int,
+    ndim: usize,
+    /// The extents, then the byte strides.
+    axes: [[isize; FEW]; 2],
+}
+
+/// The dimensions of an array that a [`Geometry`] has room for.
+const FEW: usize = 4;
+
+impl Geometry {
+    pub(crate) fn extents(&self) -> &[isize] {
+        &self.axes[0][..self.ndim]
+    }
+
+    pub(crate) fn byte_strides(&self) -> &[isize] {
+        &self.axes[1][..self.ndim]
+    }
+
+    /// Returns true if the elements are contiguous in C order, and there are some.
+    pub(crate) fn is_run(&self) -> bool {
+        self.flags & C_CONTIGUOUS != 0 && !self.extents().contains(&0)
+    }
+
+    /// Returns true if the elements of an array are there now, so that a registry of rust-numpy finds the array under the
+    /// same key.
+    #[inline]
+    pub(crate) fn is_of(&self, array: &Bound<'_, PyAny>) -> bool {
+        let Some(Some((array_type, _))) = NUMPY.get(array.py()) else { return false };
+        if array.get_type_ptr().addr() != *array_type {
+            return false;
+        }
+        let head: *const Head = array.as_ptr().cast_const().cast();
+        // SAFETY: Head, attached.
+        let (data, ndim, descr) =
+            unsafe { ((*head).data.addr(), (*head).ndim, (*head).descr.addr()) };
+        // SAFETY: Head, attached.
+        let (extents, strides) = unsafe { ((*head).dimensions, (*head).strides) };
+        let same = |kept: &[isize], now: *const isize| {
+            // SAFETY: Head: so many numbers.
+            (0..self.ndim).all(|axis| kept[axis] == unsafe { now.add(axis).read() })
+        };
+        (data, descr) == (self.data, self.descr)
+            && usize::try_from(ndim) == Ok(self.ndim)
+            && same(&self.axes[0], extents)
+            && same(&self.axes[1], strides)
+            && NumpyArray::root(array, *array_type) == Some(self.root)
+    }
+}
+
+/// The address of the type of NumPy's arrays, and how to read them.
+static NUMPY: PyOnceLock<Option<(usize, Numpy)>> = PyOnceLock::new();
+
 impl NumpyArray {
-    /// How to read objects of a type; `None` unless it is NumPy's array itself, with an ABI that is
-    /// known and versioned capsules.
+    /// The object that keeps the memory of an array of NumPy's own class; `None` for other objects, and for arrays that
+    /// own their memory.
+    pub(super) fn base<'py>(object: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
+        let py = object.py();
+        let (array_type, _) = NUMPY.get(py)?.as_ref()?;
+        if object.get_type_ptr().addr() != *array_type {
+            return None;
+        }
+        // SAFETY: Head, attached: NULL or an object that the array keeps.
+        unsafe {
+            let base = (*object.as_ptr().cast_const().cast::<Head>()).base;
+            Bound::from_borrowed_ptr_or_opt(py, base)
+        }
+    }
+
+    /// Where the elements of an array are; `None` unless it is of NumPy's own class, with a dtype of NumPy's own that DLPack has,
+    /// and has few dimensions.
+    #[inline]
+    pub(crate) fn geometry(array: &Bound<'_, PyAny>) -> Option<Geometry> {
+        let (array_type, numpy) = NUMPY.get(array.py())?.as_ref()?;
+        if array.get_type_ptr().addr() != *array_type {
+            return None;
+        }
+        let head: *const Head = array.as_ptr().cast_const().cast();
+        // SAFETY: Head, attached.
+        let (data, ndim, descr, flags) =
+            unsafe { ((*head).data, (*head).ndim, (*head).descr.addr(), (*head).flags) };
+        let &(_, dtype) = numpy.dtypes.iter().find(|(address, _)| *address == descr)?;
+        let ndim = usize::try_from(ndim).ok().filter(|&ndim| ndim <= FEW)?;
+        let mut axes = [[0; FEW]; 2];
+        // SAFETY: Head, attached.
+        let (extents, strides) = unsafe { ((*head).dimensions, (*head).strides) };
+        for (to, from) in axes.iter_mut().zip([extents, strides]) {
+            for (axis, to) in to[..ndim].iter_mut().enumerate() {
+                // SAFETY: Head: so many numbers.
+                *to = unsafe { from.add(axis).read() };
+            }
+        }
+        let (data, itemsize) = (data.addr(), dtype.itemsize());
+        let root = Self::root(array, *array_type)?;
+        Some(Geometry { data, itemsize, root, ndim, axes, flags, descr })
+    }
+
+    /// The address of the object that keeps the memory of an array of NumPy's own class; `None` where an array of a class
+    /// derived from it is between.
+    fn root(array: &Bound<'_, PyAny>, array_type: usize) -> Option<usize> {
+        let mut object = array.as_ptr();
+        loop {
+            // SAFETY: Head, attached: `object` is an array of NumPy's own class.
+            let base = unsafe { (*object.cast_const().cast::<Head>()).base };
+            if base.is_null() {
+                return Some(object.addr());
+            }
+            // SAFETY: attached; an object that the array keeps.
+            let base_type = unsafe { ffi::Py_TYPE(base) };
+            if base_type.addr() != array_type {
+                // SAFETY: as above; two types.
+                let derived = unsafe { ffi::PyType_IsSubtype(base_type, array.get_type_ptr()) };
+                return (derived == 0).then(|| base.addr());
+            }
+            object = base;
+        }
+    }
+
+    /// How to read objects of a type; `None` unless it is NumPy's array itself, with an ABI that is known.
     pub(super) fn of_type(object_type: &Bound<'_, PyType>) -> PyResult<Option<Self>> {
-        static NUMPY: PyOnceLock<Option<(usize, Numpy)>> = PyOnceLock::new();
         let py = object_type.py();
-        let Some(module) = loaded(py)? else { return Ok(None) };
-        let numpy = NUMPY.get_or_try_init(py, || Numpy::find_out(&module))?;
+        let Some((module, class)) = loaded(py)? else { return Ok(None) };
+        let numpy = once(&NUMPY, py, || Numpy::find_out(&module, &class))?;
         let Some((array_type, numpy)) = numpy else { return Ok(None) };
         Ok((object_type.as_ptr().addr() == *array_type).then_some(Self(numpy)))
+    }
+
+    /// The dtype and the number of dimensions of an array, which is of the type that this is of; `None` for other dtypes.
+    pub(crate) fn dtype_and_ndim(self, array: &Bound<'_, PyAny>) -> Option<(DataType, usize)> {
+        let head: *const Head = array.as_ptr().cast_const().cast();
+        // SAFETY: Head, attached.
+        let (ndim, descr) = unsafe { ((*head).ndim, (*head).descr.addr()) };
+        let &(_, dtype) = self.0.dtypes.iter().find(|(address, _)| *address == descr)?;
+        Some((dtype, usize::try_from(ndim).ok()?))
     }
 
     /// An array, which is of the type that this is of; `None` if `__dlpack__` must be asked, or if there
@@ -176,83 +280,92 @@ impl NumpyArray {
         let Described { tensor, dtype, read_only, data } = described;
         let access = if read_only { Access::ReadOnly } else { Access::Shared };
         let parts = RawParts { access, ..RawParts::new(data.cast(), dtype) };
-        let owner = PyOwner::new(array)?;
-        // SAFETY: as in `describe`; the owner keeps the array.
-        let imported =
-            unsafe { Tensor::from_raw_parts(owner, parts, tensor.shape(), Some(tensor.strides())) };
-        let Ok(tensor) = imported else { return Ok(None) };
-        let version = self.0.version;
-        Ok(Some(Imported { version, ..Imported::new(tensor, Protocol::Dlpack) }))
+        let (shape, strides) = (tensor.shape(), Some(tensor.strides()));
+        let source = Self::base(array).and_then(|base| Source::of(&base, &address_range(&tensor)));
+        let owner = match source {
+            None => PyOwner::new(array)?,
+            Some(Source::Object(owner)) => owner,
+            Some(Source::Tensor(owner)) => {
+                // SAFETY: as in `describe`; the owner keeps the memory (Within).
+                let imported = unsafe { Tensor::from_raw_parts(owner, parts, shape, strides) };
+                return Ok(imported.ok().map(|tensor| self.imported(tensor)));
+            }
+        };
+        // SAFETY: as in `describe`; the owner keeps the array, or the memory (Within).
+        let imported = unsafe { Tensor::from_raw_parts(owner, parts, shape, strides) };
+        Ok(imported.ok().map(|tensor| self.imported(tensor)))
+    }
+
+    fn imported(self, tensor: Tensor) -> Imported {
+        Imported { version: self.0.version, ..Imported::new(tensor, Protocol::Dlpack) }
     }
 }
 
 impl Numpy {
     /// The address of the array's type, and what there is to know; `None` if it is not as it is known
     /// here.
-    fn find_out(module: &Bound<'_, PyAny>) -> PyResult<Option<(usize, Self)>> {
-        let py = module.py();
+    fn find_out(
+        module: &Bound<'_, PyAny>,
+        class: &Bound<'_, PyType>,
+    ) -> PyResult<Option<(usize, Self)>> {
         let Some((version, own_strides)) = exported(module)? else { return Ok(None) };
-        let Some(api) = module.getattr_opt(intern!(py, "_ARRAY_API"))? else { return Ok(None) };
-        let Ok(api) = api.cast_into::<PyCapsule>() else { return Ok(None) };
-        // SAFETY: attached; a capsule. NumPy's has no name.
-        let table: *const *const c_void =
-            unsafe { ffi::PyCapsule_GetPointer(api.as_ptr(), ptr::null()) }.cast_const().cast();
-        if table.is_null() {
-            PyErr::take(py);
-            return Ok(None);
-        }
-        // SAFETY: NumPy's table has these functions and this type in these places, in all versions.
-        let (abi, array_type, descr_from_type) = unsafe {
-            let abi: extern "C" fn() -> c_uint = std::mem::transmute(table.add(0).read());
-            let descr_from_type: unsafe extern "C" fn(c_int) -> *mut ffi::PyObject =
-                std::mem::transmute(table.add(45).read());
-            (abi(), table.add(2).read().addr(), descr_from_type)
-        };
-        if !matches!(abi >> 24, 1 | 2) {
-            return Ok(None);
-        }
-        let mut dtypes = [(0, DataType::UINT8); DTYPES.len()];
-        for (place, (number, dtype)) in dtypes.iter_mut().zip(DTYPES) {
-            // SAFETY: attached; the number of a dtype. The reference is kept for ever.
-            let descr = unsafe { descr_from_type(number) };
-            if descr.is_null() {
-                return Err(PyErr::fetch(py));
-            }
-            *place = (descr.addr(), dtype);
-        }
-        Ok(Some((array_type, Self { dtypes, version, own_strides })))
+        let Some(api) = NumpyApi::find(module, class)? else { return Ok(None) };
+        let dtypes = api.dtypes();
+        Ok(Some((class.as_ptr().addr(), Self { dtypes, version, own_strides })))
     }
 }
 
-/// The module with NumPy's C API, if it is loaded.
-fn loaded(py: Python<'_>) -> PyResult<Option<Bound<'_, PyAny>>> {
-    let modules = py.import(intern!(py, "sys"))?.getattr(intern!(py, "modules"))?;
-    let modules = modules.cast::<PyDict>()?;
-    for name in [intern!(py, "numpy._core.multiarray"), intern!(py, "numpy.core.multiarray")] {
-        if let Some(module) = modules.get_item(name)? {
-            return Ok(Some(module));
-        }
-    }
-    Ok(None)
+/// The address of the deleter of NumPy's managed tensors, if each of them was found to hold one reference to the array that
+/// its `manager_ctx` points at; 0 otherwise.
+static DELETER: AtomicUsize = AtomicUsize::new(0);
+
+/// The address of the deleter and `manager_ctx` of the foreign managed tensor that a tensor was imported from.
+fn managed(tensor: &Tensor) -> Option<(usize, *mut c_void)> {
+    let managed = tensor.foreign()?.as_ptr();
+    // SAFETY: it is valid as long as the tensor.
+    let (deleter, context) = unsafe { ((*managed).deleter, (*managed).manager_ctx) };
+    Some((deleter? as usize, context))
+}
+
+/// Shows the array that a managed tensor of NumPy's holds to Python's garbage collector.
+pub(crate) fn traverse(tensor: &Tensor, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+    let array = managed(tensor).filter(|&(found, _)| found == DELETER.load(Ordering::Relaxed));
+    // SAFETY: the collector runs attached. The deleter says that this is an array; the reference is the managed tensor's, and is
+    // neither counted nor given back here.
+    let array = array.map(|(_, array)| unsafe {
+        let py = Python::assume_attached();
+        ManuallyDrop::new(Bound::from_owned_ptr(py, array.cast()).unbind())
+    });
+    visit.call(array.as_deref())
 }
 
 /// The version that the managed tensors of NumPy's arrays say they are of, and whether they have the array's own
-/// strides; `None` where they are not versioned: then nobody could say that an array is read-only, and all are taken
-/// for that.
+/// strides. Before NumPy 2.1 they are not versioned and cannot say whether an array is read-only. The head of the array can.
 fn exported(module: &Bound<'_, PyAny>) -> PyResult<Option<(Option<DLPackVersion>, bool)>> {
     let py = module.py();
     let Some(empty) = module.getattr_opt(intern!(py, "empty"))? else { return Ok(None) };
     let keywords = PyDict::new(py);
     keywords.set_item(intern!(py, "max_version"), dlpack::max_version(py)?)?;
     // A new axis has a stride of zero.
-    let answer = empty
-        .call1((3,))
-        .and_then(|array| array.get_item(py.None()))
-        .and_then(|array| array.call_method(intern!(py, "__dlpack__"), (), Some(&keywords)));
+    let Ok(array) = empty.call1((3,)).and_then(|array| array.get_item(py.None())) else {
+        return Ok(None);
+    };
+    // SAFETY: attached; an object.
+    let references = || unsafe { ffi::Py_REFCNT(array.as_ptr()) };
+    let count = references();
+    let name = intern!(py, "__dlpack__");
+    let answer = array.call_method(name, (), Some(&keywords)).or_else(|_| array.call_method0(name));
     let Ok(Ok(answer)) = answer.map(|answer| answer.cast_into::<PyCapsule>()) else {
         return Ok(None);
     };
     let imported = capsule::take(&answer)?;
+    drop(answer);
+    if let Some((deleter, context)) = managed(&imported.tensor)
+        && context.addr() == array.as_ptr().addr()
+        && references() == count + 1
+    {
+        DELETER.store(deleter, Ordering::Relaxed);
+    }
     let own_strides = imported.tensor.strides().first() == Some(&0);
-    Ok((imported.protocol == Protocol::Dlpack).then_some((imported.version, own_strides)))
+    Ok(Some((imported.version, own_strides)))
 }

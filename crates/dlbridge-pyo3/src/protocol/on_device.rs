@@ -9,6 +9,7 @@ use pyo3::types::PyCapsule;
 
 use super::ladder::{by_ladder_on, told_copied};
 use super::moved::kept_until_passed;
+use super::storage::with_storage;
 use super::stream::{self, DataStream, StreamOf, Streams};
 use super::{Imported, Protocol, caveats, kind};
 use crate::PyTensor;
@@ -79,5 +80,6 @@ fn on_work_stream(object: &Bound<'_, PyAny>) -> PyResult<Option<(Imported, *mut 
         .map_err(|error| caveats::explained(object, &kind.caveats, error))?;
     let Some((imported, stream)) = answer else { return Ok(None) };
     caveats::check(object, &kind.caveats, imported.tensor.dtype())?;
+    let imported = with_storage(object, &kind, imported)?;
     Ok(Some((told_copied(imported, &Wanted::default())?, stream)))
 }

@@ -3,9 +3,9 @@
 
 use std::ptr;
 
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyType};
-use pyo3::{ffi, intern};
 
 use super::kind::package_of;
 
@@ -70,10 +70,15 @@ impl Question {
         Ok(Some(Self { name: name.clone().unbind(), way }))
     }
 
-    /// Whether it is so of an object, which is of the type.
+    /// Returns true if the answer of an object of the type is true.
     pub(super) fn ask(&self, object: &Bound<'_, PyAny>) -> PyResult<bool> {
+        self.answer(object)?.is_truthy()
+    }
+
+    /// The answer of an object of the type.
+    pub(super) fn answer<'py>(&self, object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let py = object.py();
-        let answer = match &self.way {
+        Ok(match &self.way {
             Way::Attribute => object.getattr(&self.name)?,
             Way::Method => object.call_method0(&self.name)?,
             // Without a tuple for the one argument.
@@ -90,8 +95,7 @@ impl Question {
                 let answer = get(descriptor.as_ptr(), object.as_ptr(), object_type);
                 Bound::from_owned_ptr_or_err(py, answer)?
             },
-        };
-        answer.is_truthy()
+        })
     }
 }
 

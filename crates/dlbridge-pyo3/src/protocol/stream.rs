@@ -1,6 +1,6 @@
-//! Streams: with which one the work that is under way on a device is put in order.
+//! Streams of imports and exports: makes one stream wait for the pending writes on another.
 //!
-//! Source: the keyword `stream` of `__dlpack__` in the array API standard 2024.12; for oneAPI what dpctl and dpnp do.
+//! Source: the keyword `stream` of `__dlpack__` in the array API standard 2024.12; for oneAPI the behaviour of dpctl and dpnp.
 
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -8,54 +8,57 @@ use std::ptr;
 use std::thread::{self, ThreadId};
 
 use dlbridge::{Device, DeviceType};
-use pyo3::exceptions::{PyBufferError, PyValueError};
-use pyo3::intern;
+use pyo3::exceptions::{PyBufferError, PyMemoryError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyInt, PyList};
+use pyo3::types::PyList;
+use pyo3::{PyTraverseError, PyVisit};
 
-use crate::gpu;
-use crate::wanted::{Wanted, wrong_type};
+use crate::gpu::{self, Failure};
+use crate::shown::shown;
+use crate::wanted::{Wanted, integer, wrong_type};
 
 /// The handle of the stream that a caller works on, for data on a device.
 pub(crate) type StreamOf = fn(Device) -> PyResult<*mut c_void>;
 
-/// The handle of CUDA's default stream of each thread.
+/// The handle of CUDA's per-thread default stream.
 const PER_THREAD: usize = 2;
 
-/// The stream that data is in the order of.
+/// The stream that runs its work after the pending writes to the data.
 #[derive(Debug)]
 pub(crate) enum DataStream {
-    /// The default one of the device: on CUDA the legacy one. On devices without streams there is no other.
+    /// The default stream of the device, on CUDA the legacy one. The only one on devices without streams.
     Default,
-    /// None that is known: the program sees to the order itself.
+    /// Unknown: the program orders the work itself.
     Unsynchronized,
-    /// The handle of a stream of CUDA or ROCm.
+    /// The handle of a CUDA or ROCm stream.
     Handle(usize),
-    /// CUDA's default stream of a thread, which has the same handle on each.
+    /// CUDA's per-thread default stream of this thread; the handle is the same on all threads.
     PerThread(ThreadId),
-    /// A queue of SYCL, as an object of dpctl.
+    /// A SYCL queue, as a dpctl object.
     Queue(Py<PyAny>),
 }
 
 impl DataStream {
-    /// What a caller names by an argument `stream`, for data on a device.
+    /// The stream that the argument `stream` names, for data on a device.
     pub(crate) fn expect(stream: &Bound<'_, PyAny>, device: Device) -> PyResult<Self> {
         const EXPECTED: &str = "None or an integer";
-        let number = match stream.cast::<PyInt>() {
-            Ok(number) if !stream.is_instance_of::<PyBool>() => number.extract::<i64>(),
-            _ if device.device_type() == DeviceType::ONE_API => return Self::queue(stream),
-            _ => return Err(wrong_type("stream", EXPECTED, stream)),
+        let number = match integer(stream)? {
+            Some(number) => number.extract::<i64>(),
+            None if device.device_type() == DeviceType::ONE_API => return Self::queue(stream),
+            None => return Err(wrong_type("stream", EXPECTED, stream)),
         };
         let refused = |why: &str| {
             Err(PyValueError::new_err(format!(
-                "stream is {stream}, {why}; the data is on {device}"
+                "stream is {}, {why}; the data is on {device}",
+                shown(stream)
             )))
         };
         match (kind(device), number) {
             (None, Ok(-1)) if device.device_type() != DeviceType::ONE_API => Ok(Self::Default),
             (_, Ok(-1)) => Ok(Self::Unsynchronized),
             (None, _) => Err(PyValueError::new_err(format!(
-                "stream must be None for data on {device}, which has no streams with numbers; got {stream}"
+                "stream must be None for data on {device}, which has no streams with numbers; got {}",
+                shown(stream)
             ))),
             (Some(_), Err(_)) | (Some(_), Ok(i64::MIN..=-2)) => {
                 refused("which is the number of no stream")
@@ -72,7 +75,7 @@ impl DataStream {
         }
     }
 
-    /// CUDA's default stream of this thread.
+    /// CUDA's per-thread default stream of the current thread.
     pub(crate) fn per_thread() -> Self {
         Self::PerThread(thread::current().id())
     }
@@ -85,7 +88,7 @@ impl DataStream {
         }
     }
 
-    /// The stream of what somebody hands to a device's driver: NULL is the default one, and CUDA has a second name for it.
+    /// The stream of a driver's handle: NULL is the default stream, and CUDA has a second handle for it.
     pub(crate) fn of_handle(device: Device, handle: *mut c_void) -> Self {
         match (kind(device), handle.addr()) {
             (_, 0) | (Some(Kind::Cuda), 1) => Self::Default,
@@ -94,8 +97,8 @@ impl DataStream {
         }
     }
 
-    /// What the driver knows the stream by on this thread; none for one that is not known, or is no driver's. The default
-    /// stream of another thread has no name here, but the legacy stream waits for it.
+    /// The driver's handle of the stream on this thread; `None` for an unknown stream and for a queue. The driver has no
+    /// handle here for the default stream of another thread; the legacy stream stands for it, because it waits for it.
     pub(crate) fn handle(&self) -> Option<usize> {
         match self {
             Self::Default => Some(0),
@@ -106,7 +109,7 @@ impl DataStream {
         }
     }
 
-    /// What Python is told: the number by the standard, or the queue; `None` where there are no streams.
+    /// The Python object of the stream: the number by the standard, or the queue; `None` on devices without streams.
     pub(crate) fn to_object<'py>(
         &self,
         py: Python<'py>,
@@ -125,6 +128,14 @@ impl DataStream {
             },
         };
         Ok(number.into_pyobject(py)?.into_any())
+    }
+
+    /// Shows the queue to Python's garbage collector, if the stream is one.
+    pub(crate) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        match self {
+            Self::Queue(queue) => visit.call(queue),
+            _ => Ok(()),
+        }
     }
 
     pub(crate) fn clone_ref(&self, py: Python<'_>) -> Self {
@@ -153,12 +164,12 @@ fn kind(device: Device) -> Option<Kind> {
     }
 }
 
-/// Whether the driver of a device can put its streams in order.
+/// Returns true if the driver of a device can synchronise its streams.
 pub(crate) fn has_streams(device: Device) -> bool {
     kind(device).is_some()
 }
 
-/// Makes a stream wait for what is under way on another of the same device.
+/// Makes a stream wait for the pending work on another stream of the same device.
 pub(crate) fn order(
     py: Python<'_>,
     device: Device,
@@ -172,7 +183,7 @@ pub(crate) fn order(
         }
         (DataStream::Queue(_), _) | (_, DataStream::Queue(_)) => {
             Err(PyBufferError::new_err(format!(
-                "the queue that the data on {device} is in the order of is not known, so that no other can wait for it; \
+                "the queue with the pending writes to the data on {device} is not known, so another queue cannot wait for it; \
              name it when the tensor is imported, asdlpack(x, stream=queue), or wait for it and leave out stream"
             )))
         }
@@ -180,35 +191,43 @@ pub(crate) fn order(
         _ => {
             let of = |stream: &DataStream| (device, stream.handle().unwrap_or_default());
             let (from, to) = (of(passed), of(waiting));
-            // SAFETY: who names a stream promises that it lives.
+            // SAFETY: the caller that names a stream promises that it lives.
             py.detach(|| unsafe { gpu::order(from, to) }).map_err(|failure| {
                 let number = |stream: &DataStream| {
-                    stream.to_object(py, device).map_or(String::new(), |number| number.to_string())
+                    stream.to_object(py, device).map_or(String::new(), |number| shown(&number))
                 };
-                PyBufferError::new_err(format!(
+                let text = format!(
                     "the data on {device} is in the order of stream {} and cannot be put in that of stream {}: \
                      {failure}; pass stream=-1 and synchronise yourself",
                     number(passed),
                     number(waiting)
-                ))
+                );
+                refused(&failure, text)
             })
         }
     }
 }
 
-/// Waits for what is under way on a stream of CUDA, for who reads on the CPU.
+/// Waits for the pending work on a CUDA stream, before the CPU reads.
 pub(crate) fn wait(py: Python<'_>, device: Device, stream: &DataStream) -> PyResult<()> {
     let Some(handle) = stream.handle() else { return Ok(()) };
-    // Others run meanwhile: what is under way may wait for Python code.
-    // SAFETY: who names a stream promises that it lives.
+    // Detached, because the pending work may wait for Python code on other threads.
+    // SAFETY: the caller that names a stream promises that it lives.
     py.detach(|| unsafe { gpu::wait(device, handle) }).map_err(|failure| {
-        PyBufferError::new_err(format!(
-            "what is under way on {device} cannot be waited for: {failure}"
-        ))
+        let text = format!("dlbridge cannot wait for the pending work on {device}: {failure}");
+        refused(&failure, text)
     })
 }
 
-/// As dpctl's own arrays do it: a barrier on one queue that a barrier on the other depends on.
+/// The exception for a call that the driver refused.
+pub(super) fn refused(failure: &Failure, text: String) -> PyErr {
+    match failure.is_out_of_memory() {
+        true => PyMemoryError::new_err(text),
+        false => PyBufferError::new_err(text),
+    }
+}
+
+/// Makes a queue wait for another as dpctl's own arrays do: a barrier on one queue depends on a barrier on the other.
 fn order_queues(passed: &Bound<'_, PyAny>, waiting: &Bound<'_, PyAny>) -> PyResult<()> {
     if passed.eq(waiting)? {
         return Ok(());
@@ -219,10 +238,10 @@ fn order_queues(passed: &Bound<'_, PyAny>, waiting: &Bound<'_, PyAny>) -> PyResu
     Ok(())
 }
 
-/// The stream with which an import is in order.
+/// The stream that an import synchronises with.
 pub(crate) struct Streams<'a, 'py> {
     choice: Choice<'a, 'py>,
-    /// What the caller said, who is asked once for a device.
+    /// The stream that the extension's function returned, which is called once per device.
     known: Cell<Option<(Device, *mut c_void)>>,
 }
 
@@ -230,9 +249,9 @@ pub(crate) struct Streams<'a, 'py> {
 enum Choice<'a, 'py> {
     /// The default stream of each device.
     Default,
-    /// A stream of an extension's.
+    /// A stream that an extension chooses.
     Of(StreamOf),
-    /// What a caller from Python names.
+    /// The argument of a Python caller.
     Named(&'a Bound<'py, PyAny>),
 }
 
@@ -252,12 +271,12 @@ impl<'a, 'py> Streams<'a, 'py> {
         Self { choice: Choice::Named(stream), known: Cell::new(None) }
     }
 
-    /// Whether the caller said nothing.
+    /// Returns true if the caller did not choose a stream.
     pub(crate) const fn is_default(&self) -> bool {
         matches!(self.choice, Choice::Default)
     }
 
-    /// The handle of the stream for an extension: NULL is the default one, or that the device is the CPU.
+    /// The handle of the stream for an extension: NULL for the default stream, and for the CPU.
     pub(crate) fn handle(&self, device: Device) -> PyResult<*mut c_void> {
         let Choice::Of(stream_of) = self.choice else { return Ok(ptr::null_mut()) };
         if device.device_type().is_host_accessible() {
@@ -286,8 +305,8 @@ impl<'a, 'py> Streams<'a, 'py> {
         }
     }
 
-    /// The stream for data on the device that it comes from: that of the caller is of the device that it goes to, if that is
-    /// another one with streams.
+    /// The stream for data on its source device. If the data goes to another device with streams, the caller's stream belongs to
+    /// that device, so this is the default stream.
     pub(crate) fn on_source(&self, device: Device, wanted: &Wanted) -> PyResult<DataStream> {
         match wanted.device.is_some_and(|to| to != device && has_streams(to)) {
             true => Ok(DataStream::Default),
@@ -295,28 +314,28 @@ impl<'a, 'py> Streams<'a, 'py> {
         }
     }
 
-    /// Refuses a handle of an extension that no producer can be told.
+    /// Refuses an extension's handle that DLPack cannot pass to a producer.
     fn check_handle(&self, device: Device, handle: usize) -> PyResult<()> {
         let wrong = |why: &str| {
             let refusal = format!("the stream for data on {device} is {handle:#x}, {why}");
             Err(PyValueError::new_err(refusal))
         };
         match (kind(device), i64::try_from(handle)) {
-            // As DLPack has it, -1 asks not to synchronise.
+            // In DLPack, -1 requests no synchronisation.
             (Some(_), Err(_)) => wrong("which is no handle"),
             (Some(Kind::Rocm), Ok(1 | 2)) => {
                 wrong("which ROCm has no stream for; its default one is NULL")
             }
             (None, Ok(1..) | Err(_)) => Err(PyBufferError::new_err(format!(
-                "a stream is named for data on {device}, for which DLPack has no number that a \
-                 producer could be asked to synchronise with"
+                "a stream is named for data on {device}, for which DLPack has no number, so the \
+                 producer cannot synchronise with it"
             ))),
             _ => Ok(()),
         }
     }
 
-    /// What a producer is asked for; nothing where there are no streams, or it is not known where the data is. A
-    /// producer that is not asked has to take the default stream, by the standard, but not every one does.
+    /// The argument `stream` for a producer; `None` on devices without streams, or if the device is unknown. Without it a
+    /// producer must use the default stream, by the standard, but not every producer does.
     pub(crate) fn keyword(
         &self,
         py: Python<'py>,
@@ -330,25 +349,25 @@ impl<'a, 'py> Streams<'a, 'py> {
         Ok((!object.is_none()).then_some(object))
     }
 
-    /// Refuses a stream that a producer was not asked to synchronise with, as it did not say in advance
-    /// on which device its data is.
+    /// Refuses a stream that was not passed to the producer, because it did not report the device of its data in
+    /// advance.
     pub(crate) fn check_asked(&self, claimed: Option<Device>, found: Device) -> PyResult<()> {
         let asked = claimed.is_some() || found.device_type().is_host_accessible();
         if asked || matches!(self.on(found)?, DataStream::Default | DataStream::Unsynchronized) {
             return Ok(());
         }
         let stream = match self.choice {
-            Choice::Named(stream) => stream.to_string(),
+            Choice::Named(stream) => shown(stream),
             _ => format!("{:#x}", self.handle(found)?.addr()),
         };
         Err(PyBufferError::new_err(format!(
-            "the data is on {found}, and its producer, which has no __dlpack_device__, was not asked to \
+            "the data is on {found}, and its producer, which lacks __dlpack_device__, was not asked to \
              synchronise with the stream {stream}; take the default stream"
         )))
     }
 }
 
-/// The stream that the data of an object is in the order of after its import.
+/// The stream that runs its work after the pending writes to an object's data, after its import.
 pub(crate) fn of_imported<'py>(
     object: &Bound<'py, PyAny>,
     device: Device,
@@ -357,7 +376,7 @@ pub(crate) fn of_imported<'py>(
     if device.device_type().is_host_accessible() && streams.is_default() {
         return Ok(DataStream::Default);
     }
-    // An array of SYCL has a queue, which it does not put in order with another unless asked.
+    // A SYCL array has a queue, and another queue waits for it only on request.
     if device.device_type() == DeviceType::ONE_API
         && streams.is_default()
         && let Some(queue) = object.getattr_opt(intern!(object.py(), "sycl_queue"))?
@@ -368,12 +387,13 @@ pub(crate) fn of_imported<'py>(
     streams.on(device)
 }
 
-/// The refusal of a stream for what goes to the CPU, where there are none.
+/// Refuses a stream for data that goes to the CPU, which does not have streams.
 pub(crate) fn expect_none(stream: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
     match stream {
         None => Ok(()),
         Some(stream) => Err(PyValueError::new_err(format!(
-            "stream must be None for a tensor on the CPU, not {stream}: its elements are there when it is"
+            "stream must be None for a tensor on the CPU, not {}: its elements are complete on return",
+            shown(stream)
         ))),
     }
 }

@@ -4,20 +4,19 @@
 
 use dlbridge::{DataType, DataTypeCode};
 use pyo3::exceptions::PyBufferError;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
 const NATIVE: char = if cfg!(target_endian = "little") { '<' } else { '>' };
 const SWAPPED: char = if cfg!(target_endian = "little") { '>' } else { '<' };
 
-/// What an array interface says of its elements.
+/// The elements that an array interface describes.
 pub(super) struct ElementType {
     pub(super) dtype: DataType,
     pub(super) byte_swapped: bool,
 }
 
-/// The dtype of a kind and a size in bytes; `object` may know a dtype that has no kind of its own.
+/// The dtype of a kind and a size in bytes; for a dtype without a kind of its own, `object` is asked.
 pub(super) fn element_type(
     object: &Bound<'_, PyAny>,
     order: char,
@@ -29,13 +28,49 @@ pub(super) fn element_type(
         None => named(object, size)?,
     };
     let Some(dtype) = dtype else {
-        return Err(PyBufferError::new_err(format!(
-            "the array interface's element type '{order}{kind}{size}' has no dtype here, which \
-             boolean, integer, half, single or double float and complex types have; convert the \
-             elements first"
-        )));
+        let element_type = format!("the array interface's element type '{order}{kind}{size}'");
+        return Err(no_dtype(&element_type, kind, field_of(object)));
     };
     Ok(ElementType { dtype, byte_swapped: order == SWAPPED && size > 1 })
+}
+
+/// The refusal of elements of a kind that no dtype has; `field` is the name of a field of a record.
+pub(super) fn no_dtype(element_type: &str, kind: char, field: Option<String>) -> PyErr {
+    let advice = match (kind, field) {
+        ('O', _) => "the elements are Python objects, whose values are not in the array's memory; \
+                     convert them to numbers first, for example with a.astype('float64')"
+            .to_owned(),
+        ('M' | 'm', _) => {
+            "the elements are dates or durations; take their counts first, with a.view('i8') for an array and \
+             s.astype('int64') for a pandas Series"
+                .to_owned()
+        }
+        ('U' | 'S' | 'T' | 'a', _) => {
+            "the elements are text; convert them to numbers first, for example with a.astype('float64')"
+                .to_owned()
+        }
+        ('V', Some(field)) => {
+            format!("the elements are records; take one field first, for example a['{field}']")
+        }
+        ('r', _) => "the elements are records; take one field first, for example a['y']".to_owned(),
+        ('V', None) => "the elements are raw bytes; view them as numbers first, for example with \
+                        a.view('u1')"
+            .to_owned(),
+        ('f' | 'c' | 'g', _) => "the floats are wider than 64 bits, or of a width without a dtype; \
+                                 convert them first, for example with a.astype('float64')"
+            .to_owned(),
+        _ => "only booleans, integers, floats of 16, 32 and 64 bits, and complex numbers of 64 and 128 \
+              bits have one; convert the elements first"
+            .to_owned(),
+    };
+    PyBufferError::new_err(format!("{element_type} has no dtype here: {advice}"))
+}
+
+/// The name of the last field of the records in an array; `None` if its elements are not records.
+fn field_of(object: &Bound<'_, PyAny>) -> Option<String> {
+    let dtype = object.getattr_opt(intern!(object.py(), "dtype")).ok()??;
+    let names = dtype.getattr_opt(intern!(object.py(), "names")).ok()??;
+    names.extract::<Vec<String>>().ok()?.pop()
 }
 
 /// Splits a typestr like `<f4`.
@@ -51,6 +86,11 @@ pub(super) fn parse(typestr: &str) -> PyResult<(char, char, usize)> {
     let parts = (parts.0, parts.1, size(parts.2).ok_or(()));
     if let (Some(order @ ('<' | '>' | '|' | '=')), Some(kind), Ok(size)) = parts {
         return Ok((if order == '=' { NATIVE } else { order }, kind, size));
+    }
+    // NumPy's typestr for text of any length.
+    if typestr.starts_with("StringDType") {
+        let element_type = format!("the array interface's element type '{typestr}'");
+        return Err(no_dtype(&element_type, 'T', None));
     }
     Err(PyBufferError::new_err(format!(
         "the array interface's typestr is '{typestr}'; it must be a byte order, a kind and a number \

@@ -155,7 +155,7 @@ fn nothing_and_one_and_strided_go_to_the_device() {
         assert_eq!(device.device().device_type(), DeviceType::WEB_GPU);
         assert_eq!(gpu.host(&device), numbers(host));
     };
-    to_and_fro(&Tensor::zeros(DataType::FLOAT32, [0, 3]).unwrap());
+    to_and_fro(&Tensor::zeroed(DataType::FLOAT32, [0, 3]).unwrap());
     to_and_fro(&Tensor::from(vec![7.0_f32]).reshape([]).unwrap());
     to_and_fro(&Tensor::from([[1.0_f32, 2.0], [3.0, 4.0]]).transpose());
     let flags = to_device(&[true, false, true], &gpu.device).unwrap();
@@ -205,7 +205,7 @@ fn what_is_somewhere_else_is_refused() {
     assert!(matches!(host.to_buffer_for_reading(), Err(Error::OtherDeviceType { .. })));
     assert!(matches!(host.binding(&gpu.device), Err(Error::OtherDeviceType { .. })));
     assert!(matches!(host.to_host(&gpu.device, &gpu.queue), Err(Error::OtherDeviceType { .. })));
-    let nothing = Tensor::zeros(DataType::FLOAT32, [0]).unwrap();
+    let nothing = Tensor::zeroed(DataType::FLOAT32, [0]).unwrap();
     assert!(matches!(nothing.to_host(&gpu.device, &gpu.queue), Err(Error::OtherDeviceType { .. })));
     let tensor = to_device(&host, &gpu.device).unwrap();
     assert!(to_device(&tensor, &gpu.device).is_err(), "it is no memory of the host");

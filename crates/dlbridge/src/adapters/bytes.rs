@@ -1,5 +1,6 @@
 //! bytes 1: `Bytes` and `BytesMut` out as owners; `Bytes` over the tensor itself.
 
+use alloc::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use core::ptr;
 
@@ -8,7 +9,7 @@ use crate::{Access, Error, Owner, Result, Tensor, TensorRef};
 // SAFETY: a handle on memory that stays where it is while any handle lives, and that nobody writes.
 unsafe impl Owner for Bytes {
     type Item = u8;
-    const ACCESS: Access = Access::ReadOnly;
+    const ACCESS: Access = Access::Immutable;
 
     fn items(&mut self) -> *mut [u8] {
         ptr::slice_from_raw_parts_mut(self.as_ptr().cast_mut(), self.len())
@@ -25,7 +26,7 @@ unsafe impl Owner for BytesMut {
     }
 }
 
-/// The shape is the number of bytes. Read-only.
+/// The shape is the number of bytes. Immutable.
 impl From<Bytes> for Tensor {
     fn from(bytes: Bytes) -> Self {
         Self::from_whole(bytes)
@@ -48,10 +49,18 @@ impl AsRef<[u8]> for TensorBytes {
     }
 }
 
+/// A second handle on the `Bytes` that a tensor was shared from. A handle on the tensor would make a chain in a loop.
+fn shared_handle(tensor: &Tensor) -> Option<Bytes> {
+    let source = tensor.managed().owner::<Arc<Tensor>>()?;
+    let is_read_only = tensor.is_read_only() && source.is_read_only();
+    source.managed().owner::<Bytes>().filter(|_| is_read_only).cloned()
+}
+
 /// The bytes of all elements, of any dtype, adjacent in C order. The tensor lives as long as the
 /// last handle; if it was made of `Bytes`, those come back.
 ///
-/// Errors are those of [`TensorRef::as_bytes`]. The tensor is dropped then.
+/// Errors are those of [`TensorRef::as_bytes`], and of [`Tensor::check_stable`] unless the tensor was made of
+/// `Bytes`: a clone of `Bytes` gives its slice to any thread at any time. The tensor is dropped then.
 impl TryFrom<Tensor> for Bytes {
     type Error = Error;
 
@@ -65,7 +74,18 @@ impl TryFrom<Tensor> for Bytes {
                 let start = address - whole.as_ptr().addr();
                 Ok(whole.slice(start..start + len))
             }
-            Err(tensor) => Ok(Self::from_owner(TensorBytes(tensor))),
+            Err(tensor) => {
+                if len != 0 {
+                    tensor.check_stable()?;
+                }
+                let part = |whole: Self| {
+                    let start = address.checked_sub(whole.as_ptr().addr())?;
+                    (start.checked_add(len)? <= whole.len())
+                        .then(|| whole.slice(start..start + len))
+                };
+                let known = shared_handle(&tensor).filter(|_| len != 0).and_then(part);
+                Ok(known.unwrap_or_else(|| Self::from_owner(TensorBytes(tensor))))
+            }
         }
     }
 }

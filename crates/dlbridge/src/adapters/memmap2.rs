@@ -4,11 +4,11 @@ use memmap2::{Mmap, MmapMut};
 
 use crate::{Access, Owner, Tensor};
 
-// SAFETY: the map stays where it is when its handle moves, is initialised, and is only read; that
-// nobody else writes it is the promise of who made it.
+// SAFETY: the map stays where it is when its handle moves, is initialised, and is only read. Nobody else
+// writes it as long as it lives: the contract of the unsafe functions that make a map demands that.
 unsafe impl Owner for Mmap {
     type Item = u8;
-    const ACCESS: Access = Access::ReadOnly;
+    const ACCESS: Access = Access::Immutable;
 
     fn items(&mut self) -> *mut [u8] {
         core::ptr::slice_from_raw_parts_mut(self.as_ptr().cast_mut(), self.len())
@@ -26,7 +26,7 @@ unsafe impl Owner for MmapMut {
     }
 }
 
-/// The shape is the number of bytes; [`Tensor::from_bytes`] gives a map a dtype and a shape. Read-only: a
+/// The shape is the number of bytes; [`Tensor::from_bytes`] gives a map a dtype and a shape. Immutable: a
 /// consumer that writes all the same meets a page that the system does not let it write.
 ///
 /// A map is memory that the outside world can take away: when the file becomes shorter, an access to

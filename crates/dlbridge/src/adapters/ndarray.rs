@@ -29,19 +29,19 @@ impl<A: Element, D: Dimension + 'static> From<Array<A, D>> for Tensor {
     }
 }
 
-/// Read-only, because other handles may read the elements. Strides are kept.
+/// Immutable: other handles may read the elements, and copy them before they write. Strides are kept.
 ///
 /// Panics if the array has more than [`MAX_NDIM`](crate::MAX_NDIM) dimensions.
 impl<A: Element, D: Dimension + 'static> From<ArcArray<A, D>> for Tensor {
     fn from(array: ArcArray<A, D>) -> Self {
         let ndim = array.ndim();
-        // SAFETY: the handle keeps the elements alive and in place; whoever wants to write them
-        // through another handle copies them first, because this one shares them.
+        // SAFETY: the handle keeps the elements alive and in place. Immutable: another handle that
+        // wants to write copies them first, because this one shares them.
         let managed = unsafe {
             from_strided(array, ndim, A::CHECK, |array, dims| {
                 write_dims(array, dims);
                 let first = array.as_ptr().cast_mut();
-                (RawParts::of_elements(first, Access::ReadOnly), array.len())
+                (RawParts::of_elements(first, Access::Immutable), array.len())
             })
         };
         Self::from_managed(managed.expect("ndarray keeps sizes within isize"))

@@ -1,6 +1,6 @@
 //! Safetensors files: many tensors over the bytes of one, and one file of many tensors.
 //!
-//! Nothing is copied by [`load`]: each tensor is read-only and keeps the file's bytes, a vector or a
+//! Nothing is copied by [`load`]: each tensor is immutable and keeps the file's bytes, a vector or a
 //! map, alive. Numbers in a file are little-endian; a big-endian machine copies them.
 //!
 //! ```
@@ -104,6 +104,15 @@ impl core::error::Error for Error {
     }
 }
 
+dlbridge_raise::raise! {
+    Error {
+        Error::Tensor { error: crate::Error::OutOfMemory { .. }, .. } => MemoryError,
+        Error::Tensor { .. } | Error::DataType { .. } => BufferError,
+        Error::Write { error: SafeTensorError::IoError(_), .. } => OSError,
+        Error::Format(_) | Error::Write { .. } | Error::Name { .. } => ValueError,
+    }
+}
+
 /// The name in the header that is no tensor's.
 const METADATA: &str = "__metadata__";
 
@@ -161,7 +170,9 @@ let weight: ArrayView2<'_, f32> = tensors[\"weight\"].view()?.try_into()?;
 "
 )]
 pub fn load<O: Owner<Item = u8>>(file: O) -> Result<BTreeMap<String, Tensor>, Error> {
-    let file = Arc::new(Tensor::from_whole(file));
+    let file = Tensor::from_whole(file);
+    // Nobody else has the bytes of an exclusive owner; what another owner says of its bytes stays so.
+    let file = Arc::new(file.try_into_immutable().unwrap_or_else(|file| file));
     let bytes = TensorRef::from(&*file).as_bytes().expect("bytes of an owner are adjacent");
     let (header, metadata) = SafeTensors::read_metadata(bytes).map_err(Error::Format)?;
     let data = size_of::<u64>() + header;
@@ -258,7 +269,9 @@ fn is_swapped(dtype: DataType) -> bool {
 /// Little-endian numbers as the machine has them.
 fn native(tensor: Tensor) -> crate::Result<Tensor> {
     match is_swapped(tensor.dtype()) {
-        true => TensorRef::from(&tensor).to_byte_swapped().map(Tensor::into_read_only),
+        true => TensorRef::from(&tensor)
+            .to_byte_swapped()
+            .map(|copy| copy.try_into_immutable().expect("a copy is exclusive")),
         false => Ok(tensor),
     }
 }

@@ -40,21 +40,25 @@ impl<I: Items, const N: usize> From<[I; N]> for Tensor {
     }
 }
 
-/// The shape is the length, then the extents of nested arrays. Read-only.
+/// The shape is the length, then the extents of nested arrays. Immutable.
 impl<I: Items> From<Arc<[I]>> for Tensor {
     fn from(items: Arc<[I]>) -> Self {
         Self::from_whole(items)
     }
 }
 
-/// The shape is the extents of the arrays. Read-only.
+/// The shape is the extents of the arrays. Immutable.
+///
+/// The items are `'static`: [`TensorRef`](crate::TensorRef) borrows those of a local variable.
 impl<I: Items, const N: usize> From<&'static [I; N]> for Tensor {
     fn from(items: &'static [I; N]) -> Self {
         Self::from(items.as_slice())
     }
 }
 
-/// The shape is the length, then the extents of nested arrays. Read-only.
+/// The shape is the length, then the extents of nested arrays. Immutable.
+///
+/// The items are `'static`: [`TensorRef`](crate::TensorRef) borrows those of a local variable.
 impl<I: Items> From<&'static [I]> for Tensor {
     fn from(items: &'static [I]) -> Self {
         Self::from_whole(items)
@@ -62,7 +66,7 @@ impl<I: Items> From<&'static [I]> for Tensor {
 }
 
 /// The shape is the length, then the extents of nested arrays. Exclusive if the items are owned,
-/// and then the owner is a vector; read-only if they are borrowed.
+/// and then the owner is a vector; immutable if they are borrowed.
 impl<I: Items + Clone> From<Cow<'static, [I]>> for Tensor {
     fn from(items: Cow<'static, [I]>) -> Self {
         match items {

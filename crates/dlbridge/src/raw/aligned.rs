@@ -12,7 +12,7 @@ use crate::{Error, Result};
 /// The alignment that DLPack asks of `data`, in bytes.
 pub(super) const ALIGNMENT: usize = 256;
 
-/// Bytes at an address aligned to [`ALIGNMENT`].
+/// Bytes at an address that is aligned as was asked, at least to [`ALIGNMENT`].
 pub(super) struct AlignedBytes {
     /// What was allocated, in which the bytes begin at `first`.
     block: NonNull<u8>,
@@ -25,27 +25,30 @@ pub(super) struct AlignedBytes {
 unsafe impl Send for AlignedBytes {}
 
 impl AlignedBytes {
-    /// Uninitialised bytes. At least one is allocated.
-    pub(super) fn new(bytes: usize) -> Result<Self> {
+    /// Uninitialised bytes for a copy. At least one is allocated.
+    pub(super) fn for_copy(bytes: usize, alignment: usize) -> Result<Self> {
+        let alignment = alignment.max(ALIGNMENT);
         let layout =
-            Layout::from_size_align(bytes.max(1), ALIGNMENT).map_err(|_| Error::TooLarge)?;
+            Layout::from_size_align(bytes.max(1), alignment).map_err(|_| Error::TooLarge)?;
         // SAFETY: the size is not zero.
-        let block = NonNull::new(unsafe { alloc(layout) }).ok_or(Error::OutOfMemory { bytes })?;
+        let block = NonNull::new(unsafe { alloc(layout) });
+        let block = block.ok_or(Error::OutOfMemory { bytes, for_copy: true })?;
         pages::prefer_huge(block, bytes);
         Ok(Self { block, layout, first: 0, bytes })
     }
 
-    /// The same, with all bytes zero.
+    /// Bytes that are all zero, for a copy or for a new tensor.
     ///
     /// Allocators that get large blocks from the system know that those are zero, but forget it when
     /// asked for an alignment; so the bytes are aligned within a block that is not.
-    pub(super) fn zeroed(bytes: usize) -> Result<Self> {
-        let room = bytes.checked_add(ALIGNMENT).ok_or(Error::TooLarge)?;
+    pub(super) fn zeroed(bytes: usize, alignment: usize, for_copy: bool) -> Result<Self> {
+        let alignment = alignment.max(ALIGNMENT);
+        let room = bytes.checked_add(alignment).ok_or(Error::TooLarge)?;
         let layout = Layout::from_size_align(room, 1).map_err(|_| Error::TooLarge)?;
         // SAFETY: the size is not zero.
         let block = unsafe { alloc_zeroed(layout) };
-        let block = NonNull::new(block).ok_or(Error::OutOfMemory { bytes })?;
-        let first = block.addr().get().next_multiple_of(ALIGNMENT) - block.addr().get();
+        let block = NonNull::new(block).ok_or(Error::OutOfMemory { bytes, for_copy })?;
+        let first = block.addr().get().next_multiple_of(alignment) - block.addr().get();
         Ok(Self { block, layout, first, bytes })
     }
 

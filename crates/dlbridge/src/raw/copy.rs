@@ -4,9 +4,10 @@ use alloc::vec::Vec;
 use core::ptr::NonNull;
 use core::slice;
 
-use super::aligned::AlignedBytes;
+use super::aligned::{ALIGNMENT, AlignedBytes};
 use super::block::Managed;
 use super::byte_order;
+use super::pace::Pace;
 use super::pages;
 use super::parts::{Access, RawParts};
 use super::strided::{self, Layouts};
@@ -17,54 +18,73 @@ use super::view::TensorView;
 use crate::layout::{self, Dims};
 use crate::{Error, Result};
 
-/// A copy in C order in memory of our own.
-pub(crate) fn to_copy(source: &TensorRef<'_>) -> Result<Managed> {
+/// A copy in C order in memory of our own, at a multiple of `alignment`, a power of two; `None` if the pace ended it
+/// before.
+pub(super) fn to_copy(
+    source: &TensorRef<'_>,
+    alignment: usize,
+    pace: &mut Pace<'_>,
+) -> Result<Option<Managed>> {
     source.check_host_accessible()?;
     match source.is_subbyte_packed() && !source.is_c_contiguous() {
-        true => subbyte::to_copy(source, false),
-        false => copied(source, None),
+        true => subbyte::to_copy(source, false, alignment).map(Some),
+        false => copied(source, None, alignment, pace),
     }
 }
 
 /// The same, with the bytes of each number reversed on the way.
-pub(super) fn to_byte_swapped(source: &TensorRef<'_>) -> Result<Managed> {
+pub(super) fn to_byte_swapped(
+    source: &TensorRef<'_>,
+    pace: &mut Pace<'_>,
+) -> Result<Option<Managed>> {
     source.check_host_accessible()?;
     match byte_order::number(source)? {
-        1 => copied(source, None),
-        number => copied(source, Some(number)),
+        1 => copied(source, None, ALIGNMENT, pace),
+        number => copied(source, Some(number), ALIGNMENT, pace),
     }
 }
 
 /// A copy of elements of whole bytes, or adjacent ones, on the host, with the bytes of each
-/// `swapped` reversed.
-fn copied(source: &TensorRef<'_>, swapped: Option<usize>) -> Result<Managed> {
+/// `swapped` reversed; `None` if the pace ended it before.
+fn copied(
+    source: &TensorRef<'_>,
+    swapped: Option<usize>,
+    alignment: usize,
+    pace: &mut Pace<'_>,
+) -> Result<Option<Managed>> {
     let (shape, strides, dtype) = (source.shape(), source.strides(), source.dtype());
     let packed = source.is_subbyte_packed();
     let bytes = layout::byte_count(source.len(), dtype, !packed);
     let bytes = usize::try_from(bytes).map_err(|_| Error::TooLarge)?;
-    let mut memory = AlignedBytes::new(bytes)?;
+    let mut memory = AlignedBytes::for_copy(bytes, alignment)?;
     let (from, to) = (source.data().cast::<u8>().cast_const(), memory.as_mut_ptr());
     let mut copy = Managed::new(memory, shape.len());
     let elements = copy.set_dims(shape, None::<&[i64]>)?;
     let itemsize = dtype.itemsize();
     let layouts = Layouts { shape, from: strides, to: copy.strides(), itemsize };
-    if packed {
-        // SAFETY: Ref: `bytes` is the byte extent of a contiguous packed tensor. The target was
-        // allocated with that size just now. Without elements there are no bytes.
-        unsafe { strided::copy_bytes(from, to, bytes) };
-    } else if elements != 0 {
-        // SAFETY: Ref; the target has room for every element in C order, and is new.
-        unsafe {
+    // Packed elements are adjacent bytes.
+    let run = Layouts { shape: &[bytes as i64], from: &[1], to: &[1], itemsize: 1 };
+    let layouts = if packed { run } else { layouts };
+    if elements != 0 {
+        // SAFETY: Ref: `bytes` is the byte extent of a contiguous packed tensor. The target has room for every
+        // element in C order, and is new.
+        let done = unsafe {
             match swapped {
                 Some(number) if strided::can_swap(number) => {
-                    strided::copy_swapped(from, to, &layouts, number);
+                    strided::copy_swapped(from, to, &layouts, number, pace)
                 }
                 Some(number) => {
-                    strided::copy_strided(from, to, &layouts);
-                    byte_order::reverse_each(slice::from_raw_parts_mut(to, bytes), number);
+                    let done = strided::copy_strided_while(from, to, &layouts, pace);
+                    if done {
+                        byte_order::reverse_each(slice::from_raw_parts_mut(to, bytes), number);
+                    }
+                    done
                 }
-                None => strided::copy_strided(from, to, &layouts),
+                None => strided::copy_strided_while(from, to, &layouts, pace),
             }
+        };
+        if !done {
+            return Ok(None);
         }
     }
     let subbyte_padded = source.is_subbyte_padded();
@@ -72,7 +92,7 @@ fn copied(source: &TensorRef<'_>, swapped: Option<usize>) -> Result<Managed> {
         RawParts { access: Access::Exclusive, subbyte_padded, ..RawParts::new(to.cast(), dtype) };
     // SAFETY: memory of our own, written in full above, which nobody else knows and the owner frees.
     unsafe { copy.describe(&parts, elements) }?;
-    Ok(copy)
+    Ok(Some(copy))
 }
 
 /// Writes all elements of one tensor into another.
@@ -136,7 +156,7 @@ pub(crate) fn try_to_vec<T: Copy>(view: &TensorView<'_, T>) -> Result<Vec<T>> {
 pub(crate) fn with_room<T>(len: usize) -> Result<Vec<T>> {
     let mut elements = Vec::new();
     let bytes = len.saturating_mul(size_of::<T>());
-    elements.try_reserve_exact(len).map_err(|_| Error::OutOfMemory { bytes })?;
+    elements.try_reserve_exact(len).map_err(|_| Error::OutOfMemory { bytes, for_copy: true })?;
     Ok(elements)
 }
 

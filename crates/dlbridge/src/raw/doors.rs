@@ -1,4 +1,4 @@
-//! The unsafe doors of [`Tensor`]: from memory and from managed tensors that others vouch for.
+//! The unsafe constructors of [`Tensor`]: from memory and from managed tensors whose validity the caller promises.
 
 use dlbridge_sys::{DLManagedTensor, DLManagedTensorVersioned};
 
@@ -7,21 +7,24 @@ use super::{import, owner};
 use crate::{Error, MAX_NDIM, Result, Tensor};
 
 impl Tensor {
-    /// A tensor over memory that `owner` keeps alive: the door for adapters. Strides of C order
-    /// where none are given; extents and strides count elements.
+    /// Makes a tensor over memory that `owner` keeps alive; adapters use it. Without `strides` the elements are
+    /// in C order. Extents and strides count elements.
     ///
     /// # Errors
-    /// Whatever is wrong with the parts. The owner is dropped.
+    /// Returns an error if the parts are invalid, and drops the owner.
     ///
     /// # Safety
     /// - Until `owner` is dropped, on whatever thread, every element of the layout lies in one
-    ///   allocation on `parts.device`, initialised, valid for reads and, unless `parts.access` is
-    ///   [`Access::ReadOnly`](crate::Access::ReadOnly), for writes. It stays valid when the owner moves.
-    /// - Nobody writes it while a view of the tensor is alive.
-    /// - With [`Access::Exclusive`](crate::Access::Exclusive), nobody but the holder of the tensor reads or writes it.
-    /// - Unless `parts.access` is [`Access::ReadOnly`](crate::Access::ReadOnly), any bytes may be written there, by who knows
-    ///   the dtype alone. The owner must be sound with them, also for who takes it out again: a `Vec<bool>`
-    ///   is not.
+    ///   allocation on `parts.device`, initialised, valid for reads and, for
+    ///   [`Access::Exclusive`](crate::Access::Exclusive) and [`Access::Shared`](crate::Access::Shared), for writes. It
+    ///   stays valid when the owner moves.
+    /// - Nothing writes it while a view of the tensor is alive.
+    /// - With [`Access::Exclusive`](crate::Access::Exclusive), only the holder of the tensor reads or writes it.
+    /// - With [`Access::Immutable`](crate::Access::Immutable), nothing writes it until `owner` is dropped or taken out of the
+    ///   tensor.
+    /// - With [`Access::Exclusive`](crate::Access::Exclusive) and [`Access::Shared`](crate::Access::Shared), consumers
+    ///   that know only the dtype may write any bytes there. The owner must be sound with them, also after it was
+    ///   taken out again: a `Vec<bool>` is not.
     ///
     /// ```
     /// use dlbridge::{Access, DataType, RawParts, Tensor};
@@ -62,13 +65,14 @@ impl Tensor {
     /// offset is added to the address where that is one.
     ///
     /// # Errors
-    /// What was wrong with it; its deleter has run then, except for a NULL or misaligned pointer.
+    /// Returns an error if the managed tensor is invalid. Its deleter has run then, except for a NULL or misaligned
+    /// pointer.
     ///
     /// # Safety
     /// - `managed` is NULL, or points at a managed tensor that keeps the specification: description
-    ///   and data are initialised, and stay valid until the deleter runs. The caller has it to give: nobody else calls
-    ///   the deleter, and nobody has changed a description that this crate wrote.
-    /// - Nobody writes the data while a view of the tensor is alive.
+    ///   and data are initialised, and stay valid until the deleter runs. The caller owns it: no other code calls
+    ///   the deleter, and no code has changed a description that this crate wrote.
+    /// - Nothing writes the data while a view of the tensor is alive.
     /// - The deleter may be called on any thread.
     ///
     /// ```
@@ -110,11 +114,11 @@ impl Tensor {
         unsafe { import::from_raw_legacy(managed) }.map(Self::from_managed)
     }
 
-    /// Declares that the data of a shared tensor is the holder's alone, so that it can be viewed
+    /// Declares that only this tensor uses the data of a shared tensor, so that it can be viewed
     /// mutably. Read-only data stays read-only.
     ///
     /// # Safety
-    /// From now on nobody but the holder of the tensor reads or writes the data, until it is
+    /// From now on only the holder of the tensor reads or writes the data, until it is
     /// dropped.
     ///
     /// ```
@@ -125,7 +129,7 @@ impl Tensor {
     /// // SAFETY: the vector owns two integers, which stay where they are when it moves.
     /// let tensor = unsafe { Tensor::from_raw_parts(owner, parts, &[2], None::<&[i64]>) }?;
     /// assert_eq!(tensor.access(), Access::Shared);
-    /// // SAFETY: nobody else knows of the vector.
+    /// // SAFETY: no other code knows of the vector.
     /// let mut tensor = unsafe { tensor.assume_exclusive() };
     /// tensor.view_mut::<i32>()?[[0]] = 5;
     /// # Ok::<(), dlbridge::Error>(())
@@ -135,6 +139,37 @@ impl Tensor {
         let mut managed = self.into_managed();
         // SAFETY: Exclusive is this function's contract.
         unsafe { managed.set_exclusive() };
+        Self::from_managed(managed)
+    }
+
+    /// Declares that nothing writes the data as long as the tensor lives: [`Access::Immutable`](crate::Access::Immutable).
+    ///
+    /// Use it for memory of a foreign producer, when you know what its other users do. For an exclusive tensor
+    /// [`Tensor::try_into_immutable`] does the same without a promise.
+    ///
+    /// # Safety
+    /// From now on nothing writes the data until this tensor is dropped: not the producer, not a consumer
+    /// that already has the memory, and not a consumer that gets it from this tensor. Tensors that
+    /// [`Tensor::share`] or [`Tensor::lend`] made of this one, and libraries that hold it, keep it alive.
+    ///
+    /// ```
+    /// use dlbridge::{Access, RawParts, Tensor};
+    ///
+    /// let mut owner = vec![1_i32, 2];
+    /// let parts = RawParts::of_elements(owner.as_mut_ptr(), Access::Shared);
+    /// // SAFETY: the vector owns two integers, which stay where they are when it moves.
+    /// let tensor = unsafe { Tensor::from_raw_parts(owner, parts, &[2], None::<&[i64]>) }?;
+    /// // SAFETY: no other code knows of the vector, and nothing below writes it.
+    /// let tensor = unsafe { tensor.assume_immutable() };
+    /// assert_eq!(tensor.access(), Access::Immutable);
+    /// assert_eq!(tensor.check_stable(), Ok(()));
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    #[must_use = "the tensor is dropped otherwise"]
+    pub unsafe fn assume_immutable(self) -> Self {
+        let mut managed = self.into_managed();
+        // SAFETY: Immutable is this function's contract.
+        unsafe { managed.set_immutable() };
         Self::from_managed(managed)
     }
 }

@@ -1,6 +1,7 @@
 //! Rust types that are the elements of tensors.
 
-use crate::{DataType, DataTypeCode};
+use crate::bits::{Bfloat16, Complex, Float16};
+use crate::{DataType, DataTypeCode, Datetime64, TimeUnit, Timedelta64};
 
 /// A Rust type with the layout of a DLPack dtype.
 ///
@@ -31,6 +32,11 @@ use crate::{DataType, DataTypeCode};
 /// let tensor = dlbridge::Tensor::from(vec![Kelvin(273.15)]);
 /// assert_eq!(tensor.dtype(), DataType::FLOAT32);
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a type of elements",
+    label = "not an `Element`",
+    note = "the integers, `f32`, `f64` and `bool` are elements; the features `half`, `num-complex` and `microfloat` of dlbridge add others"
+)]
 pub unsafe trait Element: Copy + Send + Sync + 'static {
     /// The dtype of the type.
     ///
@@ -51,6 +57,10 @@ pub unsafe trait Element: Copy + Send + Sync + 'static {
     /// assert!(!bool::CHECK.is_some_and(|is_valid| is_valid(&[2])));
     /// ```
     const CHECK: Option<fn(&[u8]) -> bool> = None;
+
+    /// NumPy's name for elements that are counts of a unit of time, which their dtype does not say.
+    #[doc(hidden)]
+    const TIME: Option<&'static str> = None;
 }
 
 macro_rules! elements {
@@ -79,7 +89,23 @@ elements! {
     f64 = DataType::FLOAT64;
     isize = DataType::new(DataTypeCode::INT, isize::BITS as u8, 1);
     usize = DataType::new(DataTypeCode::UINT, usize::BITS as u8, 1);
+    Float16 = DataType::FLOAT16;
+    Bfloat16 = DataType::BFLOAT16;
+    Complex<f32> = DataType::COMPLEX64;
+    Complex<f64> = DataType::COMPLEX128;
 }
+
+macro_rules! times {
+    ($($name:ident)*) => {$(
+        // SAFETY: a transparent wrapper around an i64, for which every bit pattern is valid.
+        unsafe impl<U: TimeUnit> Element for $name<U> {
+            const DTYPE: DataType = DataType::new(DataTypeCode::OPAQUE_HANDLE, 64, 1);
+            const TIME: Option<&'static str> = Some(Self::NAME);
+        }
+    )*};
+}
+
+times! { Datetime64 Timedelta64 }
 
 #[cfg(feature = "half")]
 elements! {

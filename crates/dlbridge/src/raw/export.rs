@@ -6,10 +6,7 @@ use core::ffi::c_void;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::AtomicU8;
 
-use dlbridge_sys::{
-    DLManagedTensor, DLManagedTensorDeleter, DLPACK_FLAG_BITMASK_IS_COPIED,
-    DLPACK_FLAG_BITMASK_READ_ONLY,
-};
+use dlbridge_sys::{DLManagedTensor, DLManagedTensorDeleter, DLPACK_FLAG_BITMASK_READ_ONLY};
 
 use super::block::{Draft, Managed, no_unwind};
 use super::owner::within;
@@ -20,14 +17,11 @@ use crate::{DataType, Error, MAX_NDIM, Result, Tensor, TensorRef};
 /// the block of the tensor that owns the memory, which the handle keeps alive (Dims).
 ///
 /// What was lent before is lent on, not lent anew: else a chain of such tensors would grow with
-/// every turn, and take as deep a stack to drop. Unless it was made exclusive since: whoever has
-/// that one by `&mut` must be alone (Exclusive), so what is lent of it holds it itself.
+/// every turn, and take as deep a stack to drop.
 pub(crate) fn lend(tensor: &Arc<Tensor>) -> Managed {
-    // Without IS_COPIED the lent tensor claims no exclusivity.
-    let flags = tensor.flags() & !DLPACK_FLAG_BITMASK_IS_COPIED;
+    let marks = tensor.managed().marks().lent();
     let description = *tensor.managed().tensor();
-    let source = tensor.managed().owner::<Arc<Tensor>>();
-    let (owner, dims_end) = match source.filter(|_| tensor.access() != Access::Exclusive) {
+    let (owner, dims_end) = match source(tensor) {
         // A part of what was lent has dims of its own, which end with it.
         Some(source) => (Arc::clone(source), tensor.managed().has_dims()),
         None => (Arc::clone(tensor), false),
@@ -35,13 +29,26 @@ pub(crate) fn lend(tensor: &Arc<Tensor>) -> Managed {
     if !dims_end {
         // SAFETY: every invariant of the description holds as long as the tensor that owns the memory
         // lives, dims included; it is the owner.
-        return unsafe { Draft::new(owner, 0).finish_with_dims(description, flags) };
+        return unsafe { Draft::new(owner, 0).finish_with_dims(description, marks) };
     }
     let mut draft = Draft::new(owner, tensor.ndim());
     let axes = tensor.shape().iter().copied().zip(tensor.strides().iter().copied());
     draft.set_axes(axes).expect("measured when the tensor was made");
     // SAFETY: as above, with dims of its own.
-    unsafe { draft.finish(description, flags, None) }
+    unsafe { draft.finish(description, marks, None) }
+}
+
+/// The tensor that a tensor was lent from, if what is lent of the second one may hold the first one instead.
+fn source(tensor: &Arc<Tensor>) -> Option<&Arc<Tensor>> {
+    let source = tensor.managed().owner::<Arc<Tensor>>()?;
+    let holds = match tensor.access() {
+        // It was declared exclusive since: its holder must be alone as long as it lives (Exclusive).
+        Access::Exclusive => false,
+        // It was declared immutable since, unless the source is immutable too: the promise ends with it (Immutable).
+        Access::Immutable => source.access() == Access::Immutable,
+        Access::Shared | Access::ReadOnly => true,
+    };
+    holds.then_some(source)
 }
 
 /// A second tensor over the memory of a first, read-only, because the first is still there.
@@ -65,13 +72,16 @@ pub(crate) fn share_bytes(
     // The tensor's own pointer: one out of a reference would not survive a write by the producer.
     let bytes = ptr::slice_from_raw_parts_mut(tensor.data().cast::<u8>(), len);
     // No chain grows: see `lend`.
-    let source = tensor.managed().owner::<Arc<Tensor>>();
-    let source = source.filter(|_| tensor.access() != Access::Exclusive).unwrap_or(tensor);
-    let mut managed = Managed::new(Arc::clone(source), shape.len());
+    let owner = source(tensor).unwrap_or(tensor);
+    let mut managed = Managed::new(Arc::clone(owner), shape.len());
     let elements = managed.set_dims(shape, None::<&[i64]>)?;
     let data = within(bytes, (dtype, false), elements, byte_offset)?;
-    let parts = RawParts { access: Access::ReadOnly, ..RawParts::new(data.cast(), dtype) };
-    // SAFETY: Data and Calm of the tensor, which is the owner; the elements are within its bytes.
+    let access = match tensor.access() {
+        Access::Immutable => Access::Immutable,
+        Access::Exclusive | Access::Shared | Access::ReadOnly => Access::ReadOnly,
+    };
+    let parts = RawParts { access, ..RawParts::new(data.cast(), dtype) };
+    // SAFETY: Data, Calm and Immutable of the tensor, which the owner keeps; the elements are within its bytes.
     unsafe { managed.describe(&parts, elements) }?;
     Ok(managed)
 }

@@ -22,6 +22,8 @@ struct Foreign<M: Deleter>(NonNull<M>);
 
 // SAFETY: Send: DLPack lets a consumer call the deleter on any thread.
 unsafe impl<M: Deleter> Send for Foreign<M> {}
+// SAFETY: shared access copies the pointer.
+unsafe impl<M: Deleter> Sync for Foreign<M> {}
 
 /// How to call the deleter of a managed tensor.
 trait Deleter: 'static {
@@ -114,6 +116,11 @@ pub(crate) unsafe fn from_raw(pointer: *mut DLManagedTensorVersioned) -> Result<
     let (tensor, flags) = unsafe { ((*pointer.as_ptr()).dl_tensor, (*pointer.as_ptr()).flags) };
     // SAFETY: valid by contract until the deleter runs, which `Foreign` does when dropped.
     unsafe { adopt(Foreign(pointer), &tensor, flags) }
+}
+
+/// The foreign managed tensor that owns the memory of a tensor.
+pub(super) fn foreign(managed: &Managed) -> Option<NonNull<DLManagedTensorVersioned>> {
+    managed.owner::<Foreign<DLManagedTensorVersioned>>().map(|foreign| foreign.0)
 }
 
 /// Imports a legacy managed tensor.

@@ -15,13 +15,17 @@
 //!   initialised and stays valid for reads until the owner is dropped, and for writes too unless
 //!   `READ_ONLY` is set. What lies between elements may be anything, and is not touched.
 //!   A tensor without elements has NULL `data`.
-//! - **Calm.** Nobody writes the data while a view borrowed from the tensor is alive. For memory
-//!   that Rust owns and lends to nobody the types guarantee it; for foreign memory it is the contract
-//!   of [`Tensor::from_raw`](crate::Tensor::from_raw), and for memory that was lent, the care of
-//!   whoever passed it on ([`Tensor::lend`](crate::Tensor::lend)).
-//! - **Exclusive.** If `IS_COPIED` is set and `READ_ONLY` is not, nobody reads or writes the data but
-//!   the holder of the `Managed` and, while that is in an `Arc`, those it was lent to. So whoever has
-//!   it by `&mut` is alone.
+//! - **Calm.** Nothing writes the data while a view borrowed from the tensor is alive. For memory
+//!   that Rust owns and does not export the types guarantee it; for foreign memory it is the contract
+//!   of [`Tensor::from_raw`](crate::Tensor::from_raw), and for memory that [`Tensor::lend`](crate::Tensor::lend)
+//!   exported, the duty of the code that passed it on.
+//! - **Exclusive.** If `IS_COPIED` is set and `READ_ONLY` is not, only two parties read or write the data:
+//!   the holder of the `Managed` and, while that is in an `Arc`, the consumers it was exported to. So code
+//!   that has it by `&mut` is its only user.
+//! - **Immutable.** If the block's bit `immutable` is set, nothing writes the data until the owner is dropped or taken
+//!   out of the block, and `READ_ONLY` is set. The bit comes from an owner that promises it, from exclusive data
+//!   that its only holder gave up writing ([`Tensor::try_into_immutable`](crate::Tensor::try_into_immutable)), or
+//!   from an unsafe promise ([`Tensor::assume_immutable`](crate::Tensor::assume_immutable)); never from a flag.
 //! - **Dtype.** The dtype passed [`DataType::check`](crate::DataType::check).
 //! - **Send.** The owner may be dropped on any thread.
 //!
@@ -38,7 +42,9 @@ mod element;
 mod export;
 mod import;
 mod iter;
+mod origin;
 mod owner;
+mod pace;
 mod pages;
 mod parts;
 mod slice;
@@ -72,4 +78,4 @@ pub use tensor_ref::TensorRef;
 pub use tensor_ref_mut::TensorRefMut;
 pub use unaligned::Unaligned;
 pub use view::{TensorView, TensorViewMut};
-pub(crate) use zeros::zeros;
+pub(crate) use zeros::zeroed;

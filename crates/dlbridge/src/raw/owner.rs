@@ -17,12 +17,12 @@ use super::parts::{Access, RawParts};
 use crate::layout::{self, MAX_NDIM};
 use crate::{DataType, Error, Result};
 
-/// What a container holds: elements, or arrays of such.
+/// The items of a container: elements, or arrays of elements.
 ///
 /// # Safety
-/// The type consists of adjacent elements of the type `Element` and nothing else: as many as the
-/// product of what [`extents`](Items::extents) tells. Any valid elements there are a valid value of
-/// the type, and it has no interior mutability.
+/// The type consists of contiguous elements of the type `Element` and nothing else: as many as the
+/// product of [`extents`](Items::extents). Any valid elements there are a valid value of
+/// the type, and it does not have interior mutability.
 ///
 /// ```
 /// use dlbridge::Items;
@@ -31,6 +31,11 @@ use crate::{DataType, Error, Result};
 /// <[[u8; 3]; 4]>::extents(&mut extents);
 /// assert_eq!(extents, [4, 3]);
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is neither an element of a tensor nor an array of elements",
+    label = "not an `Element`, and not an array of an `Element`",
+    note = "the integers, `f32`, `f64` and `bool` are elements; the features `half`, `num-complex` and `microfloat` of dlbridge add others"
+)]
 pub unsafe trait Items: Send + Sync + 'static {
     /// The type of the elements.
     type Element: Element;
@@ -62,7 +67,7 @@ unsafe impl<T: Element> Items for T {
     fn extents(_: &mut [usize]) {}
 }
 
-// SAFETY: an array is N adjacent items.
+// SAFETY: an array is N contiguous items.
 unsafe impl<I: Items, const N: usize> Items for [I; N] {
     type Element = I::Element;
     const NDIM: usize = I::NDIM + 1;
@@ -91,12 +96,13 @@ unsafe impl<I: Items, const N: usize> Items for [I; N] {
 /// # Safety
 /// - [`items`](Owner::items) returns the same memory until the owner is dropped, also after the
 ///   owner has moved, as long as nothing else is done with it.
-/// - That memory is valid for reads, initialised, and nobody writes it. Unless
-///   [`ACCESS`](Owner::ACCESS) is [`Access::ReadOnly`] it is valid for writes too; with
-///   [`Access::Exclusive`] nobody else reads it.
-/// - Unless `ACCESS` is [`Access::ReadOnly`], any bytes may be written there, also such as
-///   [`Element::CHECK`] refuses. [`Tensor::try_into_owner`] looks for them; dropping the owner must
-///   be sound with them.
+/// - That memory is valid for reads and initialised, and nothing writes it while a view of the tensor is
+///   alive. [`ACCESS`](Owner::ACCESS) adds to this:
+///   with [`Access::Exclusive`] only the holder of the tensor reads or writes it; with
+///   [`Access::Immutable`] nothing writes it until the owner is dropped or taken out of the tensor.
+/// - With [`Access::Exclusive`] and [`Access::Shared`] it is valid for writes too, and any bytes may be
+///   written there, even those that [`Element::CHECK`] refuses. [`Tensor::try_into_owner`] looks for them;
+///   dropping the owner must be sound with them.
 ///
 /// [`Tensor::from_parts`]: crate::Tensor::from_parts
 /// [`Tensor::try_into_owner`]: crate::Tensor::try_into_owner
@@ -120,17 +126,23 @@ unsafe impl<I: Items, const N: usize> Items for [I; N] {
 /// assert_eq!(stereo.shape(), [44_100, 2]);
 /// # Ok::<(), dlbridge::Error>(())
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot own the elements of a tensor",
+    label = "not an `Owner`",
+    note = "a tensor owns its elements: pass a `Vec`, a `Box`, an `Arc<[T]>` or a `'static` slice of elements",
+    note = "to borrow elements for a call, make a `TensorRef` or a `TensorRefMut` of them"
+)]
 pub unsafe trait Owner: Send + 'static {
-    /// What the memory holds.
+    /// The type of the items in the memory.
     type Item: Items;
 
-    /// Whether the memory is the owner's alone, or shared and so read-only.
+    /// The use of the memory by others: [`Access::Exclusive`] for none, [`Access::Immutable`] if they only read it.
     ///
     /// ```
     /// use dlbridge::{Access, Owner};
     ///
     /// assert_eq!(<Vec<f32> as Owner>::ACCESS, Access::Exclusive);
-    /// assert_eq!(<std::sync::Arc<[f32]> as Owner>::ACCESS, Access::ReadOnly);
+    /// assert_eq!(<std::sync::Arc<[f32]> as Owner>::ACCESS, Access::Immutable);
     /// ```
     const ACCESS: Access;
 
@@ -175,10 +187,11 @@ unsafe impl<I: Items, const N: usize> Owner for Box<[I; N]> {
     }
 }
 
-// SAFETY: the memory lives as long as the handle; others may read it, and nobody may write it.
+// SAFETY: the memory lives as long as the handle. Nothing writes it until then: `Arc::get_mut` refuses while the
+// tensor has this handle, and items do not have interior mutability (`Items`).
 unsafe impl<I: Items> Owner for Arc<[I]> {
     type Item = I;
-    const ACCESS: Access = Access::ReadOnly;
+    const ACCESS: Access = Access::Immutable;
 
     fn items(&mut self) -> *mut [I] {
         Arc::as_ptr(self).cast_mut()
@@ -188,7 +201,7 @@ unsafe impl<I: Items> Owner for Arc<[I]> {
 // SAFETY: valid for ever, and never written.
 unsafe impl<I: Items> Owner for &'static [I] {
     type Item = I;
-    const ACCESS: Access = Access::ReadOnly;
+    const ACCESS: Access = Access::Immutable;
 
     fn items(&mut self) -> *mut [I] {
         ptr::from_ref::<[I]>(self).cast_mut()
@@ -229,9 +242,9 @@ pub(crate) fn from_adjacent<O: Owner>(owner: O, shape: &[usize]) -> Result<Manag
     let first = items.cast::<<O::Item as Items>::Element>();
     let parts = RawParts::of_elements(first, O::ACCESS);
     let description = description(&parts, shape.len(), elements);
-    // SAFETY: the dims were just written. `Owner` promises Data, Calm, Exclusive and Send for its
+    // SAFETY: the dims were just written. `Owner` promises Data, Calm, Exclusive, Immutable and Send for its
     // items, which are as many as the shape has.
-    Ok(unsafe { draft.finish(description, parts.flags(), <O::Item as Items>::Element::CHECK) })
+    Ok(unsafe { draft.finish(description, parts.marks(), <O::Item as Items>::Element::CHECK) })
 }
 
 /// The shape of some items, in the first `1 + I::NDIM` places.
@@ -271,14 +284,14 @@ pub(crate) fn from_owner<O: Owner>(
         }
     }
     let parts = RawParts::of_elements(data.wrapping_add(offset), O::ACCESS);
-    // SAFETY: `Owner` promises Data, Calm, Exclusive and Send for its items, and the layout was
+    // SAFETY: `Owner` promises Data, Calm, Exclusive, Immutable and Send for its items, and the layout was
     // compared with their number.
     unsafe { managed.describe(&parts, elements) }?;
     managed.set_check(<O::Item as Items>::Element::CHECK);
     Ok(managed)
 }
 
-/// Makes a tensor of bytes that mean elements of a dtype, adjacent in C order from an offset on.
+/// Makes a tensor of bytes that hold elements of a dtype, contiguous in C order from an offset on.
 pub(crate) fn from_bytes<O: Owner<Item = u8>>(
     owner: O,
     (dtype, padded): (DataType, bool),
@@ -295,7 +308,7 @@ pub(crate) fn from_bytes<O: Owner<Item = u8>>(
     let data = within(bytes, (dtype, padded), elements, byte_offset)?;
     let subbyte_padded = padded && dtype.is_subbyte();
     let parts = RawParts { access: O::ACCESS, subbyte_padded, ..RawParts::new(data.cast(), dtype) };
-    // SAFETY: `Owner` promises Data, Calm, Exclusive and Send for its bytes, and the elements are
+    // SAFETY: `Owner` promises Data, Calm, Exclusive, Immutable and Send for its bytes, and the elements are
     // within them.
     unsafe { managed.describe(&parts, elements) }?;
     Ok(managed)
@@ -349,7 +362,7 @@ where
     if !fits {
         return Err(Error::TooLarge);
     }
-    // SAFETY: Data, Calm, Exclusive and Send are this function's contract.
+    // SAFETY: Data, Calm, Exclusive, Immutable and Send are this function's contract.
     unsafe { draft.describe(parts, measure?, 0) }
 }
 
@@ -389,7 +402,7 @@ where
     let (parts, elements) = describe(owner, &mut dims);
     assert!(dims.is_full(), "an axis was not described");
     // SAFETY: the dims were just written; the rest by contract.
-    Ok(unsafe { draft.finish(description(&parts, ndim, elements), parts.flags(), check) })
+    Ok(unsafe { draft.finish(description(&parts, ndim, elements), parts.marks(), check) })
 }
 
 /// The description of elements in main memory, without dims; without elements there is no address.

@@ -11,22 +11,58 @@ use super::element::Element;
 use crate::layout::{self, ElementExtent};
 use crate::{DataType, Device, Error, Result};
 
-/// Who may read and write the data of a tensor.
+/// Which uses of a tensor's data are allowed, and to whom.
+///
+/// | | the holder | others | code that keeps slices of the data |
+/// | --- | --- | --- | --- |
+/// | `Exclusive` | reads and writes | do neither | accepts it |
+/// | `Shared` | reads | may read and write | refuses it |
+/// | `ReadOnly` | reads | may read and write | refuses it |
+/// | `Immutable` | reads | may read | accepts it |
+///
+/// `ReadOnly` restricts the consumers of a tensor, not its producer: a read-only array of NumPy may be a view of a
+/// writable one. `Immutable` is a promise about everybody. [`Tensor::check_stable`](crate::Tensor::check_stable) is
+/// the check for code that keeps slices.
 ///
 /// ```
 /// use dlbridge::{Access, Tensor};
 ///
 /// assert_eq!(Tensor::from(vec![1.0_f32]).access(), Access::Exclusive);
-/// assert_eq!(Tensor::from(&[1.0_f32][..]).access(), Access::ReadOnly);
+/// assert_eq!(Tensor::from(&[1.0_f32][..]).access(), Access::Immutable);
+/// assert_eq!(Tensor::from(vec![1.0_f32]).into_read_only().access(), Access::ReadOnly);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Access {
-    /// The holder of the tensor alone, for reading and writing. DLPack: `IS_COPIED`.
+    /// Only the holder of the tensor reads and writes the data. DLPack: `IS_COPIED`.
     Exclusive,
-    /// The holder, and others too. DLPack: no flag.
+    /// The producer and other consumers may read and write the data too. DLPack: no flag.
     Shared,
-    /// Reading only. DLPack: `READ_ONLY`.
+    /// Consumers must not write the data; its producer may. DLPack: `READ_ONLY`.
     ReadOnly,
+    /// Nothing writes the data until the tensor's owner is dropped. DLPack lacks a flag for this: consumers see
+    /// `READ_ONLY`, and a tensor that comes back from them is immutable again.
+    Immutable,
+}
+
+/// The marks of a block about the use of its data: DLPack's flags, and a bit that DLPack lacks.
+#[derive(Clone, Copy)]
+pub(super) struct Marks {
+    pub(super) flags: u64,
+    /// Invariant Immutable of `mod.rs`; `READ_ONLY` is then among the flags.
+    pub(super) immutable: bool,
+}
+
+impl Marks {
+    pub(super) const NONE: Self = Self { flags: 0, immutable: false };
+
+    pub(super) const fn access(self) -> Access {
+        if self.immutable { Access::Immutable } else { Access::of(self.flags) }
+    }
+
+    /// The marks for a second user of the data: neither has it exclusively then.
+    pub(super) const fn lent(self) -> Self {
+        Self { flags: self.flags & !DLPACK_FLAG_BITMASK_IS_COPIED, ..self }
+    }
 }
 
 impl Access {
@@ -34,7 +70,7 @@ impl Access {
         match self {
             Self::Exclusive => DLPACK_FLAG_BITMASK_IS_COPIED,
             Self::Shared => 0,
-            Self::ReadOnly => DLPACK_FLAG_BITMASK_READ_ONLY,
+            Self::ReadOnly | Self::Immutable => DLPACK_FLAG_BITMASK_READ_ONLY,
         }
     }
 
@@ -43,6 +79,7 @@ impl Access {
         flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED != 0
     }
 
+    /// The access that the flags of a managed tensor state, which is never `Immutable`.
     pub(crate) const fn of(flags: u64) -> Self {
         if flags & DLPACK_FLAG_BITMASK_READ_ONLY != 0 {
             Self::ReadOnly
@@ -116,9 +153,10 @@ impl RawParts {
         Self { access, subbyte_padded, ..Self::new(first.cast(), T::DTYPE) }
     }
 
-    pub(super) fn flags(&self) -> u64 {
+    pub(super) fn marks(&self) -> Marks {
         let padded = DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED * u64::from(self.subbyte_padded);
-        self.access.flags() | padded
+        let immutable = matches!(self.access, Access::Immutable);
+        Marks { flags: self.access.flags() | padded, immutable }
     }
 
     /// The address and byte offset of data with elements, all of which lie in the address space

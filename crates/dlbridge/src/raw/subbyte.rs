@@ -259,7 +259,7 @@ fn is_signed(dtype: DataType) -> bool {
 
 /// A copy of sub-byte elements in C order in memory of our own, packed or padded. Signed integers
 /// are extended with their sign, all else with zeros.
-pub(crate) fn to_copy(source: &TensorRef<'_>, padded: bool) -> Result<Managed> {
+pub(crate) fn to_copy(source: &TensorRef<'_>, padded: bool, alignment: usize) -> Result<Managed> {
     let view = SubbyteView::new(source.clone())?;
     let (dtype, itemsize) = (view.dtype, view.dtype.itemsize());
     let bytes = layout::byte_count(view.len, dtype, padded);
@@ -267,11 +267,11 @@ pub(crate) fn to_copy(source: &TensorRef<'_>, padded: bool) -> Result<Managed> {
     let bits = dtype.element_bits();
     let signed = is_signed(dtype);
     if padded != view.padded && whole_bytes::is_even(bits) && source.is_c_contiguous() {
-        let mut memory = AlignedBytes::new(bytes)?;
+        let mut memory = AlignedBytes::for_copy(bytes, alignment)?;
         repack(source.as_bytes()?, memory.as_uninit_mut(), bits, padded, signed);
         return of_memory(memory, source, padded);
     }
-    let mut memory = AlignedBytes::zeroed(bytes)?;
+    let mut memory = AlignedBytes::zeroed(bytes, alignment, true)?;
     let to = memory.as_mut_ptr();
     let mut packed = BitWriter { to, pending: 0, bits: 0 };
     for (nth, bits) in view.iter().enumerate() {

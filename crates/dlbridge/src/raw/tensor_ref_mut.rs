@@ -75,7 +75,7 @@ impl<'a> TryFrom<&'a mut Tensor> for TensorRefMut<'a> {
 
     fn try_from(tensor: &'a mut Tensor) -> Result<Self> {
         match tensor.access() {
-            Access::ReadOnly => return Err(Error::ReadOnly),
+            Access::ReadOnly | Access::Immutable => return Err(Error::ReadOnly),
             Access::Shared => return Err(Error::Shared),
             Access::Exclusive => {}
         }

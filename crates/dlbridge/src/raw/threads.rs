@@ -15,7 +15,7 @@ const PIECES: usize = if SMALL { 64 } else { 1 << 18 };
 const SMALL: bool = cfg!(any(test, miri));
 
 /// More threads than this do not make memory faster.
-#[cfg(feature = "std")]
+#[cfg(all(feature = "std", feature = "fast-copies"))]
 const MOST: usize = 8;
 
 /// How many threads should share a copy of so many bytes in so many pieces.
@@ -28,7 +28,7 @@ pub(super) fn parts(bytes: usize, pieces: usize) -> usize {
 }
 
 /// The processors that this process may use, at most [`MOST`].
-#[cfg(feature = "std")]
+#[cfg(all(feature = "std", feature = "fast-copies"))]
 fn processors() -> usize {
     use core::sync::atomic::{AtomicUsize, Ordering};
     // Asking takes as long as a copy of a megabyte.
@@ -46,14 +46,14 @@ fn processors() -> usize {
     }
 }
 
-#[cfg(not(feature = "std"))]
+#[cfg(not(all(feature = "std", feature = "fast-copies")))]
 fn processors() -> usize {
     1
 }
 
 /// Calls `work` with the beginnings and ends of `parts` parts of `0..extent` at most, each on a thread of
 /// its own where there is one. All but the last are multiples of `grain` long, where that leaves them nearly even.
-#[cfg(feature = "std")]
+#[cfg(all(feature = "std", feature = "fast-copies"))]
 pub(super) fn split(
     extent: usize,
     parts: usize,
@@ -78,7 +78,7 @@ pub(super) fn split(
     });
 }
 
-#[cfg(not(feature = "std"))]
+#[cfg(not(all(feature = "std", feature = "fast-copies")))]
 pub(super) fn split(extent: usize, _: usize, _: usize, work: &impl Fn(usize, usize)) {
     work(0, extent);
 }

@@ -184,13 +184,13 @@ impl<'a, T> TensorView<'a, T> {
     /// ```
     /// let tensor = dlbridge::Tensor::from([[1, 2], [3, 4]]);
     /// let view = tensor.view::<i32>()?;
-    /// assert_eq!(view.get(&[1, 1]), Some(&4));
-    /// assert_eq!(view.get(&[2, 0]), None);
-    /// assert_eq!(view.get(&[0]), None);
+    /// assert_eq!(view.get([1, 1]), Some(&4));
+    /// assert_eq!(view.get([2, 0]), None);
+    /// assert_eq!(view.get([0]), None);
     /// # Ok::<(), dlbridge::Error>(())
     /// ```
-    pub fn get(&self, index: &[usize]) -> Option<&'a T> {
-        let offset = layout::offset_of(self.shape(), self.strides(), index)?;
+    pub fn get(&self, index: impl AsRef<[usize]>) -> Option<&'a T> {
+        let offset = layout::offset_of(self.shape(), self.strides(), index.as_ref())?;
         // SAFETY: View: an index within the shape.
         Some(unsafe { self.first.offset(offset).as_ref() })
     }
@@ -328,11 +328,11 @@ impl<'a, T> TensorViewMut<'a, T> {
     ///
     /// ```
     /// let mut tensor = dlbridge::Tensor::from(vec![1, 2]);
-    /// *tensor.view_mut::<i32>()?.get_mut(&[1]).unwrap() = 5;
+    /// *tensor.view_mut::<i32>()?.get_mut([1]).unwrap() = 5;
     /// # Ok::<(), dlbridge::Error>(())
     /// ```
-    pub fn get_mut(&mut self, index: &[usize]) -> Option<&mut T> {
-        let offset = layout::offset_of(self.view.shape(), self.view.strides(), index)?;
+    pub fn get_mut(&mut self, index: impl AsRef<[usize]>) -> Option<&mut T> {
+        let offset = layout::offset_of(self.view.shape(), self.view.strides(), index.as_ref())?;
         // SAFETY: View: an index within the shape, borrowed mutably through `self`.
         Some(unsafe { self.view.first.offset(offset).as_mut() })
     }

@@ -23,11 +23,31 @@ static void *reach(uint64_t address, size_t size) {
     return region->memory + (address - region->address);
 }
 
+/* Forgets the region that was freed first: a use after that ends the process. */
+static int forget_freed(void) {
+    for (int i = 0; i < region_count; ++i) {
+        Region *region = &regions[i];
+        if (!region->lives && region->mapped) {
+            munmap(region->memory, region->size);
+            if ((char *)(uintptr_t)region->address != region->memory) {
+                munmap((char *)(uintptr_t)region->address, region->size);
+            }
+            freed_bytes -= region->size;
+            memmove(region, region + 1, (--region_count - i) * sizeof *region);
+            return 1;
+        }
+    }
+    return 0;
+}
+
 static int allocate(uint64_t *address, size_t size, Place place) {
+    enum { FREED_REGIONS = 256, FREED_BYTES = 128 << 20 };
+    while ((region_count > FREED_REGIONS || freed_bytes > FREED_BYTES) && forget_freed()) {
+    }
     if (!size || region_count == REGIONS) {
         return size ? OUT_OF_MEMORY : INVALID_VALUE;
     }
-    Region region = {.size = size, .device = current[depth - 1]->number, .lives = 1, .place = place};
+    Region region = {.size = size, .device = current[depth - 1]->number, .lives = 1, .place = place, .mapped = 1};
     int file = memfd_create("device", 0);
     if (file < 0 || ftruncate(file, size)) {
         return OUT_OF_MEMORY;
@@ -53,5 +73,6 @@ static int release(uint64_t address) {
     }
     memset(region->memory, 0xdd, region->size);
     region->lives = 0;
+    freed_bytes += region->mapped ? region->size : 0;
     return SUCCESS;
 }

@@ -2,7 +2,7 @@
 
 /* Six floats of a test count as memory of a device. */
 void stand_in_know(uint64_t address, int device, int managed) {
-    regions[region_count++] = (Region){address, (char *)(uintptr_t)address, 24, device, 1, managed ? MANAGED : DEVICE};
+    regions[region_count++] = (Region){address, (char *)(uintptr_t)address, 24, device, 1, managed ? MANAGED : DEVICE, 0};
 }
 
 /* The host's waits so far, and on which stream the last was. */
@@ -31,12 +31,21 @@ int stand_in_live_regions(void) {
     return count;
 }
 
+/* Contexts and modes of captures that threads have left changed. */
+int stand_in_not_put_back(void) {
+    return __atomic_load_n(&pushed_contexts, __ATOMIC_SEQ_CST) + __atomic_load_n(&relaxed_threads, __ATOMIC_SEQ_CST);
+}
+
 void stand_in_fail_init(int status) {
     init_result = status;
 }
 
 void stand_in_without_pools(void) {
     pools = 0;
+}
+
+void stand_in_with_pools(void) {
+    pools = 1;
 }
 
 /* Work of a kernel: bytes that appear when the stream gets there. */

@@ -5,7 +5,7 @@ enum {
     NOT_FOUND = 500, NOT_READY = 600, CAPTURE_UNSUPPORTED = 900, CAPTURE_INVALIDATED = 901, CAPTURE_ISOLATION = 905,
     CAPTURE_IMPLICIT = 906, CAPTURED_EVENT = 907
 };
-enum { DEVICES = 2, REGIONS = 4096, STREAMS = 1024, EVENTS = 4096 };
+enum { DEVICES = 2, REGIONS = 4096, STREAMS = 1024, EVENTS = 4096, CONTEXTS_OF_A_THREAD = 16 };
 enum { LEGACY = 1, PER_THREAD = 2 };
 
 typedef enum { COPY, WRITE, WAIT, FREE, CALL, BLOCK } Kind;
@@ -50,6 +50,7 @@ typedef struct {
     size_t size;
     int device, lives;
     Place place;
+    int mapped;
 } Region;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -60,10 +61,13 @@ static Region regions[REGIONS];
 static int region_count, stream_count, init_result, device_count = DEVICES, pools = 1;
 static int event_result, wait_result;
 static int faults, host_waits, stream_waits, live_events;
+/* Contexts on the stacks of all threads, and threads in the relaxed mode of captures. */
+static int pushed_contexts, relaxed_threads;
 static uint64_t last_waited;
+static size_t freed_bytes;
 static unsigned long long captures;
 static volatile int released;
-static __thread Context *current[16];
+static __thread Context *current[CONTEXTS_OF_A_THREAD];
 static __thread Stream *per_thread[DEVICES];
 static __thread int depth, relaxed;
 

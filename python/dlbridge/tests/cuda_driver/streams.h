@@ -80,6 +80,7 @@ int cuThreadExchangeStreamCaptureMode(int *mode) {
     enum { RELAXED = 2 };
     int before = relaxed ? RELAXED : 0;
     relaxed = *mode == RELAXED;
+    __atomic_fetch_add(&relaxed_threads, relaxed - (before == RELAXED), __ATOMIC_SEQ_CST);
     *mode = before;
     return SUCCESS;
 }

@@ -110,7 +110,7 @@ static Stream *stream_of(uintptr_t handle) {
     if (handle <= LEGACY) {
         stream = &legacy[context->number];
     } else if (handle == PER_THREAD) {
-        if (!per_thread[context->number]) {
+        if (!per_thread[context->number] && stream_count < STREAMS) {
             streams[stream_count] = (Stream){.context = context, .lives = 1};
             per_thread[context->number] = &streams[stream_count++];
         }

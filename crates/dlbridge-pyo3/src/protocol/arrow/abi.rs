@@ -11,6 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyCapsuleMethods};
 
 use crate::interpreter::while_it_lives;
+use crate::shown::shown;
 
 /// `ARROW_FLAG_NULLABLE`.
 pub(super) const NULLABLE: i64 = 2;
@@ -182,17 +183,21 @@ impl<T: Release> Owned<T> {
     pub(super) fn take(answer: &Bound<'_, PyAny>) -> PyResult<Self> {
         let name = T::CAPSULE.to_string_lossy();
         let capsule = answer.cast::<PyCapsule>().map_err(|_| {
-            PyTypeError::new_err(format!("expected a capsule named '{name}', not {answer}"))
+            PyTypeError::new_err(format!(
+                "expected a capsule named '{name}', not {}",
+                shown(answer)
+            ))
         })?;
         if !capsule.is_valid_checked(Some(T::CAPSULE)) {
-            return Err(PyValueError::new_err(format!("{answer} is not named '{name}'")));
+            return Err(PyValueError::new_err(format!("{} is not named '{name}'", shown(answer))));
         }
         let place = capsule.pointer_checked(Some(T::CAPSULE))?.cast::<T>();
         // SAFETY: the name says what it points at; a released struct may stay there.
         let taken = Self(Box::new(unsafe { place.replace(T::RELEASED) }));
         if taken.0.is_released() {
             return Err(PyValueError::new_err(format!(
-                "{answer} was consumed before; ask the producer for a new one"
+                "{} was consumed before; ask the producer for a new one",
+                shown(answer)
             )));
         }
         Ok(taken)
@@ -211,6 +216,12 @@ impl Owned<ArrowDeviceArray> {
             return Err(PyBufferError::new_err(format!(
                 "the Arrow array is on a device of type {device}; copy it to the CPU first"
             )));
+        }
+        if !self.0.sync_event.is_null() {
+            return Err(PyBufferError::new_err(
+                "the Arrow array on the CPU names an event to wait for, and no driver is known for \
+                 such an event; synchronise its producer first, and export it without an event",
+            ));
         }
         let array = std::mem::replace(&mut self.0.array, ArrowArray::RELEASED);
         Ok(Owned(Box::new(array)))

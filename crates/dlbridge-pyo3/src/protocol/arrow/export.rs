@@ -3,6 +3,7 @@
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU8;
 
 use dlbridge::Tensor;
 use pyo3::exceptions::PyBufferError;
@@ -166,12 +167,18 @@ unsafe extern "C" fn release_schema(released: *mut ArrowSchema) {
     }
 }
 
+/// Marks an array as made here. Writable, so that no linker folds it with another.
+static BRAND: AtomicU8 = AtomicU8::new(0);
+
 /// What an array points at.
+#[repr(C)]
 struct ArrayParts {
+    /// First: the address of [`BRAND`].
+    brand: *const u8,
     buffers: Vec<*const c_void>,
     child: Option<Box<ArrowArray>>,
     children: [*mut ArrowArray; 1],
-    _export: Option<Export>,
+    export: Option<Export>,
 }
 
 fn array(
@@ -181,7 +188,8 @@ fn array(
     export: Option<Export>,
 ) -> ArrowArray {
     let child = child.map(Box::new);
-    let parts = ArrayParts { buffers, child, children: [ptr::null_mut()], _export: export };
+    let (brand, children) = (BRAND.as_ptr().cast_const(), [ptr::null_mut()]);
+    let parts = ArrayParts { brand, buffers, child, children, export };
     let parts = Box::leak(Box::new(parts));
     if let Some(child) = &mut parts.child {
         parts.children = [ptr::from_mut(&mut **child)];
@@ -198,6 +206,29 @@ fn array(
         release: Some(release_array),
         private_data: ptr::from_mut(parts).cast(),
     }
+}
+
+/// The tensor that keeps the elements of an array that was made here; `None` for others.
+///
+/// # Safety
+/// A valid array.
+pub(super) unsafe fn tensor_of(array: &ArrowArray) -> Option<&Arc<Tensor>> {
+    let is_ours = array.release.is_some_and(|release| {
+        ptr::fn_addr_eq(release, release_array as unsafe extern "C" fn(*mut ArrowArray))
+    });
+    // SAFETY: a linker may have merged the functions of two versions of this crate, but then they do the same
+    // with what the array points at, which begins with the address of a brand in both. The brand is unique.
+    let is_ours = is_ours && unsafe { *array.private_data.cast::<*const u8>() } == BRAND.as_ptr();
+    if !is_ours {
+        return None;
+    }
+    // SAFETY: ours, and not released: `array` left its parts there.
+    let parts = unsafe { &*array.private_data.cast::<ArrayParts>() };
+    if let Some(export) = &parts.export {
+        return Some(export.tensor());
+    }
+    // SAFETY: a valid array has valid children, or one that was taken and left released.
+    parts.child.as_deref().and_then(|child| unsafe { tensor_of(child) })
 }
 
 unsafe extern "C" fn release_array(released: *mut ArrowArray) {

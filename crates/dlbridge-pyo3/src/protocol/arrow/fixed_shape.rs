@@ -3,12 +3,14 @@
 //! Source: "Fixed shape tensor" in the canonical extension types of Apache Arrow.
 
 use pyo3::exceptions::PyBufferError;
-use pyo3::intern;
 use pyo3::prelude::*;
 
 use super::abi::{ArrowSchema, Owned};
-use super::format::metadata;
+use super::format::{extension_name, metadata};
 use super::import::broken;
+
+/// The name of the extension type.
+pub(super) const NAME: &str = "arrow.fixed_shape_tensor";
 
 /// Extents of elements in C order, and the order in which the axes are to be.
 pub(super) struct Shape {
@@ -20,10 +22,9 @@ pub(super) struct Shape {
 ///
 /// # Safety
 /// A valid schema.
-pub(super) unsafe fn is_one(schema: &ArrowSchema) -> bool {
+pub(super) unsafe fn is_one(schema: &ArrowSchema) -> PyResult<bool> {
     // SAFETY: by contract.
-    unsafe { metadata(schema, "ARROW:extension:name") }
-        .is_some_and(|name| name == b"arrow.fixed_shape_tensor")
+    Ok(unsafe { extension_name(schema) }?.is_some_and(|name| name == NAME))
 }
 
 pub(super) fn unfit(what: &str) -> PyErr {
@@ -41,7 +42,7 @@ impl Shape {
         shape: Vec<i64>,
     ) -> PyResult<Self> {
         // SAFETY: the interface: a valid schema.
-        if !unsafe { is_one(schema.get()) } {
+        if !unsafe { is_one(schema.get()) }? {
             return Ok(Self { extents: shape, permutation: None });
         }
         let [length, items] = shape[..] else {
@@ -49,7 +50,7 @@ impl Shape {
         };
         let wrong = || broken("metadata that is not that of fixed-shape tensors");
         // SAFETY: as above.
-        let text = unsafe { metadata(schema.get(), "ARROW:extension:metadata") };
+        let text = unsafe { metadata(schema.get(), "ARROW:extension:metadata") }?;
         let text = text.ok_or_else(wrong)?;
         let json = py.import(intern!(py, "json"))?;
         let fields = json.call_method1(intern!(py, "loads"), (text,)).map_err(|_| wrong())?;
@@ -64,7 +65,11 @@ impl Shape {
         extents.insert(0, length);
         let permutation = match order {
             Some(order) if order.len() + 1 != extents.len() => return Err(wrong()),
-            Some(order) => Some([0].into_iter().chain(order.into_iter().map(|n| n + 1)).collect()),
+            Some(order) => {
+                // An axis that no number is left for is not one of the tensor either.
+                let order = order.into_iter().map(|axis| axis.saturating_add(1));
+                Some([0].into_iter().chain(order).collect())
+            }
             None => None,
         };
         Ok(Self { extents, permutation })

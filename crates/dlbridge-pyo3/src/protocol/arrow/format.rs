@@ -10,6 +10,9 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 
 use super::abi::ArrowSchema;
+use super::fixed_shape;
+use super::import::broken;
+use crate::protocol::time::Times;
 
 /// One level of an array.
 pub(super) enum Level {
@@ -22,18 +25,36 @@ pub(super) enum Level {
 }
 
 impl Level {
-    /// What the format of a schema says.
+    /// The level that the format of a schema describes; that of the times that are wanted, if some are.
     ///
     /// # Safety
     /// A valid schema.
-    pub(super) unsafe fn of(schema: &ArrowSchema) -> PyResult<Self> {
+    pub(super) unsafe fn of(schema: &ArrowSchema, times: Option<&Times>) -> PyResult<Self> {
         if schema.format.is_null() {
             return Err(PyBufferError::new_err("the Arrow schema has no format"));
         }
         // SAFETY: by contract a string.
         let format = unsafe { CStr::from_ptr(schema.format) }.to_string_lossy();
+        // SAFETY: by contract.
+        match (unsafe { extension_name(schema) }?.as_deref(), &*format) {
+            (None | Some(fixed_shape::NAME), _) => {}
+            // One byte for each boolean: any value except 0 is true.
+            (Some("arrow.bool8"), "c") => return Ok(Self::Numbers(DataType::BOOL)),
+            (Some(name), _) => return Err(unknown_extension(name)),
+        }
         if !schema.dictionary.is_null() {
-            return Err(unfit(&format, "dictionary_decode() it"));
+            return Err(unfit(
+                &format,
+                "decode the dictionary (dictionary_decode() of pyarrow), or cast it to the type of its \
+                 values,",
+            ));
+        }
+        if let Some(times) = times {
+            let (name, zone) = name_of_times(&format);
+            return match (name == times.name, zone) {
+                (true, "") => Ok(Self::Numbers(DataType::INT64)),
+                (_, zone) => Err(other_times(times, &name, zone)),
+            };
         }
         let numbers = match &*format {
             "c" => DataType::INT8,
@@ -57,6 +78,61 @@ impl Level {
         };
         Ok(Self::Numbers(numbers))
     }
+}
+
+/// NumPy's name for the times of a format, or the format of other elements; and their time zone.
+fn name_of_times(format: &str) -> (String, &str) {
+    let unit = |letter: &str| match letter {
+        "m" => "ms".to_owned(),
+        "u" => "us".to_owned(),
+        "n" => "ns".to_owned(),
+        letter => letter.to_owned(),
+    };
+    if let Some((letter, zone)) = format.strip_prefix("ts").and_then(|rest| rest.split_once(':')) {
+        return (format!("datetime64[{}]", unit(letter)), zone);
+    }
+    if let Some(letter) = format.strip_prefix("tD") {
+        return (format!("timedelta64[{}]", unit(letter)), "");
+    }
+    match format {
+        // Milliseconds since 1970.
+        "tdm" => ("datetime64[ms]".to_owned(), ""),
+        "tdD" => ("dates of 32 bits".to_owned(), ""),
+        "l" => ("int64".to_owned(), ""),
+        _ => (format!("elements of the Arrow format '{format}'"), ""),
+    }
+}
+
+/// The refusal of a column with other times than are wanted.
+fn other_times(times: &Times, found: &str, zone: &str) -> PyErr {
+    let text = match zone {
+        "" => format!("{found}; cast the column first"),
+        zone => format!(
+            "{found} with the time zone {zone}; take the zone away first, for example with \
+             s.dt.convert_time_zone('UTC').dt.replace_time_zone(None) of polars, s.dt.tz_convert(None) of pandas, or a cast of \
+             pyarrow to a timestamp without one, which all give the time in UTC"
+        ),
+    };
+    times.set_found(text.clone());
+    PyBufferError::new_err(format!("expected {}, got {text}", times.name))
+}
+
+/// The name of the extension type that a schema says its elements are of.
+///
+/// # Safety
+/// A valid schema.
+pub(super) unsafe fn extension_name(schema: &ArrowSchema) -> PyResult<Option<String>> {
+    // SAFETY: by contract.
+    let name = unsafe { metadata(schema, "ARROW:extension:name") }?;
+    Ok(name.map(|name| String::from_utf8_lossy(&name).into_owned()))
+}
+
+fn unknown_extension(name: &str) -> PyErr {
+    PyBufferError::new_err(format!(
+        "the Arrow extension type '{name}' gives its storage a meaning that a tensor cannot express; if \
+         the stored elements are what you want, take them first: array.storage of pyarrow, \
+         series.ext.storage() of polars"
+    ))
 }
 
 fn unfit(format: &str, remedy: &str) -> PyErr {
@@ -95,37 +171,38 @@ pub(super) fn of_dtype(dtype: DataType) -> Option<&'static CStr> {
     })
 }
 
-/// The value of a key in the metadata of a schema.
+/// The value of a key in the metadata of a schema. A negative length is refused; one that is too large
+/// cannot be seen, since nothing says how long the metadata is.
 ///
 /// # Safety
 /// A valid schema.
-pub(super) unsafe fn metadata(schema: &ArrowSchema, key: &str) -> Option<Vec<u8>> {
+pub(super) unsafe fn metadata(schema: &ArrowSchema, key: &str) -> PyResult<Option<Vec<u8>>> {
     let mut place = schema.metadata.cast::<u8>();
     if place.is_null() {
-        return None;
+        return Ok(None);
     }
     // SAFETY: by contract: a number of pairs, and for each pair two lengths, each before its bytes.
     unsafe {
-        for _ in 0..number(&mut place) {
-            let length = number(&mut place);
+        for _ in 0..number(&mut place)? {
+            let length = number(&mut place)?;
             let found = bytes(&mut place, length) == key.as_bytes();
-            let length = number(&mut place);
+            let length = number(&mut place)?;
             let value = bytes(&mut place, length);
             if found {
-                return Some(value.to_vec());
+                return Ok(Some(value.to_vec()));
             }
         }
     }
-    None
+    Ok(None)
 }
 
 /// # Safety
 /// A number is at the place.
-unsafe fn number(place: &mut *const u8) -> usize {
+unsafe fn number(place: &mut *const u8) -> PyResult<usize> {
     // SAFETY: by contract.
     let number = unsafe { place.cast::<i32>().read_unaligned() };
     *place = place.wrapping_add(4);
-    usize::try_from(number).unwrap_or_default()
+    usize::try_from(number).map_err(|_| broken("metadata with a negative length"))
 }
 
 /// # Safety

@@ -2,56 +2,95 @@
 
 use std::ffi::c_void;
 use std::ops::Range;
-use std::ptr;
+use std::sync::Arc;
+use std::{ptr, slice};
 
-use dlbridge::{Access, DataType, RawParts, Tensor};
+use dlbridge::{Access, RawParts, Tensor, TensorRef};
+use dlbridge_borrow::Mode;
 use pyo3::exceptions::PyBufferError;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use super::abi::{ArrowArray, ArrowDeviceArray, ArrowSchema, Owned, Release};
+use super::export;
 use super::fixed_shape::{self, Shape};
 use super::format::Level;
 use super::stream::only_chunk;
+use crate::borrow::Guard;
+use crate::copies;
 use crate::error::to_py_err;
 use crate::interpreter::check_main_interpreter;
-use crate::protocol::memory::MAX_NDIM;
-use crate::protocol::{Imported, Protocol, attribute};
+use crate::protocol::memory::{MAX_NDIM, normalized};
+use crate::protocol::source::{is_within, root};
+use crate::protocol::time::Times;
+use crate::protocol::{Imported, Kind, Lacking, Method, Protocol, kind, pandas, picture};
 use crate::receipt::CopyReason;
+use crate::shown::shown;
 use crate::wanted::Wanted;
 
 /// Imports an object that speaks Arrow; `None` for one that does not.
 pub(in crate::protocol) fn import(
     object: &Bound<'_, PyAny>,
+    kind: &Kind,
+    lacking: Lacking,
     wanted: &Wanted,
 ) -> PyResult<Option<Imported>> {
+    import_as(object, kind, lacking, wanted, None)
+}
+
+/// Imports the counts of times.
+pub(in crate::protocol) fn import_times(
+    object: &Bound<'_, PyAny>,
+    kind: &Kind,
+    lacking: Lacking,
+    times: &Times,
+) -> PyResult<Option<Imported>> {
+    import_as(object, kind, lacking, &Wanted::default(), Some(times))
+}
+
+fn import_as(
+    object: &Bound<'_, PyAny>,
+    kind: &Kind,
+    lacking: Lacking,
+    wanted: &Wanted,
+    times: Option<&Times>,
+) -> PyResult<Option<Imported>> {
     let py = object.py();
-    let (schema, array) = if let Some(method) = attribute(object, intern!(py, "__arrow_c_array__"))?
-    {
-        let (schema, array) = pair(&method.call0()?)?;
+    picture::check_arrow(object, &kind.caveats, wanted)?;
+    let (schema, array) = if let Some(method) = Method::ArrowArray.of(object, lacking)? {
+        let answer = method.call0().map_err(|error| picture::explained(object, wanted, error))?;
+        let (schema, array) = pair(&answer)?;
         (schema, Owned::take(&array)?)
-    } else if let Some(method) = attribute(object, intern!(py, "__arrow_c_device_array__"))? {
+    } else if let Some(method) = Method::ArrowDeviceArray.of(object, lacking)? {
         let (schema, array) = pair(&method.call0()?)?;
         (schema, Owned::<ArrowDeviceArray>::take(&array)?.on_cpu()?)
-    } else if let Some(method) = attribute(object, intern!(py, "__arrow_c_stream__"))? {
-        only_chunk(py, Owned::take(&method.call0()?)?)?
+    } else if let Some(method) = Method::ArrowStream.of(object, lacking)? {
+        only_chunk(py, Owned::take(&method.call0()?)?, times)?
     } else {
         return Ok(None);
     };
     check_main_interpreter(py)?;
     wanted.check_on_cpu("an Arrow array")?;
     // SAFETY: the interface: valid structs, which describe each other.
-    let elements = unsafe { Elements::of(schema.get(), array.get()) }?;
+    let elements = unsafe { Elements::of(object, schema.get(), array.get(), times) }?;
     let shape = Shape::of(py, &schema, elements.shape)?;
     let (tensor, reason) = match elements.data {
         Data::Numbers(parts) => {
             // SAFETY: the interface: as many numbers as were found to be there, which stay until the
-            // array is released and which nobody writes.
-            let tensor =
-                unsafe { Tensor::from_raw_parts(array, parts, &shape.extents, None::<&[i64]>) };
-            (tensor.map_err(to_py_err)?, None)
+            // array is released and which nothing writes.
+            let imported = match unsafe { known_source(&array, &parts, &shape.extents) } {
+                // SAFETY: as above; the source keeps the elements (Within).
+                Some(source) => unsafe {
+                    Tensor::from_raw_parts(source, parts, &shape.extents, None::<&[i64]>)
+                },
+                // SAFETY: as above.
+                None => unsafe {
+                    Tensor::from_raw_parts(array, parts, &shape.extents, None::<&[i64]>)
+                },
+            };
+            normalized(imported.map_err(to_py_err)?, wanted.copy)?
         }
+        Data::Filled(times) => (times, Some(CopyReason::Nulls)),
         Data::Bits(values) => {
             if wanted.copy == Some(false) {
                 return Err(PyBufferError::new_err(
@@ -71,10 +110,29 @@ pub(in crate::protocol) fn import(
     Ok(Some(Imported { reason, ..Imported::new(tensor, Protocol::Arrow) }))
 }
 
+/// The tensor of ours that keeps the elements of an array, if it was made here.
+///
+/// # Safety
+/// A valid array, and elements of it.
+unsafe fn known_source(
+    array: &Owned<ArrowArray>,
+    parts: &RawParts,
+    extents: &[i64],
+) -> Option<Arc<Tensor>> {
+    // SAFETY: by contract.
+    let tensor = unsafe { export::tensor_of(array.get()) }?;
+    let count =
+        extents.iter().try_fold(1_usize, |n, &e| n.checked_mul(usize::try_from(e).ok()?))?;
+    let first = parts.data.addr().checked_add(usize::try_from(parts.byte_offset).ok()?)?;
+    let end = first.checked_add(count.checked_mul(parts.dtype.itemsize())?)?;
+    is_within(&(first..end), tensor).then(|| root(tensor))
+}
+
 /// The schema and the other capsule that a method answers with.
 fn pair<'py>(answer: &Bound<'py, PyAny>) -> PyResult<(Owned<ArrowSchema>, Bound<'py, PyAny>)> {
-    let wrong =
-        || PyBufferError::new_err(format!("expected a tuple of two capsules, not {answer}"));
+    let wrong = || {
+        PyBufferError::new_err(format!("expected a tuple of two capsules, not {}", shown(answer)))
+    };
     let pair = answer.cast::<PyTuple>().map_err(|_| wrong())?;
     let (schema, array) = pair.extract::<(Bound<'_, PyAny>, _)>().map_err(|_| wrong())?;
     Ok((Owned::take(&schema)?, array))
@@ -91,14 +149,24 @@ enum Data {
     Numbers(RawParts),
     /// Already unpacked, in one dimension.
     Bits(Tensor),
+    /// Times, with `NaT` for nulls, in one dimension.
+    Filled(Tensor),
 }
+
+/// More bytes than any process can have: addresses of 64 bits have at most 57 that are used.
+const MOST: i64 = if usize::BITS == 64 { 1 << 57 } else { i32::MAX as i64 };
 
 impl Elements {
     /// Goes down the levels of an array to its numbers.
     ///
     /// # Safety
     /// Valid structs, which describe each other.
-    unsafe fn of(schema: &ArrowSchema, array: &ArrowArray) -> PyResult<Self> {
+    unsafe fn of(
+        object: &Bound<'_, PyAny>,
+        schema: &ArrowSchema,
+        array: &ArrowArray,
+        times: Option<&Times>,
+    ) -> PyResult<Self> {
         let (mut schema, mut array) = (schema, array);
         let mut shape = vec![array.length];
         // The elements of this level, counted from the beginning of its buffers.
@@ -107,14 +175,50 @@ impl Elements {
             if [array.length, array.offset, first, count].iter().any(|&number| number < 0) {
                 return Err(broken("a negative length or offset"));
             }
+            if !array.dictionary.is_null() && schema.dictionary.is_null() {
+                return Err(broken("a dictionary that its schema does not have"));
+            }
             // SAFETY: by contract.
-            unsafe { check_nulls(array, first, count) }?;
+            let level = unsafe { Level::of(schema, times) }?;
+            if !matches!(level, Level::Lists(_)) && (schema.n_children, array.n_children) != (0, 0)
+            {
+                return Err(broken("children although its type has none"));
+            }
+            // Before the validity bits are read: a length that cannot be true is found here.
+            let bytes = match level {
+                Level::Numbers(dtype) => dtype.itemsize() as i64,
+                Level::Bits | Level::Lists(_) => 1,
+            };
+            if count.checked_mul(bytes).is_none_or(|bytes| bytes > MOST) {
+                return Err(broken("more elements than the address space has room for"));
+            }
+            if first.checked_mul(bytes).is_none_or(|bytes| bytes > MOST) {
+                return Err(broken("an offset that is too large"));
+            }
+            let room = match level {
+                Level::Bits => Some(
+                    Tensor::zeros::<bool>([count as usize])
+                        .map_err(|_| broken("more truth values than there is memory for"))?,
+                ),
+                _ => None,
+            };
             // SAFETY: by contract.
-            let items = match unsafe { Level::of(schema) }? {
+            let nulls = unsafe { nulls(array, first, count) }?;
+            // Only numbers are filled: a list that is null has elements in its child, which are not null.
+            let fill = matches!(level, Level::Numbers(_)) && times.is_some_and(|times| times.fill);
+            if nulls > 0 && !fill {
+                return Err(has_nulls(object, nulls, matches!(level, Level::Bits)));
+            }
+            let items = match level {
                 Level::Lists(items) => items,
                 Level::Numbers(dtype) => {
                     // SAFETY: by contract.
                     let data = unsafe { buffer(array, 1, count) }?;
+                    if nulls > 0 {
+                        // SAFETY: by contract; the counts were found to be there.
+                        let filled = unsafe { without_nulls(object, array, data, first, count) }?;
+                        return Ok(Self { shape, data: Data::Filled(filled) });
+                    }
                     let bytes = first.checked_mul(dtype.itemsize() as i64);
                     let bytes = bytes.ok_or_else(|| broken("an offset that is too large"))?;
                     let parts = RawParts {
@@ -127,16 +231,29 @@ impl Elements {
                 Level::Bits => {
                     // SAFETY: by contract.
                     let data = unsafe { buffer(array, 1, count) }?.cast::<u8>();
-                    // SAFETY: the interface: as many bits are there.
-                    let bit = |nth: i64| unsafe { bit(data, nth) };
                     let places = range(first, count)?;
-                    let values = Tensor::zeros(DataType::BOOL, [count as usize]);
-                    let mut values =
-                        values.map_err(|_| broken("more truth values than there is memory for"))?;
-                    let mut unpacked = values.view_mut::<bool>().map_err(to_py_err)?;
-                    for (value, place) in unpacked.iter_mut().zip(places) {
-                        *value = bit(place);
-                    }
+                    let bits: &[u8] = match count {
+                        0 => &[],
+                        // SAFETY: the interface: as many bits are there, which nothing writes.
+                        _ => unsafe {
+                            slice::from_raw_parts(data, (places.end as usize).div_ceil(8))
+                        },
+                    };
+                    let Some(mut values) = room else {
+                        return Err(broken("more truth values than there is memory for"));
+                    };
+                    let unpacked = values.view_mut::<bool>().map_err(to_py_err)?.into_mut_slice();
+                    let unpacked = unpacked.expect("new tensors are contiguous");
+                    let kind = kind::of(object)?;
+                    let _reading =
+                        Guard::acquire(&kind, object, &TensorRef::from(bits), Mode::Read)?;
+                    copies::detached(unpacked.len(), |go_on| {
+                        Ok(copies::each_block(unpacked, go_on, |begin, block| {
+                            for (place, value) in (first as usize + begin..).zip(block) {
+                                *value = bits[place / 8] >> (place % 8) & 1 == 1;
+                            }
+                        }))
+                    })?;
                     return Ok(Self { shape, data: Data::Bits(values) });
                 }
             };
@@ -152,13 +269,13 @@ impl Elements {
             // SAFETY: the interface: as many children, none of them NULL.
             let child = unsafe { (child(schema.children), child(array.children)) };
             let (Some(schema_of_items), Some(array_of_items)) = child else {
-                return Err(broken("a child that is NULL"));
+                return Err(broken("a child that is NULL or not aligned"));
             };
             if schema_of_items.is_released() || array_of_items.is_released() {
                 return Err(broken("a child that was released"));
             }
             // SAFETY: by contract.
-            if unsafe { fixed_shape::is_one(schema_of_items) } {
+            if unsafe { fixed_shape::is_one(schema_of_items) }? {
                 return Err(fixed_shape::unfit("lists of tensors of a fixed shape"));
             }
             (schema, array) = (schema_of_items, array_of_items);
@@ -177,6 +294,40 @@ impl Elements {
     }
 }
 
+/// A copy of counts of time, with `NaT` for nulls.
+///
+/// # Safety
+/// A valid array with validity bits, and its numbers of 64 bits at `data`, which nothing writes.
+unsafe fn without_nulls(
+    object: &Bound<'_, PyAny>,
+    array: &ArrowArray,
+    data: *const c_void,
+    first: i64,
+    count: i64,
+) -> PyResult<Tensor> {
+    let places = range(first, count)?;
+    // SAFETY: by contract.
+    let validity = unsafe { *array.buffers }.cast::<u8>();
+    if validity.is_null() {
+        return Err(broken("nulls and no validity bits"));
+    }
+    let all = data.cast::<i64>();
+    let kind = kind::of(object)?;
+    // SAFETY: by contract.
+    let bytes = unsafe { slice::from_raw_parts(all.cast::<u8>(), places.end as usize * 8) };
+    let _reading = Guard::acquire(&kind, object, &TensorRef::from(bytes), Mode::Read)?;
+    let times = places.map(|nth| {
+        // SAFETY: by contract: a bit and a number for each element.
+        unsafe {
+            match bit(validity, nth) {
+                true => all.add(nth as usize).read_unaligned(),
+                false => i64::MIN,
+            }
+        }
+    });
+    Ok(Tensor::from(times.collect::<Vec<_>>()))
+}
+
 pub(super) fn broken(what: &str) -> PyErr {
     PyBufferError::new_err(format!("the Arrow array has {what}; the producer must mend that"))
 }
@@ -187,10 +338,15 @@ fn range(first: i64, count: i64) -> PyResult<Range<i64>> {
 }
 
 /// # Safety
-/// NULL, or at least one pointer that is NULL or valid.
+/// NULL, not aligned, or at least one pointer that is NULL, not aligned, or valid.
 unsafe fn child<'a, T>(children: *mut *mut T) -> Option<&'a T> {
-    // SAFETY: by contract.
-    unsafe { children.as_ref().and_then(|child| child.as_ref()) }
+    if !children.is_aligned() {
+        return None;
+    }
+    // SAFETY: by contract, aligned.
+    let child = unsafe { children.as_ref() }.copied().filter(|child| child.is_aligned())?;
+    // SAFETY: by contract, aligned.
+    unsafe { child.as_ref() }
 }
 
 /// A buffer of an array, NULL only if no elements are in it.
@@ -198,7 +354,7 @@ unsafe fn child<'a, T>(children: *mut *mut T) -> Option<&'a T> {
 /// # Safety
 /// A valid array.
 unsafe fn buffer(array: &ArrowArray, nth: usize, count: i64) -> PyResult<*const c_void> {
-    if array.n_buffers != 2 || array.buffers.is_null() {
+    if array.n_buffers != 2 || array.buffers.is_null() || !array.buffers.is_aligned() {
         return Err(broken("another number of buffers than the two of numbers"));
     }
     // SAFETY: by contract as many pointers are there.
@@ -209,36 +365,48 @@ unsafe fn buffer(array: &ArrowArray, nth: usize, count: i64) -> PyResult<*const 
     Ok(data)
 }
 
-/// Refuses nulls among some elements of an array.
+/// The number of nulls among some elements of an array.
 ///
 /// # Safety
 /// A valid array.
-unsafe fn check_nulls(array: &ArrowArray, first: i64, count: i64) -> PyResult<()> {
+unsafe fn nulls(array: &ArrowArray, first: i64, count: i64) -> PyResult<i64> {
     if array.null_count == 0 || count == 0 {
-        return Ok(());
+        return Ok(0);
     }
-    let validity = match array.n_buffers > 0 && !array.buffers.is_null() {
+    let has_buffers = array.n_buffers > 0 && !array.buffers.is_null() && array.buffers.is_aligned();
+    let validity = match has_buffers {
         // SAFETY: by contract as many pointers are there.
         true => unsafe { *array.buffers }.cast::<u8>(),
         false => ptr::null(),
     };
-    if validity.is_null() && array.null_count < 0 {
-        return Ok(());
+    if validity.is_null() {
+        return Ok(array.null_count.max(0));
     }
-    let nulls = if validity.is_null() {
-        array.null_count
-    } else {
-        // SAFETY: the interface: a bit for each element.
-        let is_null = |nth: &i64| !unsafe { bit(validity, *nth) };
-        range(first, count)?.filter(is_null).count() as i64
+    // SAFETY: the interface: a bit for each element.
+    let is_null = |nth: &i64| !unsafe { bit(validity, *nth) };
+    Ok(range(first, count)?.filter(is_null).count() as i64)
+}
+
+fn has_nulls(object: &Bound<'_, PyAny>, nulls: i64, booleans: bool) -> PyErr {
+    let noun = if nulls == 1 { "null" } else { "nulls" };
+    let series = kind::of(object).is_ok_and(|kind| kind.caveats.series);
+    let text = match series.then(|| pandas::has_numpy_dtype(object)) {
+        Some(Ok(true)) => {
+            "which pandas made of NaN, and a tensor cannot express; leave out protocol='arrow', or pass \
+             s.to_numpy()"
+        }
+        Some(_) if booleans => {
+            "which a tensor cannot express; fill them with s.fillna(False), or leave them out with s.dropna()"
+        }
+        Some(_) => {
+            "which a tensor cannot express; fill them with s.fillna(0), or leave them out with s.dropna()"
+        }
+        None => {
+            "which a tensor cannot express; fill them or leave them out first, for example with fill_null, \
+             which pyarrow and polars have"
+        }
     };
-    if nulls == 0 {
-        return Ok(());
-    }
-    Err(PyBufferError::new_err(format!(
-        "the Arrow array has {nulls} nulls, which a tensor cannot express; fill them, for example \
-         with fill_null(0), or leave them out with drop_null() (fillna(0) and dropna() of pandas)"
-    )))
+    PyBufferError::new_err(format!("the Arrow array has {nulls} {noun}, {text}"))
 }
 
 /// # Safety

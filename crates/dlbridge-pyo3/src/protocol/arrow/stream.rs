@@ -5,6 +5,7 @@ use pyo3::prelude::*;
 
 use super::abi::{ArrowArray, ArrowArrayStream, ArrowSchema, Owned};
 use super::format::Level;
+use crate::protocol::time::Times;
 
 /// The one array of a stream that has elements, or the first if none has.
 ///
@@ -12,12 +13,15 @@ use super::format::Level;
 pub(super) fn only_chunk(
     py: Python<'_>,
     mut stream: Owned<ArrowArrayStream>,
+    times: Option<&Times>,
 ) -> PyResult<(Owned<ArrowSchema>, Owned<ArrowArray>)> {
     let schema = stream.schema(py)?;
     // SAFETY: the interface: a valid schema.
-    unsafe { Level::of(schema.get()) }?;
+    unsafe { Level::of(schema.get(), times) }?;
     let mut only: Option<Owned<ArrowArray>> = None;
     while let Some(chunk) = stream.next(py)? {
+        // A stream of empty chunks need not end.
+        py.check_signals()?;
         match &only {
             Some(first) if first.get().length > 0 => {
                 if chunk.get().length > 0 {

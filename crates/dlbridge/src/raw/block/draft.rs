@@ -10,9 +10,10 @@ use core::slice;
 
 use dlbridge_sys::{DLManagedTensorVersioned, DLPackVersion, DLTensor};
 
-use super::{Block, Check, DELETER, Free, Header, Managed, brand};
+use super::delete::DELETER;
+use super::{Block, Check, Free, Header, Managed, brand};
 use crate::layout::{self, ElementExtent, Measure};
-use crate::raw::parts::RawParts;
+use crate::raw::parts::{Marks, RawParts};
 use crate::{Error, Result};
 
 /// An allocated block with an initialised owner, and nothing else in it. Dropping it drops the owner
@@ -126,7 +127,7 @@ impl<O: Send + 'static> Draft<O> {
     ///
     /// # Safety
     /// As many axes as there are dimensions were written, and this is what they measure. Data, Calm,
-    /// Exclusive and Send hold for `parts`, the dims and the owner.
+    /// Exclusive, Immutable and Send hold for `parts`, the dims and the owner.
     #[inline]
     pub(in crate::raw) unsafe fn describe(
         self,
@@ -148,8 +149,9 @@ impl<O: Send + 'static> Draft<O> {
             strides: ptr::null_mut(),
             byte_offset,
         };
+        let marks = parts.marks();
         // SAFETY: by contract.
-        Ok(unsafe { self.finish(description, parts.flags() | flags, None) })
+        Ok(unsafe { self.finish(description, Marks { flags: marks.flags | flags, ..marks }, None) })
     }
 
     /// The owner, and a place for the extents and strides that it knows.
@@ -166,20 +168,20 @@ impl<O: Send + 'static> Draft<O> {
     /// those who take the owner out need.
     ///
     /// # Safety
-    /// The dims are written, or the description has no dimensions. Data, Calm, Exclusive and Send hold
-    /// for the description, the dims and the owner.
+    /// The dims are written, or the description has no dimensions. Data, Calm, Exclusive, Immutable
+    /// and Send hold for the description, the dims and the owner.
     #[inline]
     pub(in crate::raw) unsafe fn finish(
         self,
         description: DLTensor,
-        flags: u64,
+        marks: Marks,
         check: Option<Check>,
     ) -> Managed {
         let shape = self.extents();
         // SAFETY: the dims are within the allocation, or none.
         let strides = unsafe { shape.add(self.ndim) };
         // SAFETY: by contract.
-        unsafe { self.write_header(DLTensor { shape, strides, ..description }, flags, check) }
+        unsafe { self.write_header(DLTensor { shape, strides, ..description }, marks, check) }
     }
 
     /// Writes the header with a description whose dims are elsewhere.
@@ -190,16 +192,21 @@ impl<O: Send + 'static> Draft<O> {
     pub(in crate::raw) unsafe fn finish_with_dims(
         self,
         description: DLTensor,
-        flags: u64,
+        marks: Marks,
     ) -> Managed {
         // SAFETY: by contract.
-        unsafe { self.write_header(description, flags, None) }
+        unsafe { self.write_header(description, marks, None) }
     }
 
     /// # Safety
     /// That of [`finish`](Self::finish), for a description with its dims.
     #[inline(always)]
-    unsafe fn write_header(self, dl_tensor: DLTensor, flags: u64, check: Option<Check>) -> Managed {
+    unsafe fn write_header(
+        self,
+        dl_tensor: DLTensor,
+        Marks { flags, immutable }: Marks,
+        check: Option<Check>,
+    ) -> Managed {
         let managed = DLManagedTensorVersioned {
             version: DLPackVersion::CURRENT,
             manager_ctx: brand(),
@@ -207,7 +214,9 @@ impl<O: Send + 'static> Draft<O> {
             flags,
             dl_tensor,
         };
-        let header = Header { managed, vtable: &Block::<O>::VTABLE, dims: 2 * self.ndim, check };
+        // At most twice MAX_NDIM.
+        let (vtable, dims) = (&Block::<O>::VTABLE, 2 * self.ndim as u32);
+        let header = Header { managed, vtable, dims, immutable, check };
         // SAFETY: within the block, which is ours alone.
         unsafe { ptr::write(&raw mut (*self.block.as_ptr()).header, header) };
         Managed(mem::ManuallyDrop::new(self).block.cast())

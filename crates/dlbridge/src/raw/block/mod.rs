@@ -1,5 +1,5 @@
 //! The heap block behind every tensor: one allocation with the managed tensor, the owner, the
-//! extents and the strides; and the deleter that frees it.
+//! extents and the strides.
 //!
 //! ```text
 //! +---------------------------+--------------+---------+----------------+-----------------+
@@ -8,6 +8,7 @@
 //! ^ what C sees                                         ^ t.shape        ^ t.strides
 //! ```
 
+mod delete;
 mod draft;
 mod part;
 mod take;
@@ -22,16 +23,18 @@ use core::slice;
 use core::sync::atomic::AtomicU8;
 
 use dlbridge_sys::{
-    DLManagedTensorVersioned, DLManagedTensorVersionedDeleter, DLPACK_FLAG_BITMASK_IS_COPIED,
-    DLPACK_FLAG_BITMASK_READ_ONLY, DLTensor,
+    DLManagedTensorVersioned, DLPACK_FLAG_BITMASK_IS_COPIED, DLPACK_FLAG_BITMASK_READ_ONLY,
+    DLTensor,
 };
 
+pub(super) use self::delete::no_unwind;
+use self::delete::{DELETER, delete};
 #[cfg(feature = "ndarray")]
 pub(crate) use self::draft::DimsOut;
 pub(super) use self::draft::Draft;
-use super::parts::RawParts;
+use super::parts::{Access, Marks, RawParts};
 use crate::layout::{self, MAX_NDIM};
-use crate::{DataType, Device, Error, Result};
+use crate::{DataType, Device, Error, Result, Tensor};
 
 /// Tells from the bytes of an element whether they are a value; see
 /// [`Element::CHECK`](crate::Element::CHECK).
@@ -52,8 +55,10 @@ struct Header {
     managed: DLManagedTensorVersioned,
     vtable: &'static VTable,
     /// The number of `i64` at the end of the block.
-    dims: usize,
-    /// What the elements must pass before the owner may be handed out again.
+    dims: u32,
+    /// True if nothing writes the data until the owner is dropped (Immutable).
+    immutable: bool,
+    /// The check that the elements must pass before the owner may be returned.
     check: Option<Check>,
 }
 
@@ -75,7 +80,7 @@ impl<O: 'static> Block<O> {
     unsafe extern "C" fn destroy(header: NonNull<Header>) {
         let block = header.cast::<Self>().as_ptr();
         // SAFETY: Block: the header is initialised and the block is ours alone.
-        let layout = Self::VTABLE.layout(unsafe { (*block).header.dims });
+        let layout = Self::VTABLE.layout(unsafe { (*block).header.dims } as usize);
         let free = Free { header, layout };
         // SAFETY: by contract initialised, and the block is freed right behind. Send: any thread may
         // do this.
@@ -101,41 +106,8 @@ impl VTable {
 /// another.
 static BRAND: AtomicU8 = AtomicU8::new(0);
 
-/// The one deleter of every block. Not generic: the addresses of generic functions may be merged,
-/// and the address is how a tensor of ours is recognised.
-static DELETER: DLManagedTensorVersionedDeleter = delete;
-
 fn brand() -> *mut c_void {
     BRAND.as_ptr().cast()
-}
-
-/// Drops the owner and frees the block. NULL is ignored.
-///
-/// # Safety
-/// `managed` is NULL or begins a block that is not used afterwards (Block).
-#[inline(never)]
-unsafe extern "C" fn delete(managed: *mut DLManagedTensorVersioned) {
-    let Some(header) = NonNull::new(managed.cast::<Header>()) else { return };
-    // SAFETY: Block: the header is initialised, its vtable belongs to the owner's type, the owner is
-    // initialised, and the block is not used again.
-    unsafe { ((*header.as_ptr()).vtable.destroy)(header) }
-}
-
-/// Runs the drop of an owner, whose panic must not cross the C boundary: it is reported by the
-/// panic hook and ends here. Without `std` it aborts, as a panic out of `extern "C"` does.
-pub(super) fn no_unwind(f: impl FnOnce()) {
-    #[cfg(feature = "std")]
-    {
-        use std::panic::{AssertUnwindSafe, catch_unwind};
-        // The payload's own drop may panic in turn; what that one throws is left alone.
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(f))
-            && let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(payload)))
-        {
-            mem::forget(payload);
-        }
-    }
-    #[cfg(not(feature = "std"))]
-    f();
 }
 
 /// Frees a block when dropped.
@@ -182,7 +154,7 @@ impl Managed {
             byte_offset: 0,
         };
         // SAFETY: no dimensions, and no data.
-        unsafe { Draft::new(owner, ndim).finish(nothing, 0, None) }
+        unsafe { Draft::new(owner, ndim).finish(nothing, Marks::NONE, None) }
     }
 
     /// Takes over a pointer that [`Managed::into_raw`] gave out, if it is one.
@@ -225,9 +197,23 @@ impl Managed {
         unsafe { (*self.0.as_ptr()).flags }
     }
 
-    pub(super) fn set_flags(&mut self, flags: u64) {
+    /// The flags, and whether the data is immutable.
+    pub(super) fn marks(&self) -> Marks {
+        Marks { flags: self.flags(), immutable: self.header().immutable }
+    }
+
+    pub(crate) fn access(&self) -> Access {
+        self.marks().access()
+    }
+
+    fn set_flags(&mut self, flags: u64) {
         // SAFETY: as in `tensor_mut`.
         unsafe { (*self.0.as_ptr()).flags = flags }
+    }
+
+    fn set_immutable_bit(&mut self, immutable: bool) {
+        // SAFETY: Block: initialised, and `&mut self` is the only access.
+        unsafe { (*self.0.cast::<Header>().as_ptr()).immutable = immutable }
     }
 
     /// Says that the data is the holder's alone.
@@ -238,9 +224,34 @@ impl Managed {
         self.set_flags(self.flags() | DLPACK_FLAG_BITMASK_IS_COPIED);
     }
 
-    /// Says that the data must not be written, which takes a promise from nobody.
+    /// Tells consumers not to write the data. This promises nothing about the producer.
     pub(crate) fn set_read_only(&mut self) {
         self.set_flags(self.flags() | DLPACK_FLAG_BITMASK_READ_ONLY);
+    }
+
+    /// Marks the data as not written until the owner is dropped.
+    ///
+    /// # Safety
+    /// Nothing writes the data until then (Immutable).
+    pub(super) unsafe fn set_immutable(&mut self) {
+        self.set_read_only();
+        self.set_immutable_bit(true);
+    }
+
+    /// Makes exclusive data immutable: the data of this block, or of the tensor that it shares, if this is
+    /// the last handle on that tensor. Returns whether the data is immutable now.
+    pub(crate) fn freeze(&mut self) -> bool {
+        let exclusive = match self.access() {
+            Access::Immutable => return true,
+            Access::Exclusive => true,
+            Access::Shared | Access::ReadOnly => self.sole_source().is_some_and(Tensor::freeze),
+        };
+        if exclusive {
+            // SAFETY: Exclusive: only the holder of this block, or of its source, could write the data, and `&mut
+            // self` is the only access to it. From now on the access is Immutable, which allows no writes.
+            unsafe { self.set_immutable() };
+        }
+        exclusive
     }
 
     pub(crate) fn shape(&self) -> &[i64] {
@@ -278,7 +289,7 @@ impl Managed {
         if let Some(strides) = strides.filter(|strides| strides.len() != ndim) {
             return Err(Error::StridesLength { ndim, strides: strides.len() });
         }
-        let room = self.header().dims;
+        let room = self.header().dims as usize;
         assert!(ndim <= MAX_NDIM && 2 * ndim <= room, "the block was made for fewer dimensions");
         let tensor = self.tensor_mut();
         for (axis, &extent) in shape.iter().enumerate() {
@@ -313,20 +324,21 @@ impl Managed {
     /// The dims are set, and have this many elements.
     ///
     /// # Safety
-    /// Data, Calm, Exclusive and Send hold for `parts`, the dims and the owner.
+    /// Data, Calm, Exclusive, Immutable and Send hold for `parts`, the dims and the owner.
     pub(super) unsafe fn describe(&mut self, parts: &RawParts, elements: usize) -> Result<()> {
         parts.dtype.check()?;
         let (data, byte_offset) = match elements {
             0 => (ptr::null_mut(), 0),
             _ => parts.locate(layout::element_extent(self.shape(), self.strides())?)?,
         };
-        let flags = parts.flags();
+        let Marks { flags, immutable } = parts.marks();
         let tensor = self.tensor_mut();
         tensor.data = data;
         tensor.byte_offset = byte_offset;
         tensor.dtype = parts.dtype.into();
         tensor.device = parts.device.into();
         self.set_flags(flags);
+        self.set_immutable_bit(immutable);
         Ok(())
     }
 
@@ -351,7 +363,7 @@ impl Managed {
     }
 
     /// The owner, if it is an `O`.
-    pub(super) fn owner<O: Sync + 'static>(&self) -> Option<&O> {
+    pub(crate) fn owner<O: Sync + 'static>(&self) -> Option<&O> {
         self.owner_is::<O>().then(|| {
             // SAFETY: the type was compared; the owner is initialised (Block), and `Sync`, so that
             // any thread may look at it.

@@ -25,7 +25,7 @@ impl Managed {
             // Later the check would see the part alone, but the owner comes back whole.
             return Err(Error::InvalidElement { dtype: self.tensor().dtype.into() });
         }
-        if self.header().dims < 2 * dims.ndim() {
+        if (self.header().dims as usize) < 2 * dims.ndim() {
             self = self.with_room(dims.ndim());
         }
         self.set_dims(dims.shape(), Some(dims.strides()))?;
@@ -37,7 +37,7 @@ impl Managed {
     /// The same owner and description in a new block, with room for more dimensions. There are no
     /// dims yet.
     fn with_room(self, ndim: usize) -> Self {
-        let (vtable, dims) = (self.header().vtable, self.header().dims);
+        let (vtable, dims) = (self.header().vtable, self.header().dims as usize);
         let layout = vtable.layout(2 * ndim);
         // SAFETY: a header is in it, so the layout has a size.
         let memory = unsafe { alloc(layout) };
@@ -52,7 +52,7 @@ impl Managed {
             let fixed = vtable.layout.size();
             free.header.cast::<u8>().copy_to_nonoverlapping(header.cast(), fixed);
             let shape = memory.add(fixed).cast::<i64>();
-            (*header.as_ptr()).dims = 2 * ndim;
+            (*header.as_ptr()).dims = 2 * ndim as u32;
             let tensor = &mut (*header.as_ptr()).managed.dl_tensor;
             (tensor.ndim, tensor.shape, tensor.strides) = (0, shape, shape.add(ndim));
         }

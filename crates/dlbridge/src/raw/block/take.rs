@@ -26,7 +26,7 @@ impl Managed {
     }
 
     /// The tensor that this one was lent from, if nobody else has it any more.
-    fn sole_source(&mut self) -> Option<&mut Tensor> {
+    pub(super) fn sole_source(&mut self) -> Option<&mut Tensor> {
         if !self.owner_is::<Arc<Tensor>>() {
             return None;
         }
@@ -43,7 +43,7 @@ impl Managed {
     /// The owner is an `O`.
     unsafe fn into_owner<O: 'static>(self) -> O {
         let header = self.header();
-        let layout = header.vtable.layout(header.dims);
+        let layout = header.vtable.layout(header.dims as usize);
         let block = self.into_raw();
         let _free = Free { header: block.cast(), layout };
         // SAFETY: an `O` by contract; initialised (Block) and read once, because the block is freed

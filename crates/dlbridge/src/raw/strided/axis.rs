@@ -40,11 +40,11 @@ const FEW: usize = 8;
 
 /// Calls `copy` with the axes, and the bytes of a piece: of all that is adjacent on both sides, or of a
 /// number if its bytes are `swapped`.
-pub(super) fn with_axes(
+pub(super) fn with_axes<R>(
     layouts: &Layouts<'_>,
     swapped: Option<usize>,
-    copy: impl FnOnce(&[Axis], usize),
-) {
+    copy: impl FnOnce(&[Axis], usize) -> R,
+) -> R {
     let (mut few, mut many);
     let axes = match layouts.shape.len() + 1 {
         ..=FEW => {
@@ -83,7 +83,7 @@ pub(super) fn with_axes(
         (count, size) = (count - 1, size * run.extent as isize);
     }
     nearest_last_but_one(&mut axes[..count]);
-    copy(&axes[..count], size as usize);
+    copy(&axes[..count], size as usize)
 }
 
 /// Joins neighbours that step evenly on both sides, and returns how many axes are left.

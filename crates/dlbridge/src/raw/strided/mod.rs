@@ -2,7 +2,8 @@
 //!
 //! The axes are put in the order of the target and joined where both sides step evenly. What is left
 //! is one of four things: a run of bytes, runs with gaps (`runs.rs`), single pieces in much the same
-//! order on both sides (`strips.rs`), or the transpose of a plane (`tiles.rs`).
+//! order on both sides (`strips.rs`), or the transpose of a plane (`tiles.rs`). Without the feature `fast-copies`, which
+//! is large, single pieces are copied by plain loops (`piece.rs`).
 //!
 //! - **Places.** A function that takes axes and [`Ends`] is given ones where each index leads to a piece
 //!   that can be read, at `from`, and to one that can be written, at `to`; no byte is in two pieces
@@ -11,17 +12,24 @@
 mod axis;
 mod piece;
 mod runs;
+#[cfg(feature = "fast-copies")]
 mod squares;
+#[cfg(feature = "fast-copies")]
 mod strips;
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "fast-copies")]
 mod tiles;
 
 use alloc::vec::Vec;
 
+use super::pace::Pace;
 use super::threads;
 use axis::{Axis, Ends, with_axes};
 use piece::{Piece, Swapped};
+
+/// The longest side of a tile, in pieces.
+const SIDE: usize = 64;
 
 /// Two layouts of the same shape, and the bytes of an element. Strides count elements.
 pub(super) struct Layouts<'a> {
@@ -41,6 +49,20 @@ type Loops = unsafe fn(&[Axis], Ends, usize);
 /// of the byte extent of its layout, `to` for writes of its own, and no byte is in both. No two
 /// indices lead to the same element of the target.
 pub(super) unsafe fn copy_strided(from: *const u8, to: *mut u8, layouts: &Layouts<'_>) {
+    // SAFETY: by contract.
+    unsafe { copy_strided_while(from, to, layouts, &mut Pace::unbroken(&mut || true)) };
+}
+
+/// The same at a pace: whether all elements were copied.
+///
+/// # Safety
+/// That of [`copy_strided`].
+pub(super) unsafe fn copy_strided_while(
+    from: *const u8,
+    to: *mut u8,
+    layouts: &Layouts<'_>,
+    pace: &mut Pace<'_>,
+) -> bool {
     with_axes(layouts, None, |axes, size| {
         let loops = match size {
             1 => pieces::<u8>,
@@ -51,8 +73,8 @@ pub(super) unsafe fn copy_strided(from: *const u8, to: *mut u8, layouts: &Layout
             _ => runs::copy,
         };
         // SAFETY: Places, of the elements of both layouts, or of runs of them.
-        unsafe { on_threads(axes, Ends { from, to }, size, loops) }
-    });
+        unsafe { in_blocks(axes, Ends { from, to }, size, loops, pace) }
+    })
 }
 
 /// Whether [`copy_swapped`] can reverse so many bytes.
@@ -60,7 +82,7 @@ pub(super) const fn can_swap(number: usize) -> bool {
     matches!(number, 2 | 4 | 8 | 16)
 }
 
-/// The same, with the bytes of each number reversed: of each `number` bytes of an element.
+/// The same, with the bytes of each `number` bytes of an element reversed.
 ///
 /// # Safety
 /// That of [`copy_strided`]. Elements are whole numbers, of a size that [`can_swap`] knows.
@@ -69,7 +91,8 @@ pub(super) unsafe fn copy_swapped(
     to: *mut u8,
     layouts: &Layouts<'_>,
     number: usize,
-) {
+    pace: &mut Pace<'_>,
+) -> bool {
     debug_assert!(can_swap(number));
     with_axes(layouts, Some(number), |axes, size| {
         let loops = match size {
@@ -79,8 +102,60 @@ pub(super) unsafe fn copy_swapped(
             _ => pieces::<Swapped<u128>>,
         };
         // SAFETY: Places, of the numbers of both layouts: `size` is `number`.
-        unsafe { on_threads(axes, Ends { from, to }, size, loops) }
-    });
+        unsafe { in_blocks(axes, Ends { from, to }, size, loops, pace) }
+    })
+}
+
+/// Copies pieces of `size` bytes in the blocks of a pace: whether all were copied.
+///
+/// # Safety
+/// Places.
+unsafe fn in_blocks(
+    axes: &[Axis],
+    ends: Ends,
+    size: usize,
+    loops: Loops,
+    pace: &mut Pace<'_>,
+) -> bool {
+    let pieces = axes.iter().fold(1, |pieces, axis| pieces * axis.extent);
+    let blocks = pace.blocks(size * pieces);
+    if blocks == 1 {
+        // SAFETY: by contract.
+        unsafe { on_threads(axes, ends, size, loops) };
+        return true;
+    }
+    // As for threads: cut an axis that gives each block many indices, or the longest, unless a piece alone fills a block.
+    let even = axes.iter().position(|axis| axis.extent >= SIDE * blocks);
+    let longest = (0..axes.len()).max_by_key(|&axis| axes[axis].extent);
+    let cut = even.or(longest.filter(|_| pace.blocks(size) == 1));
+    let extent = cut.or((!axes.is_empty()).then_some(0)).map_or(size, |axis| axes[axis].extent);
+    let block = if cut.is_none() && !axes.is_empty() { 1 } else { extent.div_ceil(blocks) };
+    for begin in (0..extent).step_by(block) {
+        if begin != 0 && !pace.goes_on() {
+            return false;
+        }
+        let end = extent.min(begin + block);
+        match (cut, axes) {
+            (Some(cut), _) => {
+                let (mut part, ends) = (Vec::from(axes), ends.at(&axes[cut], begin));
+                part[cut].extent = end - begin;
+                // SAFETY: Places, for some indices of one axis.
+                unsafe { on_threads(&part, ends, size, loops) };
+            }
+            (None, [outer, inner @ ..]) => {
+                // SAFETY: Places, for one index of the outer axis.
+                if !unsafe { in_blocks(inner, ends.at(outer, begin), size, loops, pace) } {
+                    return false;
+                }
+            }
+            (None, []) => {
+                let ends = ends.at(&Axis { extent, from: 1, to: 1 }, begin);
+                // SAFETY: Places, for some bytes of the one piece.
+                unsafe { copy_bytes(ends.from, ends.to, end - begin) };
+            }
+        }
+    }
+    true
 }
 
 /// Copies pieces of `size` bytes, on several threads if it is worth it.
@@ -100,7 +175,7 @@ unsafe fn on_threads(axes: &[Axis], ends: Ends, size: usize, loops: Loops) {
     let even = axes.iter().position(|axis| axis.extent >= 8 * parts);
     let longest = (0..axes.len()).max_by_key(|&axis| axes[axis].extent);
     match even.or(longest.filter(|_| threads::parts(size, 1) == 1)) {
-        Some(cut) => threads::split(axes[cut].extent, parts, tiles::SIDE, &|begin, end| {
+        Some(cut) => threads::split(axes[cut].extent, parts, SIDE, &|begin, end| {
             let (mut axes, ends) = (Vec::from(axes), ends.at(&axes[cut], begin));
             axes[cut].extent = end - begin;
             // SAFETY: Places, for some indices of one axis, which no other thread has.
@@ -149,7 +224,8 @@ pub(super) unsafe fn copy_bytes(from: *const u8, to: *mut u8, bytes: usize) {
     });
 }
 
-/// Pieces that are copied sooner than it is found out how best to copy them.
+/// Below this number of pieces, choosing a strategy costs more than copying.
+#[cfg(feature = "fast-copies")]
 const FEW: usize = 64;
 
 /// Copies pieces of the size of `P` one by one, or plane by plane if they are many.
@@ -157,25 +233,25 @@ const FEW: usize = 64;
 /// # Safety
 /// Places, for pieces of the size of `P`.
 unsafe fn pieces<P: Piece>(axes: &[Axis], ends: Ends, _: usize) {
-    let pieces = axes.iter().fold(1, |pieces, axis| pieces * axis.extent);
-    // SAFETY: by contract.
-    unsafe {
-        match pieces <= FEW {
-            true => strips::one_by_one::<P>(axes, ends),
-            false => planes::<P>(axes, ends),
-        }
+    #[cfg(feature = "fast-copies")]
+    if axes.iter().fold(1, |pieces, axis| pieces * axis.extent) > FEW {
+        // SAFETY: by contract.
+        return unsafe { planes::<P>(axes, ends) };
     }
+    // SAFETY: by contract.
+    unsafe { piece::one_by_one::<P>(axes, ends) }
 }
 
 /// Copies the planes of the two innermost axes.
 ///
 /// # Safety
 /// Places, for pieces of the size of `P`.
+#[cfg(feature = "fast-copies")]
 unsafe fn planes<P: Piece>(axes: &[Axis], ends: Ends) {
     // SAFETY: by contract; for one index of the outer axis in the last case.
     unsafe {
         match axes {
-            [] => strips::one_by_one::<P>(axes, ends),
+            [] => piece::one_by_one::<P>(axes, ends),
             [row] => strips::blocks::<P>(&Axis { extent: 1, ..*row }, row, ends),
             [column, row] if tiles::fits::<P>(column, row) => {
                 tiles::transpose::<P>(column, row, ends);

@@ -1,23 +1,21 @@
-//! What is moved in one go.
+//! Pieces that are moved in one go, and the plain loops over them.
+
+use super::axis::{Axis, Ends};
 
 /// A number of a size that processors move at once. It may be at any address.
-pub(super) trait Piece: Copy {
-    const ZERO: Self;
-
+pub(super) trait Piece: Copy + Default {
     /// What is written of what was read.
     fn moved(self) -> Self;
 }
 
 /// A number whose bytes are reversed on the way.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 #[repr(transparent)]
 pub(super) struct Swapped<N>(N);
 
 macro_rules! pieces {
     ($($number:ty)*) => {$(
         impl Piece for $number {
-            const ZERO: Self = 0;
-
             #[inline(always)]
             fn moved(self) -> Self {
                 self
@@ -25,8 +23,6 @@ macro_rules! pieces {
         }
 
         impl Piece for Swapped<$number> {
-            const ZERO: Self = Self(0);
-
             #[inline(always)]
             fn moved(self) -> Self {
                 Self(self.0.swap_bytes())
@@ -36,3 +32,38 @@ macro_rules! pieces {
 }
 
 pieces! { u8 u16 u32 u64 u128 }
+
+/// Copies pieces without looking for a better way.
+///
+/// # Safety
+/// Places, for pieces of the size of `P`.
+pub(super) unsafe fn one_by_one<P: Piece>(axes: &[Axis], ends: Ends) {
+    // SAFETY: by contract; for one index of an axis in the last cases.
+    unsafe {
+        match axes {
+            [] => {
+                let piece = ends.from.cast::<P>().read_unaligned().moved();
+                ends.to.cast::<P>().write_unaligned(piece);
+            }
+            [row] => steps::<P>(row.from, row.to, row.extent, ends),
+            [outer, inner @ ..] => {
+                (0..outer.extent).for_each(|i| one_by_one::<P>(inner, ends.at(outer, i)));
+            }
+        }
+    }
+}
+
+/// The loop itself, once for each pair of steps that are constants.
+///
+/// # Safety
+/// Places, for one axis.
+#[inline(always)]
+pub(super) unsafe fn steps<P: Piece>(from: isize, to: isize, extent: usize, ends: Ends) {
+    for i in 0..extent as isize {
+        // SAFETY: by contract.
+        unsafe {
+            let piece = ends.from.offset(i * from).cast::<P>().read_unaligned().moved();
+            ends.to.offset(i * to).cast::<P>().write_unaligned(piece);
+        }
+    }
+}

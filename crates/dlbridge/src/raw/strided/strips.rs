@@ -5,30 +5,10 @@
 //! little that moves bytes within one, and for those with AVX2, which are nearly all.
 
 use super::axis::{Axis, Ends};
-use super::piece::Piece;
+use super::piece::{Piece, steps};
 
 /// Pieces on one side of a block: what both sides touch of it stays in the first cache.
 const BLOCK: usize = 1024;
-
-/// Copies pieces without looking for a better way.
-///
-/// # Safety
-/// Places, for pieces of the size of `P`.
-pub(super) unsafe fn one_by_one<P: Piece>(axes: &[Axis], ends: Ends) {
-    // SAFETY: by contract; for one index of an axis in the last cases.
-    unsafe {
-        match axes {
-            [] => {
-                let piece = ends.from.cast::<P>().read_unaligned().moved();
-                ends.to.cast::<P>().write_unaligned(piece);
-            }
-            [row] => steps::<P>(row.from, row.to, row.extent, ends),
-            [outer, inner @ ..] => {
-                (0..outer.extent).for_each(|i| one_by_one::<P>(inner, ends.at(outer, i)));
-            }
-        }
-    }
-}
 
 /// Copies the pieces along one axis.
 ///
@@ -51,21 +31,6 @@ unsafe fn strip<P: Piece>(axis: &Axis, ends: Ends) {
             3 => steps::<P>(3 * size, size, axis.extent, ends),
             4 => steps::<P>(4 * size, size, axis.extent, ends),
             _ => steps::<P>(axis.from, size, axis.extent, ends),
-        }
-    }
-}
-
-/// The loop itself, once for each pair of steps that are constants.
-///
-/// # Safety
-/// Places, for one axis.
-#[inline(always)]
-unsafe fn steps<P: Piece>(from: isize, to: isize, extent: usize, ends: Ends) {
-    for i in 0..extent as isize {
-        // SAFETY: by contract.
-        unsafe {
-            let piece = ends.from.offset(i * from).cast::<P>().read_unaligned().moved();
-            ends.to.offset(i * to).cast::<P>().write_unaligned(piece);
         }
     }
 }

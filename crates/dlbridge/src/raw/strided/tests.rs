@@ -65,14 +65,36 @@ fn check<T: Number>(source: &TensorRef<'_>) {
     let swapped = source.to_byte_swapped().unwrap();
     let reversed: Vec<T> = expected.iter().map(|number| number.reversed()).collect();
     assert_eq!(swapped.view::<T>().unwrap().as_slice(), Some(&reversed[..]), "{of}");
+    check_in_blocks(source, &expected, &reversed);
 
     let shape: Vec<usize> = source.shape().iter().rev().map(|&extent| extent as usize).collect();
-    let mut target = Tensor::zeros(T::DTYPE, shape).unwrap();
+    let mut target = Tensor::zeros::<T>(shape).unwrap();
     let turned = TensorRefMut::try_from(&mut target).unwrap().transpose();
     turned.copy_from(source).unwrap();
     assert_eq!(naive::<T>(&TensorRef::from(&target).transpose()), expected, "{of}");
     TensorRefMut::try_from(&mut target).unwrap().swap_bytes().unwrap();
     assert_eq!(naive::<T>(&TensorRef::from(&target).transpose()), reversed, "{of}");
+}
+
+/// Copies a layout in blocks, to the end and up to the first and the last pause.
+fn check_in_blocks<T: Number>(source: &TensorRef<'_>, expected: &[T], reversed: &[T]) {
+    let mut pauses = 0;
+    let copy = source.to_copy_while(1, || {
+        pauses += 1;
+        true
+    });
+    assert_eq!(copy.unwrap().unwrap().view::<T>().unwrap().as_slice(), Some(expected));
+    // Blocks are at least half of 1 KiB where they are not single indices of an outer axis.
+    assert!(source.nbytes() < 2048 || pauses > 0, "{:?} in one block", source.shape());
+    let swapped = source.to_byte_swapped_while(|| true).unwrap().unwrap();
+    assert_eq!(swapped.view::<T>().unwrap().as_slice(), Some(reversed));
+    for mut left in [1, pauses].into_iter().filter(|_| pauses > 0) {
+        let copy = source.to_copy_while(1, || {
+            left -= 1;
+            left > 0
+        });
+        assert!(copy.unwrap().is_none());
+    }
 }
 
 /// Parts of a plane and of a pile of planes, in every order and direction.

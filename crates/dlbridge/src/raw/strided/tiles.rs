@@ -8,10 +8,7 @@ use core::mem::MaybeUninit;
 
 use super::axis::{Axis, Ends};
 use super::piece::Piece;
-use super::{runs, squares};
-
-/// The longest side of a tile, in pieces.
-pub(super) const SIDE: usize = 64;
+use super::{SIDE, runs, squares};
 
 /// Sides that are no longer than this have loops of their own.
 const NARROW: usize = 4;
@@ -111,13 +108,13 @@ unsafe fn tile<P: Piece, const T: usize>(column: &Axis, row: &Axis, ends: Ends) 
 /// That of [`transpose`], for `T` indices of an axis at most.
 #[inline(never)]
 unsafe fn part_of_tile<P: Piece, const T: usize>(column: &Axis, row: &Axis, ends: Ends) {
-    let mut lines = [[P::ZERO; T]; T];
+    let mut lines = [[P::default(); T]; T];
     for (j, line) in lines[..row.extent].iter_mut().enumerate() {
         let ends = Ends { to: line.as_mut_ptr().cast(), ..ends.at(row, j) };
         // SAFETY: by contract: adjacent in the source, and no more than a line.
         unsafe { runs::run(ends, column.extent * size_of::<P>()) };
     }
-    let mut turned = [[P::ZERO; T]; T];
+    let mut turned = [[P::default(); T]; T];
     let step = size_of::<[P; T]>() as isize;
     // SAFETY: both are whole tiles.
     unsafe { squares::transpose::<P, T>(lines.as_ptr(), turned.as_mut_ptr().cast(), step) };

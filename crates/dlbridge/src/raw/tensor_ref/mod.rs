@@ -19,6 +19,7 @@ use crate::raw::block::Managed;
 use crate::raw::copy;
 use crate::raw::dl_tensor::DLTensorRef;
 use crate::raw::element::Element;
+use crate::raw::pace::Pace;
 use crate::raw::parts::RawParts;
 use crate::raw::view::TensorView;
 use crate::{DataType, Device, Error, Result, Tensor};
@@ -253,7 +254,52 @@ impl<'a> TensorRef<'a> {
     /// # Ok::<(), dlbridge::Error>(())
     /// ```
     pub fn to_copy(&self) -> Result<Tensor> {
-        copy::to_copy(self).map(Tensor::from_managed)
+        self.to_aligned_copy(1)
+    }
+
+    /// A copy like that of [`to_copy`](TensorRef::to_copy), whose first element is at a multiple of `alignment`
+    /// bytes.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::to_copy`].
+    ///
+    /// # Panics
+    /// If the alignment is not a power of two.
+    ///
+    /// ```
+    /// let page = dlbridge::TensorRef::from(&[1_u8, 2]).to_aligned_copy(4096)?;
+    /// assert_eq!(page.data().addr() % 4096, 0);
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub fn to_aligned_copy(&self, alignment: usize) -> Result<Tensor> {
+        assert!(alignment.is_power_of_two(), "cannot align to {alignment}");
+        finished(copy::to_copy(self, alignment, &mut Pace::unbroken(&mut || true)))
+    }
+
+    /// A copy like that of [`to_aligned_copy`](TensorRef::to_aligned_copy) that can be stopped: `go_on` is called after
+    /// every 32 MiB or so, and `None` is returned as soon as it returns false. Sub-byte elements that are not contiguous
+    /// are copied without a pause.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::to_copy`].
+    ///
+    /// # Panics
+    /// If the alignment is not a power of two.
+    ///
+    /// ```
+    /// let tensor = dlbridge::TensorRef::from(&[1, 2, 3]);
+    /// // Fewer bytes than a block.
+    /// assert!(tensor.to_copy_while(1, || false)?.is_some());
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub fn to_copy_while(
+        &self,
+        alignment: usize,
+        mut go_on: impl FnMut() -> bool,
+    ) -> Result<Option<Tensor>> {
+        assert!(alignment.is_power_of_two(), "cannot align to {alignment}");
+        let copy = copy::to_copy(self, alignment, &mut Pace::in_blocks(&mut go_on))?;
+        Ok(copy.map(Tensor::from_managed))
     }
 
     /// The bytes of the elements, which are adjacent in C order. Packed sub-byte elements may leave a
@@ -297,7 +343,24 @@ impl<'a> TensorRef<'a> {
     /// # Ok::<(), dlbridge::Error>(())
     /// ```
     pub fn to_byte_swapped(&self) -> Result<Tensor> {
-        copy::to_byte_swapped(self).map(Tensor::from_managed)
+        finished(copy::to_byte_swapped(self, &mut Pace::unbroken(&mut || true)))
+    }
+
+    /// A copy like that of [`to_byte_swapped`](TensorRef::to_byte_swapped) that can be stopped as
+    /// [`to_copy_while`](TensorRef::to_copy_while) can.
+    ///
+    /// # Errors
+    /// Those of [`to_byte_swapped`](TensorRef::to_byte_swapped).
+    ///
+    /// ```
+    /// let big_endian = [1_u16.to_be(), 2_u16.to_be()];
+    /// let swapped = dlbridge::TensorRef::from(&big_endian).to_byte_swapped_while(|| true)?.unwrap();
+    /// assert_eq!(swapped.view::<u16>()?.as_slice(), Some(&[1_u16.to_le(), 2_u16.to_le()][..]));
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub fn to_byte_swapped_while(&self, mut go_on: impl FnMut() -> bool) -> Result<Option<Tensor>> {
+        let copy = copy::to_byte_swapped(self, &mut Pace::in_blocks(&mut go_on))?;
+        Ok(copy.map(Tensor::from_managed))
     }
 
     #[inline]
@@ -406,4 +469,9 @@ impl<'a> TensorRef<'a> {
     pub fn is_subbyte_padded(&self) -> bool {
         self.subbyte_padded
     }
+}
+
+/// The result of a copy that cannot be stopped.
+fn finished(copy: Result<Option<Managed>>) -> Result<Tensor> {
+    Ok(Tensor::from_managed(copy?.expect("the pace is unbroken")))
 }

@@ -1,11 +1,34 @@
 //! Return values: a tensor as what the caller works with.
 
-use dlbridge::Tensor;
+#[cfg(feature = "experimental-inspect")]
+mod hint;
+mod like;
+mod numpy;
+mod torch;
+
+use dlbridge::{Error, Tensor};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-use crate::protocol::Protocol;
+use crate::argument::{Accepts, DYNAMIC};
+use crate::protocol::{self, Protocol};
 use crate::{PyTensor, capsule, home};
+
+pub use like::Like;
+pub use numpy::{IntoNumpy, Numpy};
+pub use torch::Torch;
+
+/// Returns an error for a tensor of another dtype or another number of dimensions.
+fn check<A: Accepts, const N: usize>(tensor: &Tensor) -> Result<(), Error> {
+    let (found, ndim) = (tensor.dtype(), tensor.ndim());
+    match A::DTYPES {
+        [expected, ..] if !A::DTYPES.contains(&found) => {
+            Err(Error::DataType { expected: *expected, found })
+        }
+        _ if N != DYNAMIC && ndim != N => Err(Error::Ndim { expected: N, found: ndim }),
+        _ => Ok(()),
+    }
+}
 
 /// A versioned capsule that owns a tensor, for a `__dlpack__` of one's own and for consumers that take bare
 /// capsules. NumPy and JAX do not: they want the object, a [`PyTensor`].
@@ -53,6 +76,9 @@ impl PyTensor {
     /// }
     /// ```
     pub fn into_like<'py>(self, likeness: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        if protocol::array_of(likeness).is_some() {
+            return self.into_library(likeness.py(), "numpy");
+        }
         let tensor = Bound::new(likeness.py(), self)?;
         if likeness.is_instance_of::<Self>() {
             return Ok(tensor.into_any());
@@ -79,11 +105,5 @@ impl PyTensor {
     /// ```
     pub fn into_library<'py>(self, py: Python<'py>, library: &str) -> PyResult<Bound<'py, PyAny>> {
         home::give(py, self, home::consumer(library)?)
-    }
-}
-
-impl<T: dlbridge::Element> From<Vec<T>> for PyTensor {
-    fn from(elements: Vec<T>) -> Self {
-        Self::from(Tensor::from(elements))
     }
 }

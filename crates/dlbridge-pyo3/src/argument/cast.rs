@@ -1,0 +1,250 @@
+//! Elements of one dtype as those of another, by NumPy's casting rules: `AllowCast` and `AllowSafeCast`.
+
+use dlbridge::bits::{Bfloat16, Complex, Float16};
+use dlbridge::{DataType, DataTypeCode as Code, Element, Tensor, TensorRef};
+use pyo3::PyResult;
+
+use super::convert::{converted, converted_bool};
+
+/// Makes a copy in C order with elements of one of some dtypes; `None` if the rule allows none of them.
+pub(super) type Cast = fn(&TensorRef<'_>, &[DataType]) -> PyResult<Option<Tensor>>;
+
+/// By the rule `safe`.
+pub(super) fn safe(source: &TensorRef<'_>, dtypes: &[DataType]) -> PyResult<Option<Tensor>> {
+    match first(source.dtype(), dtypes, is_safe) {
+        Some(dtype) => cast(source, dtype),
+        None => Ok(None),
+    }
+}
+
+/// By the rule `same_kind`, among several dtypes to one that is safe, if there is one.
+pub(super) fn same_kind(source: &TensorRef<'_>, dtypes: &[DataType]) -> PyResult<Option<Tensor>> {
+    let from = source.dtype();
+    match first(from, dtypes, is_safe).or_else(|| first(from, dtypes, is_same_kind)) {
+        Some(dtype) => cast(source, dtype),
+        None => Ok(None),
+    }
+}
+
+fn first(
+    from: DataType,
+    dtypes: &[DataType],
+    is_allowed: fn(DataType, DataType) -> bool,
+) -> Option<DataType> {
+    dtypes.iter().copied().find(|&dtype| is_allowed(from, dtype))
+}
+
+/// The place of a kind in the order in which NumPy converts kinds.
+fn rank(dtype: DataType) -> u8 {
+    match dtype.code() {
+        Code::BOOL => 0,
+        Code::UINT => 1,
+        Code::INT => 2,
+        Code::FLOAT | Code::BFLOAT => 3,
+        _ => 4,
+    }
+}
+
+/// Whether NumPy casts by the rule `same_kind`, for dtypes that `cast` has.
+fn is_same_kind(from: DataType, to: DataType) -> bool {
+    rank(from) <= rank(to)
+}
+
+/// The bits of the integers that a float has exactly, or that NumPy takes for safe; `None` for other dtypes.
+fn integer_bits(dtype: DataType) -> Option<u8> {
+    match (dtype.code(), dtype.bits()) {
+        (Code::FLOAT, 16) | (Code::BFLOAT, 16) => Some(8),
+        (Code::FLOAT, 32) | (Code::COMPLEX, 64) => Some(16),
+        (Code::FLOAT, 64) | (Code::COMPLEX, 128) => Some(64),
+        _ => None,
+    }
+}
+
+/// Whether NumPy casts by the rule `safe`, for dtypes that `cast` has.
+fn is_safe(from: DataType, to: DataType) -> bool {
+    // Of a complex number, the bits of a part.
+    let bits = |dtype: DataType| match dtype.code() {
+        Code::COMPLEX => dtype.bits() / 2,
+        _ => dtype.bits(),
+    };
+    match (from.code(), to.code()) {
+        (Code::BOOL, _) => true,
+        (Code::UINT, Code::UINT) | (Code::INT, Code::INT) => from.bits() <= to.bits(),
+        (Code::UINT, Code::INT) => from.bits() < to.bits(),
+        (Code::UINT | Code::INT, _) => integer_bits(to).is_some_and(|bits| from.bits() <= bits),
+        // The two formats of 16 bits have numbers that the other one lacks.
+        (Code::FLOAT | Code::BFLOAT, Code::FLOAT | Code::BFLOAT) => bits(from) < bits(to),
+        (Code::FLOAT | Code::BFLOAT | Code::COMPLEX, Code::COMPLEX) => bits(from) <= bits(to),
+        _ => false,
+    }
+}
+
+/// How elements of a type become those of another.
+trait Become<T> {
+    fn become_(self) -> T;
+}
+
+/// The numbers that `as` converts.
+macro_rules! by_as {
+    ($($from:ty => $($to:ty),+;)+) => {$($(
+        impl Become<$to> for $from {
+            #[inline(always)]
+            fn become_(self) -> $to {
+                self as $to
+            }
+        }
+    )+)+};
+}
+
+by_as! {
+    u8 => u16, u32, u64, i8, i16, i32, i64, f32, f64;
+    u16 => u8, u32, u64, i8, i16, i32, i64, f32, f64;
+    u32 => u8, u16, u64, i8, i16, i32, i64, f32, f64;
+    u64 => u8, u16, u32, i8, i16, i32, i64, f32, f64;
+    i8 => i16, i32, i64, f32, f64;
+    i16 => i8, i32, i64, f32, f64;
+    i32 => i8, i16, i64, f32, f64;
+    i64 => i8, i16, i32, f32, f64;
+    f32 => f64;
+    f64 => f32;
+}
+
+/// The numbers that become others by way of a third type.
+macro_rules! by_way {
+    ($($from:ty, $value:ident: $by:expr => $($to:ty),+;)+) => {$($(
+        impl Become<$to> for $from {
+            #[inline(always)]
+            fn become_(self) -> $to {
+                let $value = self;
+                Become::<$to>::become_($by)
+            }
+        }
+    )+)+};
+}
+
+by_way! {
+    bool, value: u8::from(value) => u16, u32, u64, i8, i16, i32, i64, f32, f64, Float16, Bfloat16;
+    Float16, value: value.to_f32() => f64, Bfloat16;
+    Bfloat16, value: value.to_f32() => f64, Float16;
+    u8, value: value as f32 => Float16, Bfloat16;
+    u16, value: value as f32 => Float16, Bfloat16;
+    u32, value: value as f32 => Float16, Bfloat16;
+    u64, value: value as f32 => Float16, Bfloat16;
+    i8, value: value as f32 => Float16, Bfloat16;
+    i16, value: value as f32 => Float16, Bfloat16;
+    i32, value: value as f32 => Float16, Bfloat16;
+    i64, value: value as f32 => Float16, Bfloat16;
+    f32, value: f64::from(value) => Float16, Bfloat16;
+}
+
+impl Become<u8> for bool {
+    fn become_(self) -> u8 {
+        u8::from(self)
+    }
+}
+
+impl Become<f32> for Float16 {
+    fn become_(self) -> f32 {
+        self.to_f32()
+    }
+}
+
+impl Become<f32> for Bfloat16 {
+    fn become_(self) -> f32 {
+        self.to_f32()
+    }
+}
+
+impl Become<Float16> for f64 {
+    fn become_(self) -> Float16 {
+        Float16::from_f64(self)
+    }
+}
+
+impl Become<Bfloat16> for f64 {
+    fn become_(self) -> Bfloat16 {
+        Bfloat16::from_f64(self)
+    }
+}
+
+/// Real numbers have no imaginary part.
+macro_rules! as_complex {
+    ($($from:ty),+) => {$(
+        impl Become<Complex<f32>> for $from {
+            #[inline(always)]
+            fn become_(self) -> Complex<f32> {
+                Complex { re: Become::become_(self), im: 0.0 }
+            }
+        }
+
+        impl Become<Complex<f64>> for $from {
+            #[inline(always)]
+            fn become_(self) -> Complex<f64> {
+                Complex { re: Become::become_(self), im: 0.0 }
+            }
+        }
+    )+};
+}
+
+as_complex!(bool, u8, u16, u32, u64, i8, i16, i32, i64, Float16, Bfloat16);
+
+macro_rules! between_complex {
+    ($($from:ty, $value:ident => $re:expr, $im:expr, $to:ty;)+) => {$(
+        impl Become<Complex<$to>> for $from {
+            #[inline(always)]
+            fn become_(self) -> Complex<$to> {
+                let $value = self;
+                Complex { re: $re as $to, im: $im as $to }
+            }
+        }
+    )+};
+}
+
+between_complex! {
+    f32, value => value, 0.0, f32;
+    f32, value => value, 0.0, f64;
+    f64, value => value, 0.0, f32;
+    f64, value => value, 0.0, f64;
+    Complex<f32>, value => value.re, value.im, f64;
+    Complex<f64>, value => value.re, value.im, f32;
+}
+
+/// A copy in C order with elements of another dtype; `None` for dtypes that this does not know.
+fn cast(source: &TensorRef<'_>, dtype: DataType) -> PyResult<Option<Tensor>> {
+    macro_rules! pairs {
+        ($($from:ty => $($to:ty),+;)+) => {
+            $(if source.dtype() == <$from>::DTYPE {
+                $(if dtype == <$to>::DTYPE {
+                    return converted(source, |value: $from| Become::<$to>::become_(value)).map(Some);
+                })+
+            })+
+        };
+    }
+    macro_rules! from_bool {
+        ($($to:ty),+) => {
+            $(if (source.dtype(), dtype) == (DataType::BOOL, <$to>::DTYPE) {
+                return converted_bool(source, |value| Become::<$to>::become_(value)).map(Some);
+            })+
+        };
+    }
+    from_bool! {
+        u8, u16, u32, u64, i8, i16, i32, i64, f32, f64, Float16, Bfloat16, Complex<f32>, Complex<f64>
+    }
+    pairs! {
+        u8 => u16, u32, u64, i8, i16, i32, i64, f32, f64, Float16, Bfloat16, Complex<f32>, Complex<f64>;
+        u16 => u8, u32, u64, i8, i16, i32, i64, f32, f64, Float16, Bfloat16, Complex<f32>, Complex<f64>;
+        u32 => u8, u16, u64, i8, i16, i32, i64, f32, f64, Float16, Bfloat16, Complex<f32>, Complex<f64>;
+        u64 => u8, u16, u32, i8, i16, i32, i64, f32, f64, Float16, Bfloat16, Complex<f32>, Complex<f64>;
+        i8 => i16, i32, i64, f32, f64, Float16, Bfloat16, Complex<f32>, Complex<f64>;
+        i16 => i8, i32, i64, f32, f64, Float16, Bfloat16, Complex<f32>, Complex<f64>;
+        i32 => i8, i16, i64, f32, f64, Float16, Bfloat16, Complex<f32>, Complex<f64>;
+        i64 => i8, i16, i32, f32, f64, Float16, Bfloat16, Complex<f32>, Complex<f64>;
+        Float16 => f32, f64, Bfloat16, Complex<f32>, Complex<f64>;
+        Bfloat16 => f32, f64, Float16, Complex<f32>, Complex<f64>;
+        f32 => f64, Float16, Bfloat16, Complex<f32>, Complex<f64>;
+        f64 => f32, Float16, Bfloat16, Complex<f32>, Complex<f64>;
+        Complex<f32> => Complex<f64>;
+        Complex<f64> => Complex<f32>;
+    }
+    Ok(None)
+}

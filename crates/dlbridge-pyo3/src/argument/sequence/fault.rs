@@ -1,0 +1,138 @@
+//! What is wrong with a list, and where.
+
+use std::fmt::Write;
+
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+
+use crate::error::name_of;
+
+/// Why a list does not become a tensor.
+pub(super) enum Fault {
+    /// Something in the list does not fit.
+    Item(Box<Item>),
+    /// What Python code raised.
+    /// Boxed, so that the result of reading an item fits into registers.
+    Raised(Box<PyErr>),
+}
+
+/// What does not fit, and its position.
+pub(in crate::argument) struct Item {
+    /// The last index comes first.
+    index: Vec<usize>,
+    problem: Problem,
+}
+
+enum Problem {
+    NotANumber(Py<PyType>),
+    /// A float for an integer, or the like.
+    WrongKind(Py<PyType>),
+    OutOfRange(Py<PyAny>),
+    /// A list where a number is expected.
+    TooDeep(Py<PyType>),
+    /// A number, or something else, where a list of so many is expected.
+    NotAList(Py<PyType>, usize),
+    /// The number of its elements, and that of the first such list.
+    Ragged(usize, usize),
+    Changed,
+}
+
+impl From<PyErr> for Fault {
+    fn from(error: PyErr) -> Self {
+        Self::Raised(Box::new(error))
+    }
+}
+
+impl Fault {
+    fn new(problem: Problem) -> Self {
+        Self::Item(Box::new(Item { index: Vec::new(), problem }))
+    }
+
+    #[cold]
+    pub(super) fn not_a_number(item: &Bound<'_, PyAny>) -> Self {
+        match super::is_list(item) {
+            true => Self::new(Problem::TooDeep(item.get_type().unbind())),
+            false => Self::new(Problem::NotANumber(item.get_type().unbind())),
+        }
+    }
+
+    #[cold]
+    pub(super) fn wrong_kind(item: &Bound<'_, PyAny>) -> Self {
+        Self::new(Problem::WrongKind(item.get_type().unbind()))
+    }
+
+    #[cold]
+    pub(super) fn out_of_range(item: &Bound<'_, PyAny>) -> Self {
+        Self::new(Problem::OutOfRange(item.clone().unbind()))
+    }
+
+    #[cold]
+    pub(super) fn not_a_list(item: &Bound<'_, PyAny>, extent: usize) -> Self {
+        Self::new(Problem::NotAList(item.get_type().unbind(), extent))
+    }
+
+    #[cold]
+    pub(super) fn ragged(found: usize, extent: usize) -> Self {
+        Self::new(Problem::Ragged(found, extent))
+    }
+
+    #[cold]
+    pub(super) fn changed() -> Self {
+        Self::new(Problem::Changed)
+    }
+
+    /// The same, of an item of a list that has this index itself.
+    #[cold]
+    pub(super) fn within(mut self, index: usize) -> Self {
+        if let Self::Item(item) = &mut self {
+            item.index.push(index);
+        }
+        self
+    }
+}
+
+impl Item {
+    pub(super) fn is_change(&self) -> bool {
+        matches!(self.problem, Problem::Changed)
+    }
+
+    /// The words, for elements that become those of a dtype.
+    pub(super) fn words(&self, py: Python<'_>, dtype: &str) -> String {
+        let mut place = String::new();
+        for index in self.index.iter().rev() {
+            let _ = write!(place, "[{index}]");
+        }
+        let place =
+            if place.is_empty() { "the list".to_owned() } else { format!("element {place}") };
+        let name = |found: &Py<PyType>| name_of(found.bind(py));
+        match &self.problem {
+            Problem::NotANumber(found) => {
+                format!("{place} is a {}, which is not a number; convert it first", name(found))
+            }
+            Problem::WrongKind(found) => {
+                format!("{place} is a {}, which {dtype} cannot hold; convert it first", name(found))
+            }
+            Problem::OutOfRange(item) => {
+                // Nobody reads more digits, and Python does not write thousands of them.
+                let number = item.bind(py).str().map(|text| text.to_string_lossy().into_owned());
+                let number = number.ok().filter(|number| number.len() <= 40);
+                let number = number.unwrap_or_else(|| "a larger number".to_owned());
+                format!("{place} is {number}, which is out of range for {dtype}")
+            }
+            Problem::TooDeep(found) => {
+                format!("{place} is a {} where a number is expected", name(found))
+            }
+            Problem::NotAList(found, extent) => {
+                format!("{place} is a {} where a list of {extent} is expected", name(found))
+            }
+            Problem::Ragged(found, extent) => {
+                format!("{place} has {found} elements, and the first list beside it {extent}")
+            }
+            Problem::Changed => {
+                format!(
+                    "{place} changed its length while it was read; do not change a list meanwhile"
+                )
+            }
+        }
+    }
+}

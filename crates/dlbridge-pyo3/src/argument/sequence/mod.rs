@@ -1,0 +1,172 @@
+//! Lists and tuples of numbers as arguments: `AllowSequence`.
+//!
+//! The rule is NumPy's: a list has the dtype that `numpy.asarray` finds for it, and that dtype must become the demanded one
+//! by a cast of the rule `same_kind`. So integers become floats, and floats do not become integers. A Python integer has no
+//! size of its own, so its value decides.
+
+mod fault;
+mod items;
+mod number;
+
+use dlbridge::bits::{Bfloat16, Complex, Float16};
+use dlbridge::{DataType, Element, Tensor};
+use pyo3::exceptions::{PyMemoryError, PyRuntimeError};
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyTuple};
+
+use self::fault::{Fault, Item};
+use self::items::{Elements, Items, MAX_DEPTH, Natural, read, shape_of};
+use self::number::Number;
+pub(super) use self::number::NumberKind;
+use super::refusal::{Found, Refusal};
+use super::take::Expected;
+use crate::error::to_py_err;
+use crate::protocol;
+
+/// Why a list is not the tensor that was expected.
+pub(super) enum Misfit {
+    TooDeep,
+    Shape(Vec<usize>),
+    /// Lists do not become tensors of the dtype.
+    NoElements(DataType),
+    /// An item does not fit a dtype.
+    Item(DataType, Box<Item>),
+}
+
+impl Misfit {
+    /// The words after the type of the list.
+    pub(super) fn words(&self, py: Python<'_>) -> String {
+        match self {
+            Self::TooDeep => format!(" that is nested more than {MAX_DEPTH} deep"),
+            Self::Shape(shape) => format!(" of shape {shape:?}"),
+            Self::NoElements(dtype) => format!(", and lists do not become tensors of {dtype}"),
+            Self::Item(dtype, item) => format!(", but {}", item.words(py, &dtype.to_string())),
+        }
+    }
+}
+
+/// A tensor of one of the dtypes expected, of the numbers of a list, tuple or range; `None` for other objects.
+pub(super) fn tensor_of(
+    expected: &'static Expected,
+    object: &Bound<'_, PyAny>,
+) -> Result<Option<Tensor>, Refusal> {
+    let is_plain =
+        object.is_exact_instance_of::<PyList>() || object.is_exact_instance_of::<PyTuple>();
+    // A class of its own may export a tensor.
+    if !is_plain && (!is_list(object) || protocol::has_a_door(object)?) {
+        return Ok(None);
+    }
+    let Some(items) = Items::of(object)? else { return Ok(None) };
+    let refusal = |misfit| {
+        let object_type = object.get_type().unbind();
+        Err(Refusal::new(expected, Found::Sequence { object_type, misfit }))
+    };
+    let Some(shape) = shape_of(&items)? else { return refusal(Misfit::TooDeep) };
+    if !expected.fits_lengths(&shape) {
+        return refusal(Misfit::Shape(shape));
+    }
+    let (dtype, made) = match expected.dtypes {
+        [dtype] => (*dtype, filled(*dtype, &items, &shape)),
+        dtypes => match natural(&items, &shape) {
+            Ok(natural) => {
+                let dtype = chosen(dtypes, natural);
+                (dtype, filled(dtype, &items, &shape))
+            }
+            Err(fault) => (natural_dtype(None, false), Err(fault)),
+        },
+    };
+    match made {
+        Ok(Some(tensor)) => Ok(Some(tensor)),
+        Ok(None) => refusal(Misfit::NoElements(dtype)),
+        Err(Fault::Raised(error)) => Err(Refusal::Raised(*error)),
+        Err(Fault::Item(item)) if item.is_change() => {
+            Err(PyRuntimeError::new_err(item.words(object.py(), "")).into())
+        }
+        Err(Fault::Item(item)) => refusal(Misfit::Item(dtype, item)),
+    }
+}
+
+/// Whether an object is a list or tuple, or of a derived class, or a range.
+fn is_list(object: &Bound<'_, PyAny>) -> bool {
+    object.is_instance_of::<PyList>()
+        || object.is_instance_of::<PyTuple>()
+        || object.is_exact_instance_of::<pyo3::types::PyRange>()
+}
+
+/// The kind that all numbers can become, and whether there are integers that need 64 bits without a sign.
+fn natural(items: &Items<'_>, shape: &[usize]) -> Result<(Option<NumberKind>, bool), Fault> {
+    let mut natural = Natural::new();
+    read(items, shape, &mut natural)?;
+    Ok((natural.kind, natural.large))
+}
+
+/// The dtype that NumPy gives to numbers of a kind.
+fn natural_dtype(kind: Option<NumberKind>, large: bool) -> DataType {
+    match kind {
+        Some(NumberKind::Bool) => DataType::BOOL,
+        Some(NumberKind::Integer) if large => DataType::UINT64,
+        Some(NumberKind::Integer) => DataType::INT64,
+        Some(NumberKind::Float) | None => DataType::FLOAT64,
+        Some(NumberKind::Complex) => DataType::COMPLEX128,
+    }
+}
+
+/// The dtype among several: NumPy's, or the first one of the kind that is nearest.
+fn chosen(dtypes: &[DataType], (kind, large): (Option<NumberKind>, bool)) -> DataType {
+    let natural = natural_dtype(kind, large);
+    if dtypes.is_empty() || dtypes.contains(&natural) {
+        return natural;
+    }
+    // NumPy takes an empty list for one of floats.
+    let kind = Some(kind.unwrap_or(NumberKind::Float));
+    let fits = |dtype: &DataType| kind_of(*dtype).filter(|of_dtype| Some(*of_dtype) >= kind);
+    let nearest =
+        dtypes.iter().filter(|dtype| fits(dtype).is_some()).min_by_key(|dtype| fits(dtype));
+    // One that does not fit leads to an error that names an element.
+    *nearest.unwrap_or(&dtypes[0])
+}
+
+/// Calls a macro with all types of elements that lists become.
+macro_rules! each_type {
+    ($call:ident) => {
+        $call! {
+            f64, f32, i64, i32, u8, bool, i8, i16, u16, u32, u64, Float16, Bfloat16, Complex<f32>, Complex<f64>
+        }
+    };
+}
+
+/// The kind of numbers that elements of a dtype are; `None` for dtypes that lists do not become.
+fn kind_of(dtype: DataType) -> Option<NumberKind> {
+    macro_rules! kinds {
+        ($($type:ty),+) => {
+            $(if dtype == <$type>::DTYPE {
+                return Some(<$type as Number>::KIND);
+            })+
+        };
+    }
+    each_type!(kinds);
+    None
+}
+
+/// A tensor of a dtype; `None` if lists do not become one.
+fn filled(dtype: DataType, items: &Items<'_>, shape: &[usize]) -> Result<Option<Tensor>, Fault> {
+    macro_rules! fill {
+        ($($type:ty),+) => {
+            $(if dtype == <$type>::DTYPE {
+                return filled_with::<$type>(items, shape).map(Some);
+            })+
+        };
+    }
+    each_type!(fill);
+    Ok(None)
+}
+
+fn filled_with<T: Number + Element>(items: &Items<'_>, shape: &[usize]) -> Result<Tensor, Fault> {
+    let count = shape.iter().try_fold(1_usize, |count, &extent| count.checked_mul(extent));
+    let Some(mut elements) = count.and_then(Elements::<T>::with_capacity) else {
+        let text = format!("no memory for a tensor of shape {shape:?}");
+        return Err(PyMemoryError::new_err(text).into());
+    };
+    read(items, shape, &mut elements)?;
+    Ok(Tensor::from_parts(elements.into_vec(), shape).map_err(to_py_err)?)
+}

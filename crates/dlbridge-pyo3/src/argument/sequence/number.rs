@@ -1,0 +1,267 @@
+//! Python's numbers as elements: which dtypes a number can become, and its value there.
+
+use dlbridge::bits::{Bfloat16, Complex, Float16};
+use pyo3::exceptions::PyOverflowError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt, PyType};
+
+use super::fault::Fault;
+use crate::protocol;
+
+/// What a number is, in NumPy's order: a number becomes an element of its own kind or of a later one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::argument) enum NumberKind {
+    Bool,
+    Integer,
+    Float,
+    Complex,
+}
+
+/// A type of elements that numbers of Python become.
+pub(super) trait Number: Copy + Send + 'static {
+    /// The last kind of numbers that it takes.
+    const KIND: NumberKind;
+
+    fn from_bool(value: bool) -> Self;
+
+    /// `None` if the number is out of range. Called for integers, if the kind takes them.
+    fn from_integer(item: &Bound<'_, PyAny>) -> PyResult<Option<Self>>;
+
+    /// Called if the kind takes floats.
+    fn from_float(value: f64) -> Self;
+
+    /// Called if the kind takes complex numbers.
+    fn from_complex(re: f64, im: f64) -> Self;
+}
+
+/// What is known of the type of the last number that was neither `float` nor `int`: a list mostly has one type.
+#[derive(Default)]
+pub(super) struct Kinds<'py> {
+    last: Option<(Bound<'py, PyType>, NumberKind)>,
+}
+
+impl<'py> Kinds<'py> {
+    /// The kind of a number; `None` for objects that are not numbers of Python or NumPy.
+    pub(super) fn of(&mut self, item: &Bound<'py, PyAny>) -> PyResult<Option<NumberKind>> {
+        if item.is_exact_instance_of::<PyFloat>() {
+            return Ok(Some(NumberKind::Float));
+        }
+        if item.is_exact_instance_of::<PyInt>() {
+            return Ok(Some(NumberKind::Integer));
+        }
+        if let Some((known, kind)) = &self.last
+            && item.get_type_ptr() == known.as_type_ptr()
+        {
+            return Ok(Some(*kind));
+        }
+        let kind = kind_of(item)?;
+        self.last = kind.map(|kind| (item.get_type(), kind));
+        Ok(kind)
+    }
+}
+
+#[cold]
+fn kind_of(item: &Bound<'_, PyAny>) -> PyResult<Option<NumberKind>> {
+    if item.is_instance_of::<PyBool>() {
+        return Ok(Some(NumberKind::Bool));
+    }
+    if item.is_instance_of::<PyInt>() {
+        return Ok(Some(NumberKind::Integer));
+    }
+    if item.is_instance_of::<PyFloat>() {
+        return Ok(Some(NumberKind::Float));
+    }
+    if item.is_instance_of::<PyComplex>() {
+        return Ok(Some(NumberKind::Complex));
+    }
+    let py = item.py();
+    if !protocol::is_instance(item, intern!(py, "numpy"), intern!(py, "generic"))? {
+        return Ok(None);
+    }
+    let dtype = item.getattr(intern!(py, "dtype"))?;
+    let kind: char = dtype.getattr(intern!(py, "kind"))?.extract()?;
+    Ok(match kind {
+        'b' => Some(NumberKind::Bool),
+        'i' | 'u' => Some(NumberKind::Integer),
+        'f' => Some(NumberKind::Float),
+        'c' => Some(NumberKind::Complex),
+        // The numbers of ml_dtypes. Structures have no value.
+        'V' if protocol::package_of(item.get_type().as_any())? == "ml_dtypes" => {
+            Some(NumberKind::Float)
+        }
+        _ => None,
+    })
+}
+
+/// The element that an item of a list becomes.
+#[inline(always)]
+pub(super) fn element<'py, T: Number>(
+    item: &Bound<'py, PyAny>,
+    kinds: &mut Kinds<'py>,
+) -> Result<T, Fault> {
+    // Almost all lists are of these two.
+    if T::KIND >= NumberKind::Float && item.is_exact_instance_of::<PyFloat>() {
+        return Ok(T::from_float(item.extract()?));
+    }
+    if T::KIND >= NumberKind::Integer && item.is_exact_instance_of::<PyInt>() {
+        return T::from_integer(item)?.ok_or_else(|| Fault::out_of_range(item));
+    }
+    other_element(item, kinds)
+}
+
+#[inline(never)]
+fn other_element<'py, T: Number>(
+    item: &Bound<'py, PyAny>,
+    kinds: &mut Kinds<'py>,
+) -> Result<T, Fault> {
+    let Some(kind) = kinds.of(item)? else { return Err(Fault::not_a_number(item)) };
+    if kind > T::KIND {
+        return Err(Fault::wrong_kind(item));
+    }
+    match kind {
+        NumberKind::Bool => Ok(T::from_bool(item.is_truthy()?)),
+        NumberKind::Integer => T::from_integer(item)?.ok_or_else(|| Fault::out_of_range(item)),
+        NumberKind::Float => Ok(T::from_float(item.extract()?)),
+        NumberKind::Complex => {
+            let number = match item.cast::<PyComplex>() {
+                Ok(number) => number.clone(),
+                Err(_) => {
+                    let number = item.py().get_type::<PyComplex>().call1((item,))?;
+                    number.cast_into().map_err(PyErr::from)?
+                }
+            };
+            Ok(T::from_complex(number.real(), number.imag()))
+        }
+    }
+}
+
+/// An integer in a type of Rust; `None` if it is out of range.
+fn integer<'py, T: for<'a> FromPyObject<'a, 'py, Error = PyErr>>(
+    item: &Bound<'py, PyAny>,
+) -> PyResult<Option<T>> {
+    match item.extract() {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.is_instance_of::<PyOverflowError>(item.py()) => {
+            if !item.is_instance_of::<PyInt>() {
+                // An error of its own `__index__` is raised.
+                item.call_method0(intern!(item.py(), "__index__"))?;
+            }
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// An integer as the nearest float; `None` if it is larger than all floats.
+fn integer_as_float(item: &Bound<'_, PyAny>) -> PyResult<Option<f64>> {
+    match integer::<i64>(item)? {
+        Some(value) => Ok(Some(value as f64)),
+        None => integer::<f64>(item),
+    }
+}
+
+macro_rules! integers {
+    ($($type:ty),+) => {$(
+        impl Number for $type {
+            const KIND: NumberKind = NumberKind::Integer;
+
+            fn from_bool(value: bool) -> Self {
+                Self::from(value)
+            }
+
+            #[inline]
+            fn from_integer(item: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
+                integer(item)
+            }
+
+            fn from_float(value: f64) -> Self {
+                value as Self
+            }
+
+            fn from_complex(re: f64, _: f64) -> Self {
+                re as Self
+            }
+        }
+    )+};
+}
+
+integers!(i8, i16, i32, i64, u8, u16, u32, u64);
+
+impl Number for bool {
+    const KIND: NumberKind = NumberKind::Bool;
+
+    fn from_bool(value: bool) -> Self {
+        value
+    }
+
+    fn from_integer(item: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
+        item.is_truthy().map(Some)
+    }
+
+    fn from_float(value: f64) -> Self {
+        value != 0.0
+    }
+
+    fn from_complex(re: f64, im: f64) -> Self {
+        re != 0.0 || im != 0.0
+    }
+}
+
+macro_rules! floats {
+    ($($type:ty, $value:ident => $from:expr;)+) => {$(
+        impl Number for $type {
+            const KIND: NumberKind = NumberKind::Float;
+
+            fn from_bool(value: bool) -> Self {
+                Self::from_float(f64::from(u8::from(value)))
+            }
+
+            #[inline]
+            fn from_integer(item: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
+                Ok(integer_as_float(item)?.map(Self::from_float))
+            }
+
+            #[inline]
+            fn from_float($value: f64) -> Self {
+                $from
+            }
+
+            fn from_complex(re: f64, _: f64) -> Self {
+                Self::from_float(re)
+            }
+        }
+    )+};
+}
+
+floats! {
+    f64, value => value;
+    f32, value => value as f32;
+    Float16, value => Self::from_f64(value);
+    Bfloat16, value => Self::from_f64(value);
+}
+
+macro_rules! complex {
+    ($($type:ty),+) => {$(
+        impl Number for Complex<$type> {
+            const KIND: NumberKind = NumberKind::Complex;
+
+            fn from_bool(value: bool) -> Self {
+                Self::from_float(f64::from(u8::from(value)))
+            }
+
+            fn from_integer(item: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
+                Ok(integer_as_float(item)?.map(Self::from_float))
+            }
+
+            fn from_float(value: f64) -> Self {
+                Self::from_complex(value, 0.0)
+            }
+
+            fn from_complex(re: f64, im: f64) -> Self {
+                Self { re: re as $type, im: im as $type }
+            }
+        }
+    )+};
+}
+
+complex!(f32, f64);

@@ -1,0 +1,241 @@
+//! Names of dtypes as users write them: those of the specification, and the short ones of NumPy.
+
+use std::ffi::c_long;
+
+use dlbridge::{DataType, DataTypeCode as Code, Error, Result};
+use pyo3::exceptions::{PyException, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt, PyString, PyType};
+
+use crate::shown::shown;
+use crate::wanted::wrong_type;
+
+/// The dtype of a name; of those that the specification knows.
+pub(crate) fn parse(name: &str) -> Result<DataType> {
+    let dtype = match short(name) {
+        Some(dtype) => dtype,
+        None => name.parse()?,
+    };
+    dtype.check()?;
+    match is_known(dtype) {
+        true => Ok(dtype),
+        false => Err(Error::UnknownDataTypeName),
+    }
+}
+
+/// A header can hold any width; no library has numbers of 31 or 33 bits.
+fn is_known(dtype: DataType) -> bool {
+    match (dtype.code(), dtype.bits()) {
+        (Code::INT | Code::UINT, bits) => matches!(bits, 1 | 2 | 4 | 8 | 16 | 32 | 64 | 128),
+        (Code::FLOAT, bits) => matches!(bits, 16 | 32 | 64),
+        (Code::COMPLEX, bits) => matches!(bits, 32 | 64 | 128),
+        (Code::BFLOAT, bits) => bits == 16,
+        (Code::BOOL, bits) => bits == 8,
+        (Code::OPAQUE_HANDLE, bits) => matches!(bits, 8 | 16 | 32 | 64),
+        (code, _) => (Code::FLOAT8_E3M4.code()..=Code::FLOAT4_E2M1FN.code()).contains(&code.code()),
+    }
+}
+
+/// NumPy's names of Python's types and of C's, its letters, and `<f4`.
+fn short(name: &str) -> Option<DataType> {
+    Some(match name {
+        "float" | "double" | "d" => DataType::FLOAT64,
+        "single" | "f" => DataType::FLOAT32,
+        "half" | "e" => DataType::FLOAT16,
+        "int" | "longlong" | "q" => DataType::INT64,
+        "uint" | "ulonglong" | "Q" => DataType::UINT64,
+        "complex" | "cdouble" | "D" => DataType::COMPLEX128,
+        "csingle" | "F" => DataType::COMPLEX64,
+        "bool_" | "?" => DataType::BOOL,
+        "byte" | "b" => DataType::INT8,
+        "ubyte" | "B" => DataType::UINT8,
+        "short" | "h" => DataType::INT16,
+        "ushort" | "H" => DataType::UINT16,
+        "intc" | "i" => DataType::INT32,
+        "uintc" | "I" => DataType::UINT32,
+        "intp" | "p" => of_bytes(Code::INT, size_of::<isize>()),
+        "uintp" | "P" => of_bytes(Code::UINT, size_of::<usize>()),
+        "long" | "l" => of_bytes(Code::INT, size_of::<c_long>()),
+        "ulong" | "L" => of_bytes(Code::UINT, size_of::<c_long>()),
+        _ => return with_size(name),
+    })
+}
+
+fn of_bytes(code: Code, bytes: usize) -> DataType {
+    DataType::new(code, 8 * bytes as u8, 1)
+}
+
+fn with_size(name: &str) -> Option<DataType> {
+    let native = if cfg!(target_endian = "little") { '<' } else { '>' };
+    let name = name.strip_prefix([native, '=', '|']).unwrap_or(name);
+    let mut letters = name.chars();
+    let code = match letters.next()? {
+        'b' => Code::BOOL,
+        'i' => Code::INT,
+        'u' => Code::UINT,
+        'f' => Code::FLOAT,
+        'c' => Code::COMPLEX,
+        _ => return None,
+    };
+    let bits = match letters.as_str() {
+        "1" => 8,
+        "2" => 16,
+        "4" => 32,
+        "8" => 64,
+        "16" => 128,
+        _ => return None,
+    };
+    let dtype = DataType::new(code, bits, 1);
+    // NumPy's `f16` is a number of the machine, and `c4` does not exist.
+    let is_integer = matches!(code, Code::INT | Code::UINT);
+    (is_known(dtype) && dtype != DataType::COMPLEX32 && (!is_integer || bits <= 64))
+        .then_some(dtype)
+}
+
+/// The value of an argument `dtype`: a name, or a dtype of a library, which has one.
+pub struct DtypeName(pub(crate) String);
+
+impl DtypeName {
+    /// The dtype of this name, or a refusal that says what to name instead.
+    pub(crate) fn expect(&self) -> PyResult<DataType> {
+        let Self(name) = self;
+        parse(name).map_err(|error| {
+            PyValueError::new_err(match instead(name) {
+                Some(remedy) => format!("dtype is '{name}', {remedy}"),
+                None => format!("dtype is '{name}': {error}"),
+            })
+        })
+    }
+}
+
+/// Explains why DLPack lacks a dtype that NumPy has, and names the dtype to write instead.
+fn instead(name: &str) -> Option<String> {
+    let swapped = if cfg!(target_endian = "little") { '>' } else { '<' };
+    if let Some(native) = name.strip_prefix(swapped).filter(|native| parse(native).is_ok()) {
+        return Some(format!(
+            "whose bytes are in the other order than this machine's; write '{native}'"
+        ));
+    }
+    let name = name.trim_start_matches(['<', '>', '=', '|']);
+    let kind = name.trim_end_matches(|letter: char| letter.is_ascii_digit());
+    let kind = kind.split('[').next().unwrap_or_default();
+    let remedy = match (kind, name) {
+        ("object" | "object_" | "O", _) => {
+            "which holds Python objects, and a tensor holds numbers; write a dtype of numbers like 'float64'"
+        }
+        ("str" | "str_" | "bytes" | "bytes_" | "string" | "U" | "S" | "T" | "StringDType", _) => {
+            "which holds text, and a tensor holds numbers; write 'uint8' for encoded text"
+        }
+        ("datetime" | "datetime64" | "timedelta" | "timedelta64" | "M" | "m" | "M8" | "m8", _) => {
+            "which holds dates or durations, and a tensor holds numbers; write 'int64' for their counts"
+        }
+        ("void" | "V", _) => {
+            "which holds records or raw bytes, and a tensor holds numbers; make one tensor for each field, or write \
+             'uint8'"
+        }
+        ("longdouble" | "g", _) | (_, "float96" | "float128" | "f12" | "f16") => {
+            "which DLPack does not have; write 'float64'"
+        }
+        ("clongdouble" | "G", _) | (_, "complex192" | "complex256" | "c24" | "c32") => {
+            "which DLPack does not have; write 'complex128'"
+        }
+        _ => return None,
+    };
+    Some(remedy.to_owned())
+}
+
+impl From<&str> for DtypeName {
+    fn from(name: &str) -> Self {
+        Self(name.to_owned())
+    }
+}
+
+impl<'py> FromPyObject<'_, 'py> for DtypeName {
+    type Error = PyErr;
+
+    #[cfg(feature = "experimental-inspect")]
+    const INPUT_TYPE: pyo3::inspect::PyStaticExpr =
+        pyo3::type_hint_identifier!("builtins", "object");
+
+    fn extract(dtype: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        if let Ok(name) = dtype.cast::<PyString>() {
+            return Ok(Self(name.to_cow()?.into_owned()));
+        }
+        let py = dtype.py();
+        if let Some(order) = dtype.getattr_opt(intern!(py, "byteorder"))?
+            && order.extract::<char>().is_ok_and(|order| order == '>')
+            && cfg!(target_endian = "little")
+        {
+            return Err(PyValueError::new_err(format!(
+                "dtype is {}, whose bytes are in the other order than this machine's; pass \
+                 dtype.newbyteorder('=')",
+                shown(&dtype)
+            )));
+        }
+        if let Ok(class) = dtype.cast::<PyType>()
+            && let Some(name) = of_numpy_scalar(&class)?
+        {
+            return Ok(Self(name));
+        }
+        // A dtype of NumPy has a name, a class of it one too, and PyTorch prints 'torch.float32'.
+        for name in [intern!(py, "name"), intern!(py, "__name__")] {
+            if let Some(Ok(name)) = dtype.getattr_opt(name)?.map(|name| name.extract::<String>()) {
+                return Ok(Self(name));
+            }
+        }
+        let text = dtype.str()?;
+        match text.to_cow()?.rsplit_once('.') {
+            Some((_, name)) if name.parse::<DataType>().is_ok() => Ok(Self(name.to_owned())),
+            _ => Err(wrong_type("dtype", "a name like 'float32', or a dtype", &dtype)),
+        }
+    }
+}
+
+/// The name of the dtype that NumPy has for a class of its scalars, like 'int64' for `numpy.longlong`.
+fn of_numpy_scalar(class: &Bound<'_, PyType>) -> PyResult<Option<String>> {
+    let py = class.py();
+    let modules = py.import(intern!(py, "sys"))?.getattr(intern!(py, "modules"))?;
+    let numpy = modules.call_method1(intern!(py, "get"), (intern!(py, "numpy"),))?;
+    let Some(generic) = numpy.getattr_opt(intern!(py, "generic"))? else { return Ok(None) };
+    if !class.is_subclass(&generic)? {
+        return Ok(None);
+    }
+    // Abstract classes, like `numpy.floating`, do not have a dtype.
+    let dtype = numpy.getattr(intern!(py, "dtype"))?.call1((class,));
+    match dtype {
+        Ok(dtype) => dtype.getattr(intern!(py, "name"))?.extract().map(Some),
+        Err(error) if error.is_instance_of::<PyException>(py) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Implements `==`: returns true if an object is the same dtype, as a dtype of any library or as a name.
+pub(crate) fn is_same(dtype: DataType, other: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let py = other.py();
+    if let Ok(name) = other.cast::<PyString>() {
+        let name = name.to_cow();
+        return Ok(name.is_ok_and(|name| parse(&name).is_ok_and(|other| other == dtype)));
+    }
+    let of_python = [
+        (py.get_type::<PyFloat>(), DataType::FLOAT64),
+        (py.get_type::<PyInt>(), DataType::INT64),
+        (py.get_type::<PyBool>(), DataType::BOOL),
+        (py.get_type::<PyComplex>(), DataType::COMPLEX128),
+    ];
+    if let Some((_, meant)) = of_python.iter().find(|(class, _)| other.is(class)) {
+        return Ok(*meant == dtype);
+    }
+    // Other objects have names too, which are not meant as that of a dtype.
+    let is_class = other.is_instance_of::<PyType>();
+    let is_dtype =
+        || Ok::<_, PyErr>(other.get_type().name()?.to_cow()?.to_lowercase().ends_with("type"));
+    if !is_class && !is_dtype()? {
+        return Ok(false);
+    }
+    let name = match other.extract::<DtypeName>() {
+        Ok(DtypeName(name)) => name,
+        Err(error) if error.is_instance_of::<PyException>(py) => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    Ok(name.parse::<DataType>().is_ok_and(|other| other == dtype))
+}

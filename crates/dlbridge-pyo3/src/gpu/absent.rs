@@ -1,0 +1,81 @@
+//! The drivers of an extension that is built without the feature `gpu`: there are none.
+
+use std::fmt;
+use std::sync::Arc;
+
+use dlbridge::{Device, DeviceType, Tensor};
+
+type StreamHandle = usize;
+pub(crate) type ContextHandle = usize;
+
+/// A driver, which does not exist here.
+pub(crate) enum Driver {}
+
+/// Pinned memory of a driver.
+pub(crate) enum Buffer {}
+
+/// Memory that waits for a stream of a driver.
+pub(crate) enum Pending {}
+
+/// The one reason why work of a driver fails here.
+#[derive(Debug)]
+pub(crate) struct Failure;
+
+impl Failure {
+    /// Returns true if memory ran out.
+    pub(crate) fn is_out_of_memory(&self) -> bool {
+        false
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(
+            "this extension is built without the drivers of CUDA and ROCm; build it with the feature `gpu` of dlbridge-pyo3",
+        )
+    }
+}
+
+type Result<T> = std::result::Result<T, Failure>;
+
+impl Driver {
+    pub(crate) fn of(_: DeviceType) -> Result<&'static Self> {
+        Err(Failure)
+    }
+
+    pub(crate) fn locate(&self, _: usize) -> Result<(Device, i32)> {
+        match *self {}
+    }
+}
+
+/// Where a copy goes.
+pub(crate) struct Place {
+    #[expect(dead_code, reason = "for the driver")]
+    pub(crate) device: Device,
+    #[expect(dead_code, reason = "for the driver")]
+    pub(crate) stream: StreamHandle,
+}
+
+/// # Safety
+/// None: nothing is done.
+pub(crate) unsafe fn copied(_: &Arc<Tensor>, _: Option<StreamHandle>, _: Place) -> Result<Tensor> {
+    Err(Failure)
+}
+
+/// # Safety
+/// None: nothing is done.
+pub(crate) unsafe fn order(_: (Device, StreamHandle), _: (Device, StreamHandle)) -> Result<()> {
+    Err(Failure)
+}
+
+/// # Safety
+/// None: nothing is done.
+pub(crate) unsafe fn wait(_: Device, _: StreamHandle) -> Result<()> {
+    Err(Failure)
+}
+
+/// # Safety
+/// None: nothing is done.
+pub(crate) unsafe fn after_stream(_: Tensor, _: StreamHandle) -> Result<Tensor> {
+    Err(Failure)
+}

@@ -1,0 +1,116 @@
+//! The export side of the buffer protocol.
+//!
+//! A class has the slots of this protocol only if the target ABI includes them: the stable ABI does from Python 3.11.
+
+use std::ffi::{CStr, c_int};
+use std::ptr;
+use std::sync::Arc;
+
+use dlbridge::Tensor;
+use pyo3::exceptions::PyBufferError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+
+use super::Protocol;
+use super::array_interface::byte_strides;
+use super::buffer_format;
+use crate::live::Recorded;
+
+/// The numbers that an exported buffer points at.
+struct Exported {
+    shape: Vec<ffi::Py_ssize_t>,
+    byte_strides: Vec<ffi::Py_ssize_t>,
+    _recorded: Recorded,
+}
+
+/// Answers a request for a buffer over the tensor of `object`.
+///
+/// # Safety
+/// `view` is NULL or a place to write to.
+pub(crate) unsafe fn export(
+    object: &Bound<'_, PyAny>,
+    tensor: &Arc<Tensor>,
+    read_only: bool,
+    view: *mut ffi::Py_buffer,
+    flags: c_int,
+) -> PyResult<()> {
+    // SAFETY: by contract.
+    let Some(view) = (unsafe { view.as_mut() }) else {
+        return Err(PyBufferError::new_err("a buffer was asked for without a place for it"));
+    };
+    view.obj = ptr::null_mut();
+    let (format, bytes) = lendable(tensor)?;
+    let asks = |flag: c_int| flags & flag == flag;
+    let refuse = |reason: &str| Err(PyBufferError::new_err(reason.to_owned()));
+    if asks(ffi::PyBUF_WRITABLE) && read_only {
+        return refuse(
+            "the tensor is read-only and a writable buffer was asked for; copy it first, for \
+             example with dlbridge.asdlpack(t, writable=True)",
+        );
+    }
+    let (c_order, f_order) = (tensor.is_c_contiguous(), tensor.is_f_contiguous());
+    let fits = if asks(ffi::PyBUF_ANY_CONTIGUOUS) {
+        c_order || f_order
+    } else if asks(ffi::PyBUF_F_CONTIGUOUS) {
+        f_order
+    } else {
+        c_order || (asks(ffi::PyBUF_STRIDES) && !asks(ffi::PyBUF_C_CONTIGUOUS))
+    };
+    if !fits {
+        return refuse(
+            "the elements are not contiguous in the order that the consumer needs; copy them first, \
+             for example with dlbridge.asdlpack(t, contiguous='C')",
+        );
+    }
+    let exported = Box::new(Exported {
+        shape: tensor.shape().iter().map(|&extent| extent as ffi::Py_ssize_t).collect(),
+        byte_strides: byte_strides(tensor),
+        _recorded: Recorded::new(tensor, Protocol::Buffer.name()),
+    });
+    let exported = Box::leak(exported);
+    let numbers = |wanted: bool, numbers: &mut Vec<ffi::Py_ssize_t>| match wanted {
+        true => numbers.as_mut_ptr(),
+        false => ptr::null_mut(),
+    };
+    // Without elements there is no address, but some consumers take NULL for an error.
+    view.buf = if tensor.is_empty() { ptr::dangling_mut::<u64>().cast() } else { tensor.data() };
+    view.len = bytes;
+    view.itemsize = tensor.dtype().itemsize() as ffi::Py_ssize_t;
+    view.readonly = c_int::from(read_only);
+    view.ndim = tensor.ndim() as c_int;
+    view.format =
+        if asks(ffi::PyBUF_FORMAT) { format.as_ptr().cast_mut() } else { ptr::null_mut() };
+    view.shape = numbers(asks(ffi::PyBUF_ND), &mut exported.shape);
+    view.strides = numbers(asks(ffi::PyBUF_STRIDES), &mut exported.byte_strides);
+    view.suboffsets = ptr::null_mut();
+    view.internal = ptr::from_mut(exported).cast();
+    view.obj = object.clone().into_ptr();
+    Ok(())
+}
+
+/// Releases a buffer that `export` filled.
+///
+/// # Safety
+/// `view` was filled by `export`, and is not used after this.
+pub(crate) unsafe fn take_back(view: *mut ffi::Py_buffer) {
+    // SAFETY: the box that `export` left there.
+    drop(unsafe { Box::from_raw((*view).internal.cast::<Exported>()) });
+}
+
+/// The format and the number of bytes of a tensor that a buffer can express.
+fn lendable(tensor: &Tensor) -> PyResult<(&'static CStr, ffi::Py_ssize_t)> {
+    let (dtype, device) = (tensor.dtype(), tensor.device());
+    if !device.device_type().is_host_accessible() {
+        return Err(PyBufferError::new_err(format!(
+            "the data is on {device}, and a buffer is on the CPU; move it first"
+        )));
+    }
+    let format = buffer_format::of_dtype(dtype).ok_or_else(|| {
+        PyBufferError::new_err(format!(
+            "a buffer cannot express the dtype {dtype}; use DLPack, or a consumer's from_dlpack"
+        ))
+    })?;
+    let bytes = ffi::Py_ssize_t::try_from(tensor.nbytes())
+        .map_err(|_| PyBufferError::new_err("the tensor has more bytes than a buffer can count"))?;
+    Ok((format, bytes))
+}

@@ -1,0 +1,362 @@
+//! NumPy's C API: new arrays over the memory of tensors, and NumPy's own descriptions of its dtypes.
+//!
+//! The functions are found in NumPy's table while the program runs, so extensions are not built against a release of NumPy.
+//!
+//! - **Api.** The functions of a [`NumpyApi`] are those of NumPy's static table, in the places that they have in all
+//!   releases with ABI versions 1 and 2. They are called attached.
+//! - **Base.** The base object of an array is a capsule that owns the tensor or the elements, and NumPy keeps the capsule as long
+//!   as the array and its views. So the memory stays as long as it can be reached, and is freed once, when the capsule dies.
+//!   NumPy itself makes one exception: `__setstate__` replaces the base of an array, and its views keep the old address.
+//!
+//! Source: the numbers of types in `numpy/ndarraytypes.h`, the places of functions in NumPy's table in
+//! `numpy/__multiarray_api.h`, of NumPy 1.7 to 2.4.
+
+use std::ffi::{c_int, c_long, c_longlong, c_uint, c_void};
+use std::{mem, ptr};
+
+use dlbridge::{DataType, DataTypeCode, Device, Tensor};
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyCapsule, PyDict, PyString, PyType};
+
+use crate::elements::Elements;
+use crate::process::once;
+use crate::{capsule, image};
+
+/// NumPy's numbers for its dtypes; those that are used most come first.
+const DTYPES: [(c_int, DataType); 16] = [
+    (11, DataType::FLOAT32),
+    (12, DataType::FLOAT64),
+    (7, integer(DataTypeCode::INT, size_of::<c_long>())),
+    (2, DataType::UINT8),
+    (5, integer(DataTypeCode::INT, size_of::<c_int>())),
+    (0, DataType::BOOL),
+    (23, DataType::FLOAT16),
+    (1, DataType::INT8),
+    (3, DataType::INT16),
+    (4, DataType::UINT16),
+    (6, integer(DataTypeCode::UINT, size_of::<c_uint>())),
+    (8, integer(DataTypeCode::UINT, size_of::<c_long>())),
+    (9, integer(DataTypeCode::INT, size_of::<c_longlong>())),
+    (10, integer(DataTypeCode::UINT, size_of::<c_longlong>())),
+    (14, DataType::COMPLEX64),
+    (15, DataType::COMPLEX128),
+];
+
+const fn integer(code: DataTypeCode, size: usize) -> DataType {
+    DataType::new(code, 8 * size as u8, 1)
+}
+
+/// The flag of an array that may be written.
+pub(crate) const WRITEABLE: c_int = 0x0400;
+
+/// The flag of an array whose elements are contiguous in C order.
+pub(super) const C_CONTIGUOUS: c_int = 0x0001;
+
+/// The flag of an array whose elements are aligned.
+const ALIGNED: c_int = 0x0100;
+
+/// `PyArray_NewFromDescr`: class, dtype (whose reference it takes), the number of dimensions, extents, byte strides, the first
+/// element, flags, and an object for `__array_finalize__`.
+type NewFromDescr = unsafe extern "C" fn(
+    *mut ffi::PyTypeObject,
+    *mut ffi::PyObject,
+    c_int,
+    *const isize,
+    *const isize,
+    *mut c_void,
+    c_int,
+    *mut ffi::PyObject,
+) -> *mut ffi::PyObject;
+
+/// `PyArray_SetBaseObject`: an array, and its new base object, whose reference it takes, also where it fails.
+type SetBaseObject = unsafe extern "C" fn(*mut ffi::PyObject, *mut ffi::PyObject) -> c_int;
+
+/// The part of NumPy's C API that is used here (Api).
+pub(crate) struct NumpyApi {
+    class: Py<PyType>,
+    /// NumPy's own descriptions of its dtypes, and what they are in DLPack.
+    dtypes: [(Py<PyAny>, DataType); DTYPES.len()],
+    new_from_descr: NewFromDescr,
+    set_base_object: SetBaseObject,
+    /// The most dimensions of an array.
+    max_ndim: usize,
+}
+
+/// The API of the NumPy that is loaded, once it was looked for; `None` in it where that NumPy is not as it is known here.
+static API: PyOnceLock<Option<NumpyApi>> = PyOnceLock::new();
+
+impl NumpyApi {
+    /// The API, if it was found before.
+    #[inline]
+    pub(crate) fn known(py: Python<'_>) -> Option<&'static Self> {
+        API.get(py)?.as_ref()
+    }
+
+    /// The API of the NumPy that is loaded; `None` without one that is known here.
+    #[cold]
+    pub(crate) fn of_loaded(py: Python<'_>) -> PyResult<Option<&'static Self>> {
+        match loaded(py)? {
+            Some((module, class)) => Self::find(&module, &class),
+            None => Ok(None),
+        }
+    }
+
+    /// The API of a module of NumPy that has NumPy's class of arrays.
+    pub(super) fn find(
+        module: &Bound<'_, PyAny>,
+        class: &Bound<'_, PyType>,
+    ) -> PyResult<Option<&'static Self>> {
+        let py = module.py();
+        once(&API, py, || Self::find_out(module, class)).map(Option::as_ref)
+    }
+
+    /// The addresses of NumPy's descriptions of its dtypes, which live as long as the process, and what they are in DLPack.
+    pub(super) fn dtypes(&self) -> [(usize, DataType); DTYPES.len()] {
+        self.dtypes.each_ref().map(|(descr, dtype)| (descr.as_ptr().addr(), *dtype))
+    }
+
+    /// A new array over a tensor's memory, which the array owns from here on; the tensor comes back if NumPy lacks its
+    /// dtype, if it has more dimensions than an array can have, or if its memory is not the CPU's.
+    ///
+    /// An array may be written unless the tensor is read-only.
+    pub(crate) fn array<'py>(
+        &self,
+        py: Python<'py>,
+        tensor: Tensor,
+    ) -> PyResult<Result<Bound<'py, PyAny>, Tensor>> {
+        let Some(descr) = self.descr_of(&tensor) else { return Ok(Err(tensor)) };
+        let itemsize = tensor.dtype().itemsize() as isize;
+        let extents: Vec<_> = tensor.shape().iter().map(|&extent| extent as isize).collect();
+        // A product overflows only where no step is taken.
+        let in_bytes = |&stride: &i64| (stride as isize).wrapping_mul(itemsize);
+        let strides: Vec<_> = tensor.strides().iter().map(in_bytes).collect();
+        // NULL would make NumPy allocate; without elements any other address is as good.
+        let first = match tensor.data() {
+            data if data.is_null() => ptr::without_provenance_mut(align_of::<u128>()),
+            data => data,
+        };
+        let flags = if tensor.is_read_only() { 0 } else { WRITEABLE };
+        let base = capsule::owner_of_array(py, tensor)?;
+        // SAFETY: extents and strides lead from `first` to elements that the tensor keeps, as it says of itself, and
+        // that may be written unless it is read-only (Base).
+        unsafe { self.over(base, descr, first, &extents, Some(&strides), flags) }.map(Ok)
+    }
+
+    /// A new array over elements, which it owns from here on; they come back if NumPy lacks their dtype.
+    #[inline]
+    pub(crate) fn array_of_elements<'py>(
+        &self,
+        py: Python<'py>,
+        elements: Elements,
+    ) -> PyResult<Result<Bound<'py, PyAny>, Elements>> {
+        let Some(descr) = self.descr(elements.dtype()) else { return Ok(Err(elements)) };
+        let (first, axes) = (elements.first(), elements.axes());
+        // Elements are aligned, and NumPy computes the strides of C order itself.
+        let (strides, flags) = match axes.strides() {
+            None => (None, C_CONTIGUOUS | ALIGNED | WRITEABLE),
+            strides => (strides, WRITEABLE),
+        };
+        let base = elements.into_capsule(py)?;
+        // SAFETY: Elements: extents and strides lead from `first` to elements that the capsule keeps (Base), and that
+        // nothing else has.
+        unsafe { self.over(base, descr, first, axes.extents(), strides, flags) }.map(Ok)
+    }
+
+    /// A new array over memory that `base` keeps.
+    ///
+    /// # Safety
+    /// As long as `base` lives, `extents` and byte `strides`, or those of C order, lead from `first` to elements of the dtype;
+    /// there are as many strides as extents, and no more than an array can have. The flags are right for them.
+    #[inline]
+    unsafe fn over<'py>(
+        &self,
+        base: Bound<'py, PyCapsule>,
+        descr: &Py<PyAny>,
+        first: *mut c_void,
+        extents: &[isize],
+        strides: Option<&[isize]>,
+        flags: c_int,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = base.py();
+        // SAFETY: Api, attached. The class and the dtype are NumPy's own; the reference to the dtype is given away. NumPy
+        // copies extents and strides; the rest by contract.
+        let array = unsafe {
+            let array = (self.new_from_descr)(
+                self.class.as_ptr().cast(),
+                descr.clone_ref(py).into_ptr(),
+                extents.len() as c_int,
+                extents.as_ptr(),
+                strides.map_or(ptr::null(), <[isize]>::as_ptr),
+                first,
+                flags,
+                ptr::null_mut(),
+            );
+            Bound::from_owned_ptr_or_err(py, array)?
+        };
+        // SAFETY: Api, attached: a new array without a base, and a reference that is given away.
+        match unsafe { (self.set_base_object)(array.as_ptr(), base.into_ptr()) } {
+            0 => Ok(array),
+            _ => Err(PyErr::fetch(py)),
+        }
+    }
+
+    /// The most dimensions that an array can have.
+    pub(crate) fn max_ndim(&self) -> usize {
+        self.max_ndim
+    }
+
+    /// A view of an array as it was: over the memory at `data`, with extents and byte strides of its own. `descr` is the
+    /// address of one of NumPy's own descriptions of its dtypes.
+    ///
+    /// # Safety
+    /// Nothing reads or writes the elements of the view, which need not be there any more.
+    pub(crate) unsafe fn view_as_it_was<'py>(
+        &self,
+        array: &Bound<'py, PyAny>,
+        descr: usize,
+        data: usize,
+        extents: &[isize],
+        byte_strides: &[isize],
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let py = array.py();
+        let known = self.dtypes.iter().find(|(known, _)| known.as_ptr().addr() == descr);
+        let Some((descr, _)) = known else { return Ok(None) };
+        // SAFETY: Api, attached. The class and the dtype are NumPy's own; the reference to the dtype is given away. So many extents
+        // and strides, which NumPy copies; by contract the elements need not be there.
+        let view = unsafe {
+            let view = (self.new_from_descr)(
+                self.class.as_ptr().cast(),
+                descr.clone_ref(py).into_ptr(),
+                extents.len() as c_int,
+                extents.as_ptr(),
+                byte_strides.as_ptr(),
+                ptr::with_exposed_provenance_mut(data),
+                0,
+                ptr::null_mut(),
+            );
+            Bound::from_owned_ptr_or_err(py, view)?
+        };
+        // SAFETY: Api, attached: a new array without a base, and a reference that is given away.
+        match unsafe { (self.set_base_object)(view.as_ptr(), array.clone().into_ptr()) } {
+            0 => Ok(Some(view)),
+            _ => Err(PyErr::fetch(py)),
+        }
+    }
+
+    /// Returns true if [`array`](Self::array) makes an array of the tensor.
+    pub(crate) fn has(&self, tensor: &Tensor) -> bool {
+        self.descr_of(tensor).is_some()
+    }
+
+    /// The dtype of a tensor's array; `None` if NumPy cannot have one.
+    #[inline]
+    fn descr_of(&self, tensor: &Tensor) -> Option<&Py<PyAny>> {
+        let fits = tensor.ndim() <= self.max_ndim && tensor.device() == Device::CPU;
+        self.descr(tensor.dtype()).filter(|_| fits)
+    }
+
+    #[inline]
+    fn descr(&self, dtype: DataType) -> Option<&Py<PyAny>> {
+        Some(&self.dtypes.iter().find(|(_, known)| *known == dtype)?.0)
+    }
+
+    fn find_out(module: &Bound<'_, PyAny>, class: &Bound<'_, PyType>) -> PyResult<Option<Self>> {
+        let py = module.py();
+        let Some(api) = module.getattr_opt(intern!(py, "_ARRAY_API"))? else { return Ok(None) };
+        let Ok(api) = api.cast_into::<PyCapsule>() else { return Ok(None) };
+        // SAFETY: attached; a capsule. NumPy's is unnamed.
+        let table: *const *const c_void =
+            unsafe { ffi::PyCapsule_GetPointer(api.as_ptr(), ptr::null()) }.cast_const().cast();
+        if table.is_null() {
+            PyErr::take(py);
+            return Ok(None);
+        }
+        // Any module may have a capsule of this name. NumPy's table is static in the library that has NumPy's class, and so
+        // are its functions.
+        let image = image::of(class.as_ptr().cast_const().cast());
+        let is_numpys = |address: *const c_void| image.is_some() && image::of(address) == image;
+        const ABI: usize = 0;
+        const ARRAY_TYPE: usize = 2;
+        const DESCR_FROM_TYPE: usize = 45;
+        const NEW_FROM_DESCR: usize = 94;
+        const SET_BASE_OBJECT: usize = 282;
+        let end = table.wrapping_add(SET_BASE_OBJECT + 1);
+        if !is_numpys(table.cast()) || !is_numpys(end.cast()) || !table.is_aligned() {
+            return Ok(None);
+        }
+        // SAFETY: statics of one library, from the first to the last of these entries.
+        let entry = |place: usize| unsafe { table.add(place).read() };
+        let functions = [ABI, DESCR_FROM_TYPE, NEW_FROM_DESCR, SET_BASE_OBJECT].map(entry);
+        if entry(ARRAY_TYPE).addr() != class.as_ptr().addr()
+            || !functions.into_iter().all(is_numpys)
+        {
+            return Ok(None);
+        }
+        let [abi, descr_from_type, new_from_descr, set_base_object] = functions;
+        // SAFETY: a static table of NumPy's library with NumPy's class in its place is NumPy's, which has these functions in
+        // these places in all versions.
+        let (abi, descr_from_type, new_from_descr, set_base_object) = unsafe {
+            let abi: extern "C" fn() -> c_uint = mem::transmute(abi);
+            let descr_from_type: unsafe extern "C" fn(c_int) -> *mut ffi::PyObject =
+                mem::transmute(descr_from_type);
+            let new_from_descr: NewFromDescr = mem::transmute(new_from_descr);
+            let set_base_object: SetBaseObject = mem::transmute(set_base_object);
+            (abi(), descr_from_type, new_from_descr, set_base_object)
+        };
+        let max_ndim = match abi >> 24 {
+            1 => 32,
+            2 => 64,
+            _ => return Ok(None),
+        };
+        let descr = |(number, dtype)| {
+            // SAFETY: attached; the number of a dtype. The function returns a new reference, or NULL and an exception.
+            let descr = unsafe { Bound::from_owned_ptr_or_err(py, descr_from_type(number)) }?;
+            Ok((descr.unbind(), dtype))
+        };
+        let dtypes = DTYPES.into_iter().map(descr).collect::<PyResult<Vec<_>>>()?;
+        let Ok(dtypes) = dtypes.try_into() else { return Ok(None) };
+        let class = class.clone().unbind();
+        Ok(Some(Self { class, dtypes, new_from_descr, set_base_object, max_ndim }))
+    }
+}
+
+/// NumPy's class of arrays, if NumPy is loaded.
+pub(crate) fn class(py: Python<'_>) -> PyResult<Option<Bound<'_, PyType>>> {
+    Ok(loaded(py)?.map(|(_, class)| class))
+}
+
+/// The module with NumPy's C API and NumPy's class of arrays, if they are loaded.
+pub(super) fn loaded(py: Python<'_>) -> PyResult<Option<(Bound<'_, PyAny>, Bound<'_, PyType>)>> {
+    let modules = py.import(intern!(py, "sys"))?.getattr(intern!(py, "modules"))?;
+    let modules = modules.cast::<PyDict>()?;
+    for name in [intern!(py, "numpy._core.multiarray"), intern!(py, "numpy.core.multiarray")] {
+        let Some(module) = modules.get_item(name)? else { continue };
+        let class = module.getattr_opt(intern!(py, "ndarray"))?;
+        let Some(Ok(class)) = class.map(Bound::cast_into::<PyType>) else { continue };
+        if is_numpys_class(&class)? {
+            return Ok(Some((module, class)));
+        }
+    }
+    Ok(None)
+}
+
+/// Returns true if a class is NumPy's: a static C class under NumPy's name. Python code can neither make nor rename such
+/// classes, so the check holds for whatever module the class was found in.
+fn is_numpys_class(class: &Bound<'_, PyType>) -> PyResult<bool> {
+    const HEAP: u64 = 1 << 9;
+    let py = class.py();
+    let metaclass = class.get_type();
+    // With another metaclass the attributes below may say anything.
+    if !metaclass.is(py.get_type::<PyType>()) {
+        return Ok(false);
+    }
+    let is = |name: &Bound<'_, PyString>, expected: &str| -> PyResult<bool> {
+        Ok(class.getattr(name)?.extract::<String>().is_ok_and(|found| found == expected))
+    };
+    let flags = class.getattr(intern!(py, "__flags__"))?.extract::<u64>()?;
+    Ok(flags & HEAP == 0
+        && is(intern!(py, "__name__"), "ndarray")?
+        && is(intern!(py, "__module__"), "numpy")?)
+}

@@ -1,0 +1,111 @@
+//! Tensors of another extension that is built on dlbridge, which has its own copy of it.
+//!
+//! Each copy recognises its own managed tensors only. Its class carries a C function for the others, so that a loop through two
+//! extensions keeps one owner: each of them would otherwise keep the other's last tensor with every turn.
+//!
+//! - **Answer.** The function takes a valid managed tensor and returns the managed tensor that keeps the same memory, or NULL if it
+//!   knows none. The answer is valid as long as the argument. The function neither keeps nor changes the argument, and any thread
+//!   may call it.
+
+use std::ffi::CStr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+
+use dlbridge::sys::DLManagedTensorVersioned;
+use dlbridge::{Access, RawParts, Tensor, TensorRef};
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyType};
+
+use super::source::{address_range, inner, is_within, root};
+
+/// The name of the capsule that the class carries. It changes with [`Functions`], except for additions at its end.
+const NAME: &CStr = c"dlbridge.source.1";
+
+/// A C function that gives an Answer.
+pub(super) type KeeperOf =
+    unsafe extern "C" fn(*mut DLManagedTensorVersioned) -> *mut DLManagedTensorVersioned;
+
+/// The functions that a copy of dlbridge offers to the others, for as long as the process lives.
+#[repr(C)]
+struct Functions {
+    /// The bytes of this struct: that of an older copy ends earlier.
+    size: usize,
+    keeper_of: KeeperOf,
+}
+
+static OURS: Functions = Functions { size: size_of::<Functions>(), keeper_of };
+
+/// The capsule that our class carries.
+pub(crate) fn capsule(py: Python<'_>) -> PyResult<Bound<'_, PyCapsule>> {
+    // SAFETY: a static, under the name that says what it is.
+    unsafe { PyCapsule::new_with_pointer(py, NonNull::from(&OURS).cast(), NAME) }
+}
+
+/// The function that a type of another copy carries.
+pub(super) fn function_of(object_type: &Bound<'_, PyType>) -> PyResult<Option<KeeperOf>> {
+    let attribute = object_type.getattr_opt(intern!(object_type.py(), "__dlbridge_source__"))?;
+    let capsule = attribute.and_then(|attribute| attribute.cast_into_exact::<PyCapsule>().ok());
+    let Some(capsule) = capsule.filter(|capsule| capsule.is_valid_checked(Some(NAME))) else {
+        return Ok(None);
+    };
+    let functions = capsule.pointer_checked(Some(NAME))?.cast::<Functions>();
+    // SAFETY: the name says that these are `Functions`, which begin with their size.
+    let size = unsafe { functions.cast::<usize>().read() };
+    if size < size_of::<Functions>() {
+        return Ok(None);
+    }
+    // SAFETY: as many bytes as ours.
+    Ok(Some(unsafe { functions.as_ref() }.keeper_of))
+}
+
+/// Returns the tensor; if a tensor of this library keeps its memory, with that tensor as its owner.
+#[cold]
+pub(super) fn rooted(tensor: Tensor, keeper_of: KeeperOf) -> Tensor {
+    let Some(source) = source(&tensor, keeper_of) else { return tensor };
+    let parts = RawParts {
+        data: tensor.data(),
+        dtype: tensor.dtype(),
+        device: tensor.device(),
+        byte_offset: tensor.byte_offset(),
+        access: tensor.access(),
+        subbyte_padded: tensor.is_subbyte_padded(),
+    };
+    // SAFETY: the elements of `tensor`, which lie within those of the source (Within of `source.rs`) and may be written only if
+    // its own may. The producer's promise about other writers still holds: they are the same.
+    let rooted =
+        unsafe { Tensor::from_raw_parts(source, parts, tensor.shape(), Some(tensor.strides())) };
+    rooted.unwrap_or(tensor)
+}
+
+/// The tensor of ours that keeps the memory of a tensor of another copy.
+fn source(tensor: &Tensor, keeper_of: KeeperOf) -> Option<Arc<Tensor>> {
+    let theirs = tensor.foreign().filter(|_| tensor.access() != Access::Exclusive)?;
+    // SAFETY: Answer; valid as long as the tensor.
+    let keeper = NonNull::new(unsafe { keeper_of(theirs.as_ptr()) })?;
+    let source = |keeper: &Tensor| {
+        let source = root(inner(keeper)?);
+        let is_same_device = source.device() == tensor.device();
+        let may_write = !keeper.is_read_only() && !source.is_read_only();
+        let bytes = address_range(&TensorRef::from(tensor));
+        (is_same_device && (tensor.is_read_only() || may_write) && is_within(&bytes, &source))
+            .then_some(source)
+    };
+    // SAFETY: Answer; the tensor is alive.
+    unsafe { Tensor::with_raw(keeper, source) }.flatten()
+}
+
+/// # Safety
+/// `managed` is NULL or a valid managed tensor.
+unsafe extern "C" fn keeper_of(
+    managed: *mut DLManagedTensorVersioned,
+) -> *mut DLManagedTensorVersioned {
+    let keeper = || {
+        let keeper = |tensor: &Tensor| root(inner(tensor)?).foreign();
+        // SAFETY: this function's contract. The tensor keeps the root, which keeps the answer (Answer).
+        unsafe { Tensor::with_raw(NonNull::new(managed)?, keeper) }.flatten()
+    };
+    // A panic must not cross into another extension; there is nothing here that a panic would break.
+    let keeper = catch_unwind(AssertUnwindSafe(keeper)).ok().flatten();
+    keeper.map_or(ptr::null_mut(), NonNull::as_ptr)
+}

@@ -1,0 +1,124 @@
+//! The owner of the memory of an object that was made from a dlbridge tensor.
+//!
+//! An import keeps this owner instead of the object: otherwise each turn of a loop that exports a tensor and imports the result would
+//! add an owner, and the memory of all of them would stay until the last one is dropped.
+//!
+//! - **Within.** The elements lie within those of a dlbridge tensor that is alive. Its memory stays valid as long as its owner
+//!   lives, whatever happens to the object.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use dlbridge::{Access, Tensor, TensorRef};
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyMemoryView};
+
+use super::numpy_array::NumpyArray;
+use crate::PyTensor;
+use crate::capsule::OWNER_OF_ARRAY;
+use crate::interpreter::PyOwner;
+use crate::live::Export;
+
+/// The name of the capsule that a NumPy array holds around the versioned managed tensor that it was made from.
+const NUMPY_CAPSULE: &std::ffi::CStr = c"numpy_dltensor_versioned";
+
+/// The most objects to follow from an object to the tensor that it was made from; in practice there are fewer.
+const MOST: usize = 8;
+
+/// The owner of memory.
+pub(super) enum Source {
+    /// A dlbridge tensor.
+    Tensor(Arc<Tensor>),
+    /// The Python object that a dlbridge tensor was made from.
+    Object(PyOwner),
+}
+
+impl Source {
+    /// The owner of some bytes of an object's memory; `None` if it is not known (Within).
+    ///
+    /// Only types that Python code cannot imitate are examined: dlbridge's own, NumPy's array, memoryview, capsule.
+    pub(super) fn of(object: &Bound<'_, PyAny>, bytes: &Range<usize>) -> Option<Self> {
+        let py = object.py();
+        let mut object = object.clone();
+        for _ in 0..MOST {
+            if let Ok(tensor) = object.cast_exact::<PyTensor>() {
+                let tensor = tensor.get();
+                // Such an object may hold a borrow, so it must be kept itself.
+                let is_kept = tensor.is_rusts_own() && tensor.is_read_only();
+                return (!is_kept && is_within(bytes, tensor.tensor()))
+                    .then(|| Self::Tensor(root(tensor.tensor())));
+            }
+            if let Ok(capsule) = object.cast_exact::<PyCapsule>() {
+                return Self::in_capsule(capsule, bytes);
+            }
+            object = match NumpyArray::base(&object) {
+                Some(base) => base,
+                None => {
+                    let view = object.cast_exact::<PyMemoryView>().ok()?;
+                    view.getattr(intern!(py, "obj")).ok()?
+                }
+            };
+        }
+        None
+    }
+
+    /// The owner of some bytes of the tensor that a NumPy array was made from.
+    fn in_capsule(capsule: &Bound<'_, PyCapsule>, bytes: &Range<usize>) -> Option<Self> {
+        let names = [NUMPY_CAPSULE, OWNER_OF_ARRAY];
+        let name = names.into_iter().find(|&name| capsule.is_valid_checked(Some(name)))?;
+        let managed = capsule.pointer_checked(Some(name)).ok()?;
+        let source = |tensor: &Tensor| {
+            let is_within = is_within(bytes, tensor);
+            is_within.then(|| Self::of_tensor(capsule.py(), tensor)).flatten()
+        };
+        // SAFETY: by its name this is a versioned managed tensor, which NumPy or we keep as long as the capsule.
+        unsafe { Tensor::with_raw(managed.cast(), source) }.flatten()
+    }
+
+    /// The owner of a tensor's memory; `None` if the tensor itself owns it.
+    fn of_tensor(py: Python<'_>, tensor: &Tensor) -> Option<Self> {
+        if let Some(source) = inner(tensor) {
+            return Some(Self::Tensor(root(source)));
+        }
+        // SAFETY: no element is accessed through the owner.
+        let owner = unsafe { tensor.owner_ref::<PyOwner>() };
+        owner.filter(|_| tensor.access() != Access::Exclusive)?.clone_ref(py).map(Self::Object)
+    }
+}
+
+/// The tensor that owns the memory of a tensor: follows the sources to the first one.
+pub(crate) fn root(tensor: &Arc<Tensor>) -> Arc<Tensor> {
+    let mut tensor = tensor;
+    while let Some(source) = inner(tensor) {
+        tensor = source;
+    }
+    Arc::clone(tensor)
+}
+
+/// The source that a tensor shares its memory with. `None` for an exclusive tensor, whose holder must be its only user.
+pub(super) fn inner(tensor: &Tensor) -> Option<&Arc<Tensor>> {
+    if tensor.access() == Access::Exclusive {
+        return None;
+    }
+    // SAFETY: no element is accessed through the owner.
+    let (lent, export) =
+        unsafe { (tensor.owner_ref::<Arc<Tensor>>(), tensor.owner_ref::<Export>()) };
+    lent.or_else(|| export.map(Export::tensor))
+}
+
+/// Returns true if bytes lie within those of a tensor's elements (Within). An empty range does.
+pub(super) fn is_within(bytes: &Range<usize>, tensor: &Tensor) -> bool {
+    if bytes.is_empty() {
+        return true;
+    }
+    let available = address_range(&TensorRef::from(tensor));
+    tensor.device().device_type().is_host_accessible()
+        && available.start <= bytes.start
+        && bytes.end <= available.end
+}
+
+/// The addresses of the bytes of a tensor's elements.
+pub(super) fn address_range(tensor: &TensorRef<'_>) -> Range<usize> {
+    let (bounds, first) = (tensor.byte_bounds(), tensor.data().addr());
+    first.wrapping_add_signed(bounds.start)..first.wrapping_add_signed(bounds.end)
+}

@@ -1,0 +1,58 @@
+//! Keeps PyTorch's storages alive. `x.data = y` and `x.set_(y)` give a tensor other memory, and a managed tensor that PyTorch
+//! exports keeps only the tensor. The memory that it had belongs to the storage, an object of its own.
+
+use dlbridge::{Access, RawParts, Tensor};
+use pyo3::exceptions::PyException;
+use pyo3::prelude::*;
+
+use super::kind::Kind;
+use super::{Imported, is_copied};
+use crate::error::to_py_err;
+use crate::interpreter::PyOwner;
+
+/// The storage of an object whose storage can be replaced. `None` for all other objects, and for tensors without a storage
+/// or whose library does not return it: their managed tensor keeps the memory alive, as any producer's does.
+pub(super) fn storage<'py>(
+    object: &Bound<'py, PyAny>,
+    kind: &Kind,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let Some(storage) = &kind.caveats.storage else { return Ok(None) };
+    match storage.answer(object) {
+        Ok(storage) => Ok(Some(storage)),
+        Err(error) if error.is_instance_of::<PyException>(object.py()) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// A tensor, and the storage of the object that it was imported from.
+struct Stored {
+    // Dropped in this order.
+    _tensor: Tensor,
+    _storage: PyOwner,
+}
+
+/// Adds the storage that holds the memory to a tensor imported from an object.
+pub(super) fn with_storage(
+    object: &Bound<'_, PyAny>,
+    kind: &Kind,
+    imported: Imported,
+) -> PyResult<Imported> {
+    if kind.caveats.storage.is_none() || is_copied(&imported.tensor) {
+        return Ok(imported);
+    }
+    let Some(storage) = storage(object, kind)? else { return Ok(imported) };
+    let Imported { tensor, .. } = imported;
+    let parts = RawParts {
+        device: tensor.device(),
+        access: if tensor.is_read_only() { Access::ReadOnly } else { Access::Shared },
+        subbyte_padded: tensor.is_subbyte_padded(),
+        byte_offset: tensor.byte_offset(),
+        ..RawParts::new(tensor.data(), tensor.dtype())
+    };
+    let (shape, strides) = (tensor.shape().to_vec(), tensor.strides().to_vec());
+    let owner = Stored { _tensor: tensor, _storage: PyOwner::new(&storage)? };
+    // SAFETY: the description of a valid tensor, whose invariants (Data, Dims) hold as long as it lives; it is part of the
+    // owner. The storage is held in addition, and nothing here relies on it.
+    let tensor = unsafe { Tensor::from_raw_parts(owner, parts, &shape, Some(&strides)) };
+    Ok(Imported { tensor: tensor.map_err(to_py_err)?, ..imported })
+}

@@ -1,0 +1,217 @@
+//! Results that are arrays of NumPy.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use dlbridge::{Element, Error, Tensor};
+#[cfg(feature = "ndarray")]
+use ndarray::{Array, ArrayD, Dim, Dimension};
+use pyo3::prelude::*;
+
+use crate::argument::{Accepts, AnyDataType, DYNAMIC};
+use crate::elements::Elements;
+use crate::error::to_py_err;
+use crate::{home, protocol};
+
+/// A result that is a `numpy.ndarray` in Python: write `-> Numpy<f64, 1>`.
+///
+/// `A` is the type of the elements, [`OneOf`](crate::OneOf) several, or [`AnyDataType`]; `N` is the number of dimensions, or
+/// [`DYNAMIC`]. `Numpy` without parameters is an array of any dtype with any number of dimensions.
+///
+/// The array owns the memory of the vector, array or tensor that it is made from, without a copy, and keeps its strides. Python code
+/// may write its elements, unless the tensor is read-only. A result can be part of a tuple, a `Vec`, an `Option`, a `PyResult`,
+/// and of a struct that derives `IntoPyObject`.
+///
+/// # Errors
+/// When the function returns: `ModuleNotFoundError` if NumPy is not installed; `BufferError` for a tensor that NumPy cannot have,
+/// and for read-only memory that is borrowed to be written.
+///
+/// ```no_run
+/// use dlbridge_pyo3::{Numpy, PyReadonlyTensor};
+/// use pyo3::prelude::*;
+///
+/// /// The even and the odd elements of any framework's vector, as two arrays.
+/// #[pyfunction]
+/// fn split(x: PyReadonlyTensor<'_, f64, 1>) -> (Numpy<f64, 1>, Numpy<f64, 1>) {
+///     let (even, odd) = x.iter().partition::<Vec<f64>, _>(|value| *value % 2.0 == 0.0);
+///     (even.into(), odd.into())
+/// }
+/// ```
+pub struct Numpy<A = AnyDataType, const N: usize = DYNAMIC> {
+    source: Source,
+    marker: PhantomData<fn() -> A>,
+}
+
+/// The memory of an array, before the array is made.
+enum Source {
+    Elements(Elements),
+    Tensor(Tensor),
+}
+
+impl<A, const N: usize> Numpy<A, N> {
+    fn new(tensor: impl Into<Tensor>) -> Self {
+        Self { source: Source::Tensor(tensor.into()), marker: PhantomData }
+    }
+}
+
+/// One dimension, without a copy.
+impl<T: Element> From<Vec<T>> for Numpy<T, 1> {
+    #[inline]
+    fn from(elements: Vec<T>) -> Self {
+        Self { source: Source::Elements(Elements::new(elements)), marker: PhantomData }
+    }
+}
+
+/// A matrix of rows, without a copy.
+impl<T: Element, const M: usize> From<Vec<[T; M]>> for Numpy<T, 2> {
+    fn from(rows: Vec<[T; M]>) -> Self {
+        Self::new(rows)
+    }
+}
+
+/// Any strides, without a copy.
+#[cfg(feature = "ndarray")]
+impl<T: Element, const N: usize> From<Array<T, Dim<[usize; N]>>> for Numpy<T, N>
+where
+    Dim<[usize; N]>: Dimension,
+{
+    #[inline]
+    fn from(array: Array<T, Dim<[usize; N]>>) -> Self {
+        Self::of_array(array)
+    }
+}
+
+/// Any strides, without a copy.
+#[cfg(feature = "ndarray")]
+impl<T: Element> From<ArrayD<T>> for Numpy<T, DYNAMIC> {
+    fn from(array: ArrayD<T>) -> Self {
+        Self::of_array(array)
+    }
+}
+
+#[cfg(feature = "ndarray")]
+impl<T: Element, const N: usize> Numpy<T, N> {
+    #[inline]
+    fn of_array<D: Dimension + 'static>(array: Array<T, D>) -> Self {
+        match Elements::of_array(array) {
+            Ok(elements) => Self { source: Source::Elements(elements), marker: PhantomData },
+            Err(array) => Self::new(array),
+        }
+    }
+}
+
+/// The same array without dtype and dimensions in its type, for functions whose results differ in them.
+impl<T: Element, const N: usize> From<Numpy<T, N>> for Numpy {
+    fn from(typed: Numpy<T, N>) -> Self {
+        const {
+            assert!(
+                T::TIME.is_none(),
+                "without the type of its elements an array has no unit of time; return Numpy<T, N>"
+            );
+        }
+        Self { source: typed.source, marker: PhantomData }
+    }
+}
+
+/// The errors are [`Error::DataType`] and [`Error::Ndim`], for a tensor of another dtype or another number of dimensions.
+///
+/// ```no_run
+/// use dlbridge_pyo3::Numpy;
+/// use dlbridge_pyo3::dlbridge::{Error, Tensor};
+///
+/// let matrix = Tensor::from_parts(vec![1.0, 2.0, 3.0, 4.0], [2, 2])?;
+/// let matrix: Numpy<f64, 2> = matrix.try_into()?;
+/// let error = Numpy::<f64, 2>::try_from(Tensor::from(vec![1.0])).unwrap_err();
+/// assert_eq!(error, Error::Ndim { expected: 2, found: 1 });
+/// # Ok::<(), Error>(())
+/// ```
+impl<A: Accepts, const N: usize> TryFrom<Tensor> for Numpy<A, N> {
+    type Error = Error;
+
+    fn try_from(tensor: Tensor) -> Result<Self, Error> {
+        const {
+            assert!(
+                A::TIME.is_none(),
+                "a Tensor does not keep the unit of times; make the Numpy from a Vec or an array"
+            );
+        }
+        super::check::<A, N>(&tensor)?;
+        Ok(Self::new(tensor))
+    }
+}
+
+impl<'py, A: Accepts, const N: usize> IntoPyObject<'py> for Numpy<A, N> {
+    type Target = PyAny;
+    type Output = Bound<'py, PyAny>;
+    type Error = PyErr;
+
+    #[cfg(feature = "experimental-inspect")]
+    const OUTPUT_TYPE: pyo3::inspect::PyStaticExpr = super::hint::Numpy::<A>::ARRAY;
+
+    #[inline]
+    fn into_pyobject(self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        if let Some(name) = A::TIME {
+            return give_times(py, self.source, name);
+        }
+        match self.source {
+            Source::Elements(elements) => home::give_elements(py, elements),
+            Source::Tensor(tensor) => home::give_numpy(py, tensor),
+        }
+    }
+}
+
+/// An array of points or spans of time.
+fn give_times<'py>(py: Python<'py>, source: Source, name: &str) -> PyResult<Bound<'py, PyAny>> {
+    let times = match source {
+        Source::Elements(elements) => elements.into_tensor().map_err(to_py_err)?,
+        Source::Tensor(tensor) => tensor,
+    };
+    let counts = home::give_numpy(py, protocol::counts_of_times(times)?)?;
+    counts.call_method1(intern!(py, "view"), (name,))
+}
+
+impl<A, const N: usize> fmt::Debug for Numpy<A, N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (dtype, shape) = match &self.source {
+            Source::Elements(elements) => (elements.dtype(), elements.axes().extents().to_vec()),
+            Source::Tensor(tensor) => {
+                (tensor.dtype(), tensor.shape().iter().map(|&extent| extent as isize).collect())
+            }
+        };
+        f.debug_struct("Numpy").field("dtype", &dtype).field("shape", &shape).finish()
+    }
+}
+
+/// Makes an array of NumPy at once, of everything that a [`Tensor`] is made from: vectors, nested arrays, arrays of ndarray, images,
+/// tensors.
+///
+/// A function that returns its array says so in its type by [`Numpy`] instead.
+pub trait IntoNumpy {
+    /// The array, which owns the memory.
+    ///
+    /// # Errors
+    /// As a function that returns a [`Numpy`]; and a `BufferError` for times, whose unit only [`Numpy`] keeps.
+    ///
+    /// ```no_run
+    /// use dlbridge_pyo3::IntoNumpy;
+    /// use pyo3::prelude::*;
+    /// use pyo3::types::PyDict;
+    ///
+    /// #[pyfunction]
+    /// fn counts(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    ///     let results = PyDict::new(py);
+    ///     results.set_item("counts", vec![1_u32, 2, 3].into_numpy(py)?)?;
+    ///     Ok(results)
+    /// }
+    /// ```
+    fn into_numpy(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>>;
+}
+
+impl<T> IntoNumpy for T
+where
+    Tensor: From<T>,
+{
+    fn into_numpy(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+        home::give_numpy(py, Tensor::from(self))
+    }
+}

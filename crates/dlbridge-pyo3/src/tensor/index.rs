@@ -1,0 +1,342 @@
+//! Slices, transposes and other shapes of a tensor, over the same memory.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use dlbridge::{Error, Result, Tensor};
+use pyo3::exceptions::{PyBufferError, PyIndexError, PyOverflowError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyEllipsis, PyList, PySlice, PyTuple};
+use pyo3::{PyTraverseError, PyVisit};
+
+use super::PyTensor;
+use crate::error::{to_py_err, type_name};
+use crate::shown::shown;
+use crate::wanted::{integer, wrong_type};
+
+/// A sub-tensor of a tensor, which keeps its receipt and its stream. It keeps the source of the memory and not
+/// the tensor, so no chain grows.
+pub(super) fn part(
+    py: Python<'_>,
+    tensor: &PyTensor,
+    part: impl FnOnce(Tensor) -> Result<Tensor>,
+) -> PyResult<PyTensor> {
+    let tensor_part = part(tensor.second()?).map_err(of_part)?;
+    Ok(tensor.with_tensor(py, Arc::new(tensor_part)))
+}
+
+/// The exception for what a sub-tensor cannot be.
+fn of_part(error: Error) -> PyErr {
+    match error {
+        Error::InvalidAxis { .. } | Error::InvalidRange { .. } => {
+            PyIndexError::new_err(error.to_string())
+        }
+        Error::AxisCount { .. }
+        | Error::RepeatedAxis { .. }
+        | Error::ElementCount { .. }
+        | Error::InvalidNdim { .. } => PyValueError::new_err(error.to_string()),
+        Error::NotReshapable => PyBufferError::new_err(
+            "no strides lead through the elements in that shape, so it needs a copy: call \
+             asdlpack(t, contiguous='C') first, which copies once, or t.numpy().reshape(...)",
+        ),
+        Error::SubbytePacked { dtype } => PyBufferError::new_err(format!(
+            "the {dtype} elements are packed, several in a byte, and this part would begin within a byte; call \
+             t.numpy(), which gives each element a byte, or t.tolist()"
+        )),
+        error => to_py_err(error),
+    }
+}
+
+/// The tensor that `tensor[key]` is.
+pub(super) fn get(py: Python<'_>, tensor: &PyTensor, key: &Bound<'_, PyAny>) -> PyResult<PyTensor> {
+    let keys = match key.cast::<PyTuple>() {
+        Ok(tuple) => tuple.iter().collect(),
+        Err(_) => vec![key.clone()],
+    };
+    let keys = keys.iter().map(Key::of).collect::<PyResult<Vec<_>>>()?;
+    let ndim = tensor.tensor().ndim();
+    let indexed = keys.iter().filter(|key| matches!(key, Key::At(_) | Key::Slice(_))).count();
+    let ellipses = keys.iter().filter(|key| matches!(key, Key::Ellipsis)).count();
+    if indexed > ndim {
+        return Err(PyIndexError::new_err(format!(
+            "too many indices: the tensor has {ndim} dimensions, but {indexed} were indexed"
+        )));
+    }
+    if ellipses > 1 {
+        return Err(PyIndexError::new_err("an index can have a single ellipsis ('...')"));
+    }
+    let (mut tensor_part, mut axis) = (tensor.second()?, 0);
+    // The place in the tensor's own dimensions, for messages.
+    let mut place = 0;
+    for key in &keys {
+        tensor_part = match key {
+            Key::Ellipsis => {
+                axis += ndim - indexed;
+                place += ndim - indexed;
+                tensor_part
+            }
+            Key::New => tensor_part.insert_axis(axis).map_err(of_part)?,
+            Key::At(index) => {
+                let index = within(index, tensor_part.shape()[axis], place)?;
+                tensor_part.index_axis(axis, index).map_err(of_part)?
+            }
+            Key::Slice(slice) => sliced(tensor_part, axis, slice)?,
+        };
+        axis += usize::from(matches!(key, Key::New | Key::Slice(_)));
+        place += usize::from(matches!(key, Key::At(_) | Key::Slice(_)));
+    }
+    Ok(tensor.with_tensor(py, Arc::new(tensor_part)))
+}
+
+/// One index of those between the brackets.
+enum Key<'py> {
+    At(Bound<'py, PyAny>),
+    Slice(Bound<'py, PySlice>),
+    New,
+    Ellipsis,
+}
+
+impl<'py> Key<'py> {
+    fn of(key: &Bound<'py, PyAny>) -> PyResult<Self> {
+        if let Ok(slice) = key.cast::<PySlice>() {
+            return Ok(Self::Slice(slice.clone()));
+        }
+        if key.is_none() {
+            return Ok(Self::New);
+        }
+        if key.is_instance_of::<PyEllipsis>() {
+            return Ok(Self::Ellipsis);
+        }
+        let refused = || {
+            PyTypeError::new_err(format!(
+                "a tensor is indexed by integers, slices, ... and None, not by {}; call \
+                 t.numpy()[index] or t.torch()[index], which copy the chosen elements",
+                type_name(key)
+            ))
+        };
+        if key.is_instance_of::<PyBool>() || key.is_instance_of::<PyList>() {
+            return Err(refused());
+        }
+        let Some(index) = key.get_type().getattr_opt(intern!(key.py(), "__index__"))? else {
+            return Err(refused());
+        };
+        // An array of several elements has the method, which refuses.
+        index.call1((key,)).map(Self::At).map_err(|error| {
+            if !error.is_instance_of::<PyTypeError>(key.py()) {
+                return error;
+            }
+            let refused = refused();
+            refused.set_cause(key.py(), Some(error));
+            refused
+        })
+    }
+}
+
+/// An index along a dimension, counted from the end where it is negative.
+fn within(index: &Bound<'_, PyAny>, extent: i64, axis: usize) -> PyResult<usize> {
+    let number = match index.extract::<i64>() {
+        Ok(number) => Some(number),
+        Err(error) if error.is_instance_of::<PyOverflowError>(index.py()) => None,
+        Err(error) => return Err(error),
+    };
+    let number = number.map(|number| if number < 0 { number + extent } else { number });
+    let number = number.filter(|number| (0..extent).contains(number));
+    number.map(|number| number as usize).ok_or_else(|| {
+        PyIndexError::new_err(format!(
+            "index {} is out of bounds for axis {axis} with size {extent}",
+            shown(index)
+        ))
+    })
+}
+
+fn sliced(tensor: Tensor, axis: usize, slice: &Bound<'_, PySlice>) -> PyResult<Tensor> {
+    let extent = tensor.shape()[axis] as isize;
+    let indices = slice.indices(extent)?;
+    let (count, start, step) = (indices.slicelength, indices.start, indices.step);
+    if count == 0 {
+        return tensor.slice(axis, 0..0).map_err(of_part);
+    }
+    let last = start + (count as isize - 1) * step;
+    let (low, high) = (start.min(last) as usize, start.max(last) as usize);
+    let run = tensor.slice(axis, low..=high).map_err(of_part)?;
+    let run = if step < 0 { run.flip(axis).map_err(of_part)? } else { run };
+    match step.unsigned_abs() {
+        1 => Ok(run),
+        step => run.step_by(axis, step).map_err(of_part),
+    }
+}
+
+/// A dimension by its number, counted from the end where it is negative.
+pub(super) fn axis(axis: isize, ndim: usize) -> PyResult<usize> {
+    let found = if axis < 0 { axis.checked_add_unsigned(ndim) } else { Some(axis) };
+    found.and_then(|axis| usize::try_from(axis).ok()).filter(|&axis| axis < ndim).ok_or_else(|| {
+        PyIndexError::new_err(format!(
+            "axis {axis} is out of bounds for a tensor of {ndim} dimensions"
+        ))
+    })
+}
+
+/// The numbers of `permute(1, 0)` and `permute((1, 0))`.
+fn numbers(arguments: &Bound<'_, PyTuple>) -> PyResult<Vec<isize>> {
+    let only = match arguments.len() {
+        1 => Some(arguments.get_item(0)?),
+        _ => None,
+    };
+    let numbers: Vec<Bound<'_, PyAny>> = match only {
+        Some(only) if only.is_instance_of::<PyTuple>() || only.is_instance_of::<PyList>() => {
+            only.extract()
+        }
+        _ => arguments.extract(),
+    }?;
+    let one = |number: &Bound<'_, PyAny>| match integer(number)? {
+        Some(number) => number.extract(),
+        None => Err(wrong_type("each dimension", "an integer", number)),
+    };
+    numbers.iter().map(one).collect()
+}
+
+/// The dimensions in another order.
+pub(super) fn permuted(
+    py: Python<'_>,
+    tensor: &PyTensor,
+    order: &Bound<'_, PyTuple>,
+) -> PyResult<PyTensor> {
+    let ndim = tensor.tensor().ndim();
+    let order = numbers(order)?;
+    let order = order.into_iter().map(|number| axis(number, ndim)).collect::<PyResult<Vec<_>>>()?;
+    part(py, tensor, |tensor| tensor.permute(order))
+}
+
+/// The last two dimensions swapped.
+pub(super) fn matrix_transposed(py: Python<'_>, tensor: &PyTensor) -> PyResult<PyTensor> {
+    let ndim = tensor.tensor().ndim();
+    if ndim < 2 {
+        return Err(PyValueError::new_err(format!(
+            "mT swaps the last two dimensions, and the tensor has {ndim}"
+        )));
+    }
+    let mut order: Vec<_> = (0..ndim).collect();
+    order.swap(ndim - 2, ndim - 1);
+    part(py, tensor, |tensor| tensor.permute(order))
+}
+
+/// Another shape over the same elements. One extent may be -1, which is then what the others leave.
+pub(super) fn reshaped(
+    py: Python<'_>,
+    tensor: &PyTensor,
+    shape: &Bound<'_, PyTuple>,
+) -> PyResult<PyTensor> {
+    let shape = numbers(shape)?;
+    let len = tensor.tensor().len();
+    let unfit = || PyValueError::new_err(format!("{len} elements cannot have the shape {shape:?}"));
+    let known = shape.iter().filter(|&&extent| extent != -1);
+    let product = known
+        .clone()
+        .try_fold(1_usize, |product, &extent| product.checked_mul(usize::try_from(extent).ok()?));
+    let product = product.ok_or_else(unfit)?;
+    let unknown = match shape.len() - known.count() {
+        0 => 0,
+        1 if product != 0 && len.is_multiple_of(product) => len / product,
+        _ => return Err(unfit()),
+    };
+    let extents = shape.iter().map(|&extent| usize::try_from(extent).unwrap_or(unknown));
+    let extents: Vec<_> = extents.collect();
+    part(py, tensor, |tensor| tensor.reshape(extents))
+}
+
+/// The indices of a range along a dimension, as Rust's method: both ends are within it.
+pub(super) fn range(
+    py: Python<'_>,
+    tensor: &PyTensor,
+    number: isize,
+    start: usize,
+    stop: Option<usize>,
+) -> PyResult<PyTensor> {
+    let axis = axis(number, tensor.tensor().ndim())?;
+    let stop = stop.unwrap_or(tensor.tensor().shape()[axis] as usize);
+    part(py, tensor, |tensor| tensor.slice(axis, start..stop))
+}
+
+/// Every `step`th index of a dimension.
+pub(super) fn stepped(
+    py: Python<'_>,
+    tensor: &PyTensor,
+    number: isize,
+    step: usize,
+) -> PyResult<PyTensor> {
+    let axis = axis(number, tensor.tensor().ndim())?;
+    if step == 0 {
+        return Err(PyValueError::new_err("step must be 1 or more, not 0"));
+    }
+    part(py, tensor, |tensor| tensor.step_by(axis, step))
+}
+
+/// One index of a dimension, which goes.
+pub(super) fn at(
+    py: Python<'_>,
+    tensor: &PyTensor,
+    number: isize,
+    index: &Bound<'_, PyAny>,
+) -> PyResult<PyTensor> {
+    let axis = axis(number, tensor.tensor().ndim())?;
+    let index = within(index, tensor.tensor().shape()[axis], axis)?;
+    part(py, tensor, |tensor| tensor.index_axis(axis, index))
+}
+
+/// A new dimension of extent 1; behind the last one too.
+pub(super) fn with_axis(py: Python<'_>, tensor: &PyTensor, number: isize) -> PyResult<PyTensor> {
+    let axis = axis(number, tensor.tensor().ndim() + 1)?;
+    part(py, tensor, |tensor| tensor.insert_axis(axis))
+}
+
+/// The extent of the first dimension; `what` needs one.
+pub(super) fn first_extent(tensor: &PyTensor, what: &str) -> PyResult<usize> {
+    tensor.tensor().shape().first().map(|&extent| extent as usize).ok_or_else(|| {
+        PyTypeError::new_err(format!("{what} of a tensor without a dimension; call t.item()"))
+    })
+}
+
+/// The sub-tensors along the first dimension, one after the other.
+#[pyclass(frozen, module = "dlbridge", name = "_TensorIterator")]
+pub(crate) struct Iterator {
+    tensor: Py<PyTensor>,
+    next: AtomicUsize,
+    len: usize,
+}
+
+impl Iterator {
+    pub(super) fn new(tensor: &Bound<'_, PyTensor>) -> PyResult<Self> {
+        let len = first_extent(tensor.get(), "iteration")?;
+        Ok(Self { tensor: tensor.clone().unbind(), next: AtomicUsize::new(0), len })
+    }
+
+    pub(super) fn reversed(py: Python<'_>, tensor: &PyTensor) -> PyResult<Self> {
+        let len = first_extent(tensor, "reversed()")?;
+        let reversed = part(py, tensor, |tensor| tensor.flip(0))?;
+        Ok(Self { tensor: Py::new(py, reversed)?, next: AtomicUsize::new(0), len })
+    }
+}
+
+#[pymethods]
+impl Iterator {
+    fn __iter__(this: Bound<'_, Self>) -> Bound<'_, Self> {
+        this
+    }
+
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<PyTensor>> {
+        let next = self.next.load(Ordering::Relaxed);
+        if next >= self.len {
+            return Ok(None);
+        }
+        self.next.store(next + 1, Ordering::Relaxed);
+        part(py, self.tensor.get(), |tensor| tensor.index_axis(0, next)).map(Some)
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> std::result::Result<(), PyTraverseError> {
+        visit.call(&self.tensor)
+    }
+
+    fn __length_hint__(&self) -> usize {
+        self.len.saturating_sub(self.next.load(Ordering::Relaxed))
+    }
+}

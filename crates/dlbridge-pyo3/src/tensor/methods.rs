@@ -1,0 +1,586 @@
+//! The Python methods of the class.
+//!
+//! PyO3 requires all methods in one block, so each of them has only its name, its arguments and its documentation here.
+
+use pyo3::basic::CompareOp;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyCapsule, PyComplex, PyDict, PyFloat, PyInt, PyMemoryView, PyTuple};
+use pyo3::{PyTraverseError, PyVisit};
+
+use super::{PyTensor, cycles, dtype, elements, index, operators};
+#[cfg(any(Py_3_11, not(Py_LIMITED_API)))]
+use crate::protocol::buffer_export;
+use crate::protocol::{
+    Protocol, array_interface, array_struct, arrow, buffer, buffer_abi, cuda_array_interface,
+    exchange_table, sibling,
+};
+use crate::wanted::{Order, Wanted};
+use crate::{home, pickle};
+
+/// The result of a method that returns a Python object.
+type Answer<'py> = PyResult<Bound<'py, PyAny>>;
+
+#[pymethods]
+impl PyTensor {
+    #[new]
+    #[pyo3(signature = (*_args, **_kwargs))]
+    fn new(_args: &Bound<'_, PyTuple>, _kwargs: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+        Err(PyTypeError::new_err(
+            "dlbridge.Tensor cannot be constructed: call dlbridge.asdlpack(array) for an array of any library, or \
+             dlbridge.empty(shape, dtype)",
+        ))
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.stream.as_ref().map_or(Ok(()), |stream| stream.traverse(&visit))?;
+        cycles::traverse(&self.tensor, &visit)
+    }
+
+    /// The DLPack export of the array API standard.
+    #[cfg(any(Py_3_10, not(Py_LIMITED_API)))]
+    #[classattr]
+    fn __dlpack__(py: Python<'_>) -> PyResult<Py<PyAny>> {
+        crate::protocol::dlpack_method::descriptor(py)
+    }
+
+    /// The DLPack export of the array API standard.
+    #[cfg(all(Py_LIMITED_API, not(Py_3_10)))]
+    #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
+    fn __dlpack__<'py>(
+        this: &Bound<'py, Self>,
+        stream: Option<&Bound<'py, PyAny>>,
+        max_version: Option<&Bound<'py, PyAny>>,
+        dl_device: Option<&Bound<'py, PyAny>>,
+        copy: Option<&Bound<'py, PyAny>>,
+    ) -> Answer<'py> {
+        crate::doors::dlpack(this, stream, max_version, dl_device, copy)
+    }
+
+    /// The C exchange API of DLPack, for consumers in C.
+    #[classattr]
+    fn __dlpack_c_exchange_api__(py: Python<'_>) -> PyResult<Py<PyAny>> {
+        exchange_table::capsule(py).map(Bound::unbind)
+    }
+
+    /// A function for other extensions that are built on dlbridge.
+    #[classattr]
+    fn __dlbridge_source__(py: Python<'_>) -> PyResult<Py<PyAny>> {
+        sibling::capsule(py).map(|capsule| capsule.into_any().unbind())
+    }
+
+    /// The array interface of NumPy, for data on the CPU.
+    #[getter]
+    fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        self.keep_reading()?;
+        array_interface::export(py, &self.tensor, self.is_read_only())
+    }
+
+    /// The array interface of NumPy as a C struct, for data on the CPU.
+    #[getter]
+    fn __array_struct__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        self.keep_reading()?;
+        array_struct::export(py, &self.tensor, self.is_read_only())
+    }
+
+    /// The array interface of CUDA, for data on such a device.
+    #[getter]
+    fn __cuda_array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        cuda_array_interface::export(py, self)
+    }
+
+    /// The Arrow PyCapsule interface, for numbers that are contiguous. A request for another type is
+    /// ignored.
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_array__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
+        let _ = requested_schema;
+        self.keep_reading()?;
+        arrow::export(py, &self.tensor)
+    }
+
+    /// The type of the Arrow array.
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        arrow::export_schema(py, &self.tensor)
+    }
+
+    #[cfg(any(Py_3_11, not(Py_LIMITED_API)))]
+    unsafe fn __getbuffer__(
+        this: Bound<'_, Self>,
+        view: *mut pyo3::ffi::Py_buffer,
+        flags: std::ffi::c_int,
+    ) -> PyResult<()> {
+        this.get().keep_reading()?;
+        let read_only = this.get().is_read_only();
+        // SAFETY: Python gives a place to write to.
+        unsafe { buffer_export::export(this.as_any(), &this.get().tensor, read_only, view, flags) }
+    }
+
+    #[cfg(any(Py_3_11, not(Py_LIMITED_API)))]
+    unsafe fn __releasebuffer__(&self, view: *mut pyo3::ffi::Py_buffer) {
+        // SAFETY: Python gives back what `__getbuffer__` filled, once.
+        unsafe { buffer_export::take_back(view) }
+    }
+
+    /// The device as a tuple of DLPack device type and device id.
+    fn __dlpack_device__(&self) -> (i32, i32) {
+        let device = self.tensor.device();
+        (device.device_type().code(), device.id())
+    }
+
+    /// For `numpy.asarray` and its callers, for dtypes that no other protocol of NumPy supports.
+    #[pyo3(signature = (dtype=None, copy=None))]
+    fn __array__<'py>(
+        this: &Bound<'py, Self>,
+        dtype: Option<&Bound<'py, PyAny>>,
+        copy: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        home::to_array(this, dtype, copy)
+    }
+
+    /// For `jax.numpy.asarray` and JAX's functions.
+    fn __jax_array__<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        home::to(this, home::consumer("jax")?, None)
+    }
+
+    fn __reduce_ex__<'py>(
+        this: &Bound<'py, Self>,
+        protocol: i32,
+    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+        pickle::reduce(this, protocol)
+    }
+
+    /// An array of NumPy. dtypes that NumPy does not have come as those of ml_dtypes.
+    #[pyo3(signature = (*, copy=None))]
+    fn numpy<'py>(
+        this: &Bound<'py, Self>,
+        copy: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        home::to_named(this, "numpy", copy)
+    }
+
+    /// A tensor of PyTorch.
+    #[pyo3(signature = (*, copy=None))]
+    fn torch<'py>(
+        this: &Bound<'py, Self>,
+        copy: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        home::to_named(this, "torch", copy)
+    }
+
+    /// An array of JAX.
+    #[pyo3(signature = (*, copy=None))]
+    fn jax<'py>(
+        this: &Bound<'py, Self>,
+        copy: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        home::to_named(this, "jax", copy)
+    }
+
+    /// An object of a library: its name, like 'torch', or its module.
+    #[pyo3(signature = (library, /, *, copy=None))]
+    fn to<'py>(
+        this: &Bound<'py, Self>,
+        library: &Bound<'py, PyAny>,
+        copy: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        home::to_named(this, &home::library_name(library)?, copy)
+    }
+
+    /// A sub-tensor over the same memory: integers, slices with any step, `...`, `None`, and tuples of them.
+    fn __getitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<Self> {
+        index::get(py, self, key)
+    }
+
+    fn __setitem__(&self, _key: &Bound<'_, PyAny>, _value: &Bound<'_, PyAny>) -> PyResult<()> {
+        Err(operators::no_assignment())
+    }
+
+    fn __delitem__(&self, _key: &Bound<'_, PyAny>) -> PyResult<()> {
+        Err(operators::no_assignment())
+    }
+
+    fn __len__(&self) -> PyResult<usize> {
+        index::first_extent(self, "len()")
+    }
+
+    fn __iter__(this: &Bound<'_, Self>) -> PyResult<index::Iterator> {
+        index::Iterator::new(this)
+    }
+
+    /// The sub-tensors along the first dimension, the last one first.
+    fn __reversed__(&self, py: Python<'_>) -> PyResult<index::Iterator> {
+        index::Iterator::reversed(py, self)
+    }
+
+    fn __contains__(&self, _element: &Bound<'_, PyAny>) -> PyResult<bool> {
+        Err(operators::refusal("'in'"))
+    }
+
+    /// The dimensions in another order, which `order` numbers, over the same memory.
+    #[pyo3(signature = (*order))]
+    fn permute(&self, py: Python<'_>, order: &Bound<'_, PyTuple>) -> PyResult<Self> {
+        index::permuted(py, self, order)
+    }
+
+    /// The dimensions the other way round, over the same memory.
+    fn transpose(&self, py: Python<'_>) -> PyResult<Self> {
+        index::part(py, self, |tensor| Ok(tensor.transpose()))
+    }
+
+    /// The same as transpose().
+    #[getter(T)]
+    fn transposed(&self, py: Python<'_>) -> PyResult<Self> {
+        self.transpose(py)
+    }
+
+    /// The last two dimensions swapped, over the same memory.
+    #[getter(mT)]
+    fn matrix_transposed(&self, py: Python<'_>) -> PyResult<Self> {
+        index::matrix_transposed(py, self)
+    }
+
+    /// Another shape over the same memory, with the elements in the same order. One extent may be -1.
+    #[pyo3(signature = (*shape))]
+    fn reshape(&self, py: Python<'_>, shape: &Bound<'_, PyTuple>) -> PyResult<Self> {
+        index::reshaped(py, self, shape)
+    }
+
+    /// The indices from start to stop of a dimension, over the same memory.
+    #[pyo3(signature = (axis, start=0, stop=None))]
+    fn slice(
+        &self,
+        py: Python<'_>,
+        axis: isize,
+        start: usize,
+        stop: Option<usize>,
+    ) -> PyResult<Self> {
+        index::range(py, self, axis, start, stop)
+    }
+
+    /// Every step-th index of a dimension, over the same memory.
+    fn step_by(&self, py: Python<'_>, axis: isize, step: usize) -> PyResult<Self> {
+        index::stepped(py, self, axis, step)
+    }
+
+    /// A dimension from its end to its beginning, over the same memory.
+    fn flip(&self, py: Python<'_>, axis: isize) -> PyResult<Self> {
+        let axis = index::axis(axis, self.tensor.ndim())?;
+        index::part(py, self, |tensor| tensor.flip(axis))
+    }
+
+    /// One index of a dimension, which goes, over the same memory.
+    fn index_axis(&self, py: Python<'_>, axis: isize, index: &Bound<'_, PyAny>) -> PyResult<Self> {
+        index::at(py, self, axis, index)
+    }
+
+    /// A new dimension of extent 1 in front of another, or behind the last, over the same memory.
+    fn insert_axis(&self, py: Python<'_>, axis: isize) -> PyResult<Self> {
+        index::with_axis(py, self, axis)
+    }
+
+    /// The elements as lists within lists, or a number without a dimension.
+    fn tolist<'py>(&self, py: Python<'py>) -> Answer<'py> {
+        elements::to_list(py, &self.tensor)
+    }
+
+    /// The only element as a number.
+    fn item<'py>(&self, py: Python<'py>) -> Answer<'py> {
+        elements::item(py, &self.tensor)
+    }
+
+    fn __bytes__<'py>(this: &Bound<'py, Self>) -> Answer<'py> {
+        let py = this.py();
+        if buffer_abi::EXPORTS {
+            return PyMemoryView::from(this.as_any())?.call_method0(intern!(py, "tobytes"));
+        }
+        let wanted = Wanted { contiguous: Some(Order::C), ..Wanted::default() };
+        let contiguous = Self::import(this.as_any(), &wanted)?;
+        let bytes = buffer::to_bytearray(py, &contiguous.get().tensor)?;
+        py.get_type::<PyBytes>().call1((bytes,))
+    }
+
+    fn __copy__(&self, py: Python<'_>) -> PyResult<Self> {
+        index::part(py, self, Ok)
+    }
+
+    fn __deepcopy__<'py>(
+        this: &Bound<'py, Self>,
+        _memo: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, Self>> {
+        Self::import(this.as_any(), &Wanted { copy: Some(true), ..Wanted::default() })
+    }
+
+    /// Raises TypeError: dlbridge never converts elements.
+    #[pyo3(signature = (*_args, **_kwargs))]
+    fn astype(
+        &self,
+        _args: &Bound<'_, PyTuple>,
+        _kwargs: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Py<PyAny>> {
+        Err(operators::no_conversion())
+    }
+
+    fn __bool__(this: &Bound<'_, Self>) -> PyResult<bool> {
+        operators::number(this, "bool()")?.is_truthy()
+    }
+
+    fn __float__<'py>(this: &Bound<'py, Self>) -> Answer<'py> {
+        let number = operators::number(this, "float()")?;
+        this.py().get_type::<PyFloat>().call1((number,))
+    }
+
+    fn __int__<'py>(this: &Bound<'py, Self>) -> Answer<'py> {
+        let number = operators::number(this, "int()")?;
+        this.py().get_type::<PyInt>().call1((number,))
+    }
+
+    fn __complex__<'py>(this: &Bound<'py, Self>) -> Answer<'py> {
+        let number = operators::number(this, "complex()")?;
+        this.py().get_type::<PyComplex>().call1((number,))
+    }
+
+    fn __index__<'py>(this: &Bound<'py, Self>) -> Answer<'py> {
+        operators::index(this)
+    }
+
+    /// That of the object, since `==` compares no elements.
+    fn __hash__(this: &Bound<'_, Self>) -> isize {
+        (this.as_ptr().addr() as isize).rotate_right(4)
+    }
+
+    /// The extents, in elements.
+    #[getter]
+    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.tensor.shape())
+    }
+
+    /// The strides, in elements.
+    #[getter]
+    fn strides<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.tensor.strides())
+    }
+
+    /// The number of dimensions.
+    #[getter]
+    fn ndim(&self) -> usize {
+        self.tensor.ndim()
+    }
+
+    /// The name of the dtype, like 'float32'.
+    #[getter]
+    fn dtype<'py>(&self, py: Python<'py>) -> Answer<'py> {
+        dtype::name(py, self.tensor.dtype())
+    }
+
+    /// The name of the device, like 'cpu' or 'cuda:0'.
+    #[getter]
+    fn device(&self) -> String {
+        self.tensor.device().to_string()
+    }
+
+    /// True if the data must not be written. A legacy producer cannot mark its data, so its data counts as
+    /// read-only.
+    #[getter]
+    fn readonly(&self) -> bool {
+        self.is_read_only()
+    }
+
+    /// The protocol that imported the tensor, like 'dlpack' or 'buffer'; None if Rust made it.
+    #[getter]
+    fn protocol(&self) -> Option<&'static str> {
+        self.protocol.map(Protocol::name)
+    }
+
+    /// True if the import copied the elements, by the producer or by dlbridge.
+    #[getter]
+    fn copied(&self) -> bool {
+        self.reason.is_some()
+    }
+
+    /// The reason why the import copied the elements, as a sentence; None if it did not.
+    #[getter]
+    fn copy_reason(&self) -> Option<String> {
+        self.reason.map(|reason| reason.to_string())
+    }
+
+    /// The tensor's stream, which runs its work after pending writes: its number as in the array API standard, -1 if it
+    /// is not known, a SYCL queue; None on devices without numbered streams.
+    #[getter(stream)]
+    fn stream_object<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.stream().to_object(py, self.tensor.device())
+    }
+
+    /// The number of bytes of the elements in contiguous memory.
+    #[getter]
+    fn nbytes(&self) -> u128 {
+        self.tensor.nbytes()
+    }
+
+    /// The number of elements.
+    #[getter]
+    fn size(&self) -> usize {
+        self.tensor.len()
+    }
+
+    /// The number of bytes of an element; 1 for elements narrower than a byte.
+    #[getter]
+    fn itemsize(&self) -> usize {
+        self.tensor.dtype().itemsize()
+    }
+
+    /// The same as address.
+    fn data_ptr(&self) -> usize {
+        self.address()
+    }
+
+    /// The address of the element at index zero as an integer; 0 without elements, a handle on
+    /// devices that have handles.
+    #[getter]
+    fn address(&self) -> usize {
+        self.tensor.data().addr()
+    }
+
+    fn __repr__(&self) -> String {
+        elements::repr(self)
+    }
+
+    fn __add__<'py>(this: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Answer<'py> {
+        operators::binary(this, other, "__radd__", "+")
+    }
+
+    fn __radd__(&self, _other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        Err(operators::refusal("'+'"))
+    }
+
+    fn __sub__<'py>(this: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Answer<'py> {
+        operators::binary(this, other, "__rsub__", "-")
+    }
+
+    fn __rsub__(&self, _other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        Err(operators::refusal("'-'"))
+    }
+
+    fn __mul__<'py>(this: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Answer<'py> {
+        operators::binary(this, other, "__rmul__", "*")
+    }
+
+    fn __rmul__(&self, _other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        Err(operators::refusal("'*'"))
+    }
+
+    fn __truediv__<'py>(this: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Answer<'py> {
+        operators::binary(this, other, "__rtruediv__", "/")
+    }
+
+    fn __rtruediv__(&self, _other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        Err(operators::refusal("'/'"))
+    }
+
+    fn __floordiv__<'py>(this: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Answer<'py> {
+        operators::binary(this, other, "__rfloordiv__", "//")
+    }
+
+    fn __rfloordiv__(&self, _other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        Err(operators::refusal("'//'"))
+    }
+
+    fn __mod__<'py>(this: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Answer<'py> {
+        operators::binary(this, other, "__rmod__", "%")
+    }
+
+    fn __rmod__(&self, _other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        Err(operators::refusal("'%'"))
+    }
+
+    fn __matmul__<'py>(this: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Answer<'py> {
+        operators::binary(this, other, "__rmatmul__", "@")
+    }
+
+    fn __rmatmul__(&self, _other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        Err(operators::refusal("'@'"))
+    }
+
+    fn __and__<'py>(this: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Answer<'py> {
+        operators::binary(this, other, "__rand__", "&")
+    }
+
+    fn __rand__(&self, _other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        Err(operators::refusal("'&'"))
+    }
+
+    fn __or__<'py>(this: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Answer<'py> {
+        operators::binary(this, other, "__ror__", "|")
+    }
+
+    fn __ror__(&self, _other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        Err(operators::refusal("'|'"))
+    }
+
+    fn __xor__<'py>(this: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Answer<'py> {
+        operators::binary(this, other, "__rxor__", "^")
+    }
+
+    fn __rxor__(&self, _other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        Err(operators::refusal("'^'"))
+    }
+
+    fn __lshift__<'py>(this: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Answer<'py> {
+        operators::binary(this, other, "__rlshift__", "<<")
+    }
+
+    fn __rlshift__(&self, _other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        Err(operators::refusal("'<<'"))
+    }
+
+    fn __rshift__<'py>(this: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Answer<'py> {
+        operators::binary(this, other, "__rrshift__", ">>")
+    }
+
+    fn __rrshift__(&self, _other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        Err(operators::refusal("'>>'"))
+    }
+
+    fn __pow__<'py>(
+        this: &Bound<'py, Self>,
+        other: &Bound<'py, PyAny>,
+        _modulo: &Bound<'py, PyAny>,
+    ) -> Answer<'py> {
+        operators::binary(this, other, "__rpow__", "**")
+    }
+
+    fn __rpow__(
+        &self,
+        _other: &Bound<'_, PyAny>,
+        _modulo: &Bound<'_, PyAny>,
+    ) -> PyResult<Py<PyAny>> {
+        Err(operators::refusal("'**'"))
+    }
+
+    fn __richcmp__<'py>(
+        this: &Bound<'py, Self>,
+        other: &Bound<'py, PyAny>,
+        comparison: CompareOp,
+    ) -> Answer<'py> {
+        operators::compare(this, other, comparison)
+    }
+
+    fn __neg__(&self) -> PyResult<Py<PyAny>> {
+        Err(operators::refusal("unary '-'"))
+    }
+
+    fn __pos__(&self) -> PyResult<Py<PyAny>> {
+        Err(operators::refusal("unary '+'"))
+    }
+
+    fn __invert__(&self) -> PyResult<Py<PyAny>> {
+        Err(operators::refusal("unary '~'"))
+    }
+
+    fn __abs__(&self) -> PyResult<Py<PyAny>> {
+        Err(operators::refusal("abs()"))
+    }
+}

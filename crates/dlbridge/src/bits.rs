@@ -1,0 +1,134 @@
+//! Elements that Rust's standard library has no types for, for code that has neither half nor num-complex.
+//!
+//! Hidden from the documentation: for the crates of dlbridge alone.
+
+/// An IEEE 754 float of 16 bits, as its bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct Float16(pub u16);
+
+/// A bfloat16, as its bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct Bfloat16(pub u16);
+
+/// A complex number.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[repr(C)]
+pub struct Complex<T> {
+    /// The real part.
+    pub re: T,
+    /// The imaginary part.
+    pub im: T,
+}
+
+impl Float16 {
+    /// The nearest float of 16 bits, the even one of two.
+    pub fn from_f64(value: f64) -> Self {
+        Self(narrowed(value, 10, 5))
+    }
+
+    /// The same number.
+    pub fn to_f32(self) -> f32 {
+        let sign = u32::from(self.0 & 0x8000) << 16;
+        let (exponent, mantissa) = (u32::from(self.0 >> 10 & 0x1f), u32::from(self.0 & 0x3ff));
+        let magnitude = match exponent {
+            // Subnormal numbers are multiples of the smallest one.
+            0 => (mantissa as f32 * f32::from_bits((127 - 24) << 23)).to_bits(),
+            0x1f => 0xff << 23 | mantissa << 13,
+            _ => (exponent + 127 - 15) << 23 | mantissa << 13,
+        };
+        f32::from_bits(sign | magnitude)
+    }
+}
+
+impl Bfloat16 {
+    /// The nearest bfloat16, the even one of two.
+    pub fn from_f64(value: f64) -> Self {
+        Self(narrowed(value, 7, 8))
+    }
+
+    /// The same number.
+    pub fn to_f32(self) -> f32 {
+        f32::from_bits(u32::from(self.0) << 16)
+    }
+}
+
+/// A float as the nearest one with so many bits of mantissa and exponent, 16 with the sign.
+fn narrowed(value: f64, mantissa: u32, exponent: u32) -> u16 {
+    /// Bits of the mantissa of an `f64`.
+    const BITS: u32 = 52;
+    let sign = (value.to_bits() >> 63 << 15) as u16;
+    let magnitude = value.to_bits() & (u64::MAX >> 1);
+    let fraction = magnitude & ((1 << BITS) - 1);
+    let highest = (1_i64 << exponent) - 1;
+    let infinity = (highest as u16) << mantissa;
+    if value.is_nan() {
+        let payload = (fraction >> (BITS - mantissa)) as u16;
+        return sign | infinity | payload | 1 << (mantissa - 1);
+    }
+    // The exponent as the narrow format stores it.
+    let biased = (magnitude >> BITS) as i64 - 1023 + (highest >> 1);
+    if biased >= highest {
+        return sign | infinity;
+    }
+    let (bits, shift) = match biased {
+        1.. => ((biased as u64) << BITS | fraction, BITS - mantissa),
+        // Less than half of the smallest number.
+        _ if biased < -i64::from(mantissa) => return sign,
+        _ => (1 << BITS | fraction, BITS - mantissa + (1 - biased) as u32),
+    };
+    // A carry out of the mantissa is one more in the exponent.
+    let odd = bits >> shift & 1;
+    let rounded = (bits + (1 << (shift - 1)) - 1 + odd) >> shift;
+    sign | rounded as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn float16_every_number_survives_a_round_trip() {
+        for bits in 0..=u16::MAX {
+            let back = Float16::from_f64(Float16(bits).to_f32().into()).0;
+            // Rust does not promise the bits of a NaN that is converted.
+            match Float16(bits).to_f32().is_nan() {
+                true => assert!(back & 0x7fff > 0x7c00, "{bits:#x} became {back:#x}"),
+                false => assert_eq!(back, bits),
+            }
+        }
+    }
+
+    #[test]
+    fn bfloat16_every_number_survives_a_round_trip() {
+        for bits in 0..=u16::MAX {
+            let back = Bfloat16::from_f64(Bfloat16(bits).to_f32().into()).0;
+            match Bfloat16(bits).to_f32().is_nan() {
+                true => assert!(back & 0x7fff > 0x7f80, "{bits:#x} became {back:#x}"),
+                false => assert_eq!(back, bits),
+            }
+        }
+    }
+
+    #[test]
+    fn float16_between_two_numbers_is_the_nearest_or_the_even_one() {
+        for bits in 0..0x7bff_u16 {
+            let (low, high) = (Float16(bits).to_f32(), Float16(bits + 1).to_f32());
+            let middle = (f64::from(low) + f64::from(high)) / 2.0;
+            let even = bits + (bits & 1);
+            assert_eq!(Float16::from_f64(middle).0, even);
+            assert_eq!(Float16::from_f64(middle.next_up()).0, bits + 1);
+            assert_eq!(Float16::from_f64(-middle.next_down()).0, bits | 0x8000);
+        }
+    }
+
+    #[test]
+    fn float16_beyond_the_largest_number_is_infinite() {
+        assert_eq!(Float16::from_f64(65519.999).0, 0x7bff);
+        assert_eq!(Float16::from_f64(65520.0).0, 0x7c00);
+        assert_eq!(Bfloat16::from_f64(f64::MAX).0, 0x7f80);
+        assert_eq!(Bfloat16::from_f64(f64::NEG_INFINITY).0, 0xff80);
+        assert_eq!(Float16::from_f64(f64::MIN_POSITIVE).0, 0);
+    }
+}

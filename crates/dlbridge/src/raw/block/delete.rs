@@ -1,0 +1,138 @@
+//! The deleter: it drops the owner and frees the block, and never needs a deep stack.
+//!
+//! An owner may keep another tensor alive, whose owner keeps another one: a loop through a library that does not return the
+//! owner makes such a chain, of any length. So a deleter that runs inside [`DEEPEST`] others on its thread queues its block, and the
+//! deleter around it drops the queued blocks. The links of the queue are in the blocks, so it needs no allocation.
+//!
+//! Without the feature `std` the core lacks thread-local variables: each deleter drops its block at once, inside the others.
+
+#[cfg(feature = "std")]
+use core::cell::Cell;
+use core::ptr::NonNull;
+#[cfg(feature = "std")]
+use core::{mem, ptr};
+
+use dlbridge_sys::{DLManagedTensorVersioned, DLManagedTensorVersionedDeleter};
+
+use super::Header;
+
+/// The one deleter of every block. Not generic: the addresses of generic functions may be merged,
+/// and the address is how a tensor of ours is recognised.
+pub(super) static DELETER: DLManagedTensorVersionedDeleter = delete;
+
+/// Drops the owner and frees the block. NULL is ignored.
+///
+/// # Safety
+/// `managed` is NULL or begins a block that is not used afterwards (Block).
+#[inline(never)]
+pub(super) unsafe extern "C" fn delete(managed: *mut DLManagedTensorVersioned) {
+    let Some(header) = NonNull::new(managed.cast::<Header>()) else { return };
+    #[cfg(feature = "std")]
+    // SAFETY: the same contract, and the pointer is not NULL.
+    if DROPS.try_with(|drops| unsafe { drops.run(header) }).is_ok() {
+        return;
+    }
+    // Only at the end of a thread, on a system where std allocates thread-local variables: std has freed them already.
+    // SAFETY: the same contract: `try_with` returned an error, so it did not call `run`, and the block is still there.
+    unsafe { destroy(header) };
+}
+
+/// # Safety
+/// That of [`delete`], for a pointer that is not NULL.
+#[inline(always)]
+unsafe fn destroy(header: NonNull<Header>) {
+    // SAFETY: Block: the header is initialised, its vtable belongs to the owner's type, the owner is
+    // initialised, and the block is not used again.
+    unsafe { ((*header.as_ptr()).vtable.destroy)(header) }
+}
+
+/// How many deleters may run inside each other. Few, because the frames of other libraries are between them. More than
+/// one, so that a tensor that an owner drops is usually gone before the owner's drop goes on.
+#[cfg(feature = "std")]
+const DEEPEST: usize = 16;
+
+/// The deleters that run on this thread.
+#[cfg(feature = "std")]
+struct Drops {
+    /// Their number.
+    running: Cell<usize>,
+    /// The first of the queued blocks, or NULL. The `manager_ctx` of each is the address of the next.
+    waiting: Cell<*mut Header>,
+}
+
+#[cfg(feature = "std")]
+std::thread_local! {
+    static DROPS: Drops = const {
+        Drops { running: Cell::new(0), waiting: Cell::new(ptr::null_mut()) }
+    };
+}
+
+#[cfg(feature = "std")]
+impl Drops {
+    /// # Safety
+    /// That of [`delete`], for a pointer that is not NULL.
+    #[inline(always)]
+    unsafe fn run(&self, header: NonNull<Header>) {
+        let running = self.running.get();
+        if running >= DEEPEST - 1 {
+            // SAFETY: the same contract, and the block is not used here.
+            return unsafe { self.run_deep(header) };
+        }
+        self.running.set(running + 1);
+        // It is always counted down again: `VTable::destroy` is `extern "C"` and so never unwinds.
+        // SAFETY: the same contract.
+        unsafe { destroy(header) };
+        self.count_down();
+    }
+
+    /// As [`run`](Self::run), in the deepest deleter that drops a block, and inside it. Only there are blocks queued.
+    ///
+    /// # Safety
+    /// That of [`delete`], for a pointer that is not NULL.
+    #[cold]
+    #[inline(never)]
+    unsafe fn run_deep(&self, header: NonNull<Header>) {
+        if self.running.get() >= DEEPEST {
+            let next = self.waiting.replace(header.as_ptr());
+            // SAFETY: Block: initialised, and the caller gave up the only handle, so no code reads the brand that this overwrites.
+            // Only this thread has the queue.
+            unsafe { (*header.as_ptr()).managed.manager_ctx = next.cast() };
+            return;
+        }
+        self.running.set(self.running.get() + 1);
+        // SAFETY: the same contract; this block is not in the queue.
+        unsafe { destroy(header) };
+        while let Some(header) = NonNull::new(self.waiting.get()) {
+            // SAFETY: queued above under the contract of this function, with the address of the next one in `manager_ctx`. It leaves
+            // the queue before it is destroyed, so no block is destroyed twice.
+            unsafe {
+                self.waiting.set((*header.as_ptr()).managed.manager_ctx.cast());
+                destroy(header);
+            }
+        }
+        self.count_down();
+    }
+
+    /// Not to the number from before: a coroutine may be suspended inside a deleter, and resume while others run.
+    #[inline(always)]
+    fn count_down(&self) {
+        self.running.set(self.running.get() - 1);
+    }
+}
+
+/// Runs the drop of an owner, whose panic must not cross the C boundary: it is reported by the
+/// panic hook and ends here. Without `std` it aborts, as a panic out of `extern "C"` does.
+pub(in crate::raw) fn no_unwind(f: impl FnOnce()) {
+    #[cfg(feature = "std")]
+    {
+        use std::panic::{AssertUnwindSafe, catch_unwind};
+        // The payload's own drop may panic in turn; what that one throws is left alone.
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(f))
+            && let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(payload)))
+        {
+            mem::forget(payload);
+        }
+    }
+    #[cfg(not(feature = "std"))]
+    f();
+}

@@ -1,0 +1,154 @@
+//! Safetensors files that lie: each is refused, or what is loaded lies within the file.
+#![cfg(feature = "safetensors")]
+
+use dlbridge::safetensors::{Error, load, load_metadata};
+use dlbridge::{Tensor, TensorRef};
+
+/// A file of a header, under a length of its own, and some data.
+fn file(length: u64, header: &str, data: usize) -> Vec<u8> {
+    [&length.to_le_bytes()[..], header.as_bytes(), &vec![1; data]].concat()
+}
+
+fn honest(header: &str, data: usize) -> Vec<u8> {
+    file(header.len() as u64, header, data)
+}
+
+/// Loads a file, and reads every byte of what comes of it.
+fn read(file: Vec<u8>) -> Result<usize, Error> {
+    let memory = file.as_ptr().addr()..file.as_ptr().addr() + file.len();
+    let _ = load_metadata(&file);
+    let tensors = load(file)?;
+    for tensor in tensors.values() {
+        let bytes = TensorRef::from(tensor).as_bytes().unwrap();
+        if cfg!(target_endian = "little") && !bytes.is_empty() {
+            let last = bytes.as_ptr().addr() + bytes.len() - 1;
+            assert!(memory.contains(&bytes.as_ptr().addr()) && memory.contains(&last));
+        }
+        assert_eq!(bytes.len() as u128, tensor.nbytes());
+        assert!(bytes.iter().all(|&byte| byte != 2));
+    }
+    Ok(tensors.values().map(Tensor::len).sum())
+}
+
+fn one(dtype: &str, shape: &str, offsets: &str) -> String {
+    format!(r#"{{"x":{{"dtype":"{dtype}","shape":{shape},"data_offsets":{offsets}}}}}"#)
+}
+
+#[test]
+fn header_with_a_false_length_is_refused() {
+    let header = one("U8", "[4]", "[0,4]");
+    assert_eq!(read(honest(&header, 4)).unwrap(), 4);
+    let exact = header.len() as u64;
+    for length in [0, 1, 7, exact - 1, exact + 1, exact + 5, 100_000_000, 1 << 32, i64::MAX as u64]
+        .into_iter()
+        .chain([u64::MAX - 7, u64::MAX])
+    {
+        assert!(matches!(read(file(length, &header, 4)), Err(Error::Format(_))), "{length}");
+    }
+    for length in 0..8 {
+        assert!(matches!(read(vec![0xFF; length]), Err(Error::Format(_))));
+    }
+}
+
+#[test]
+fn offsets_that_do_not_fit_are_refused() {
+    for (dtype, shape, offsets) in [
+        ("U8", "[4]", "[0,5]"),
+        ("U8", "[5]", "[0,5]"),
+        ("U8", "[4]", "[4,0]"),
+        ("U8", "[4]", "[1,5]"),
+        ("U8", "[4]", "[-1,3]"),
+        ("F32", "[4]", "[0,4]"),
+        ("U8", "[18446744073709551615,2]", "[0,4]"),
+        ("F64", "[4611686018427387904,4]", "[0,4]"),
+        ("U8", "[4]", "[18446744073709551612,18446744073709551616]"),
+        ("U8", "[4]", "[18446744073709551611,18446744073709551615]"),
+        ("U8", "[4.0]", "[0,4]"),
+        ("U8", "[-4]", "[0,4]"),
+        ("U9", "[4]", "[0,4]"),
+        ("F4", "[3]", "[0,4]"),
+        ("F4", "[7]", "[0,4]"),
+    ] {
+        let error = read(honest(&one(dtype, shape, offsets), 4)).unwrap_err();
+        assert!(matches!(error, Error::Format(_)), "{dtype} {shape} {offsets}: {error}");
+    }
+}
+
+#[test]
+fn tensors_that_overlap_or_leave_gaps_are_refused() {
+    let two = |first: &str, second: &str| {
+        let entry = |name: &str, offsets: &str| {
+            format!(r#""{name}":{{"dtype":"U8","shape":[2],"data_offsets":{offsets}}}"#)
+        };
+        format!("{{{},{}}}", entry("a", first), entry("b", second))
+    };
+    assert_eq!(read(honest(&two("[0,2]", "[2,4]"), 4)).unwrap(), 4);
+    assert_eq!(read(honest(&two("[2,4]", "[0,2]"), 4)).unwrap(), 4);
+    for (first, second, data) in [
+        ("[0,2]", "[0,2]", 2),
+        ("[0,2]", "[1,3]", 3),
+        ("[0,2]", "[3,5]", 5),
+        ("[0,2]", "[2,4]", 5),
+        ("[0,2]", "[2,4]", 3),
+    ] {
+        let error = read(honest(&two(first, second), data)).unwrap_err();
+        assert!(matches!(error, Error::Format(_)), "{first} {second}: {error}");
+    }
+}
+
+#[test]
+fn names_that_are_given_twice_lie_within_the_file() {
+    let entry = r#""x":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}"#;
+    // The last one counts, as in any JSON, or the file is refused.
+    assert!(read(honest(&format!("{{{entry},{entry}}}"), 2)).is_err_or(|&len| len == 2));
+}
+
+#[test]
+fn shapes_with_too_many_dimensions_or_too_large_without_elements_are_refused_or_empty() {
+    let many = format!("[{}1]", "1,".repeat(2000));
+    assert!(matches!(read(honest(&one("U8", &many, "[0,1]"), 1)), Err(Error::Tensor { .. })));
+    let huge = one("F64", "[0,9223372036854775807,9223372036854775807]", "[0,0]");
+    assert!(read(honest(&huge, 0)).is_err_or(|&len| len == 0));
+}
+
+#[test]
+fn headers_with_random_changes_are_refused_or_lie_within_the_file() {
+    let header = r#"{"__metadata__":{"a":"b"},"x":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},"y":{"dtype":"U8","shape":[4],"data_offsets":[24,28]}}"#;
+    let good = honest(header, 28);
+    assert_eq!(read(good.clone()).unwrap(), 10);
+    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+    let mut random = |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state % below as u64) as usize
+    };
+    for _ in 0..if cfg!(miri) { 50 } else { 20_000 } {
+        let mut file = good.clone();
+        for _ in 0..1 + random(4) {
+            let at = random(8 + header.len());
+            match random(4) {
+                0 => file[at] = b"0123456789"[random(10)],
+                1 => file[at] ^= 1 << random(8),
+                2 => drop(file.remove(at)),
+                _ => file.insert(at, b"[]{},:\"-9"[random(9)]),
+            }
+        }
+        if random(2) == 0 && file.len() > 36 {
+            let length = (file.len() - 36) as u64;
+            file[..8].copy_from_slice(&length.to_le_bytes());
+        }
+        let _ = read(file);
+    }
+}
+
+/// For results where both `Ok` and `Err` are right.
+trait IsErrOr<T> {
+    fn is_err_or(&self, check: impl FnOnce(&T) -> bool) -> bool;
+}
+
+impl<T, E> IsErrOr<T> for Result<T, E> {
+    fn is_err_or(&self, check: impl FnOnce(&T) -> bool) -> bool {
+        self.as_ref().map_or(true, check)
+    }
+}

@@ -1,0 +1,68 @@
+//! Arguments whose elements are converted.
+
+use dlbridge_pyo3::{
+    AllowCast, AllowSafeCast, AllowSequence, COrder, DYNAMIC, FortranOrder, OneOf,
+    PyReadonlyTensor, PyTensor,
+};
+use half::{bf16, f16};
+use num_complex::Complex;
+use pyo3::prelude::*;
+
+/// Functions that return what their argument became.
+macro_rules! casts {
+    ($($same_kind:ident, $safe:ident: $accepted:ty;)+) => {$(
+        #[pyfunction]
+        pub(crate) fn $same_kind(
+            x: PyReadonlyTensor<'_, $accepted, DYNAMIC, (COrder, AllowCast)>,
+        ) -> PyResult<PyTensor> {
+            Ok(PyTensor::from(x.as_tensor_ref().to_copy()?))
+        }
+
+        #[pyfunction]
+        pub(crate) fn $safe(
+            x: PyReadonlyTensor<'_, $accepted, DYNAMIC, AllowSafeCast>,
+        ) -> PyResult<PyTensor> {
+            Ok(PyTensor::from(x.as_tensor_ref().to_copy()?))
+        }
+    )+};
+}
+
+casts! {
+    cast_to_bool, safe_to_bool: bool;
+    cast_to_int8, safe_to_int8: i8;
+    cast_to_int16, safe_to_int16: i16;
+    cast_to_int32, safe_to_int32: i32;
+    cast_to_int64, safe_to_int64: i64;
+    cast_to_uint8, safe_to_uint8: u8;
+    cast_to_uint16, safe_to_uint16: u16;
+    cast_to_uint32, safe_to_uint32: u32;
+    cast_to_uint64, safe_to_uint64: u64;
+    cast_to_float16, safe_to_float16: f16;
+    cast_to_bfloat16, safe_to_bfloat16: bf16;
+    cast_to_float32, safe_to_float32: f32;
+    cast_to_float64, safe_to_float64: f64;
+    cast_to_complex64, safe_to_complex64: Complex<f32>;
+    cast_to_complex128, safe_to_complex128: Complex<f64>;
+}
+
+/// The dtype that an argument of several became.
+#[pyfunction]
+pub(crate) fn cast_to_several(
+    x: PyReadonlyTensor<'_, OneOf<(f32, f64, i16)>, DYNAMIC, AllowCast>,
+) -> String {
+    x.dtype().to_string()
+}
+
+/// The elements of a matrix, column by column.
+#[pyfunction]
+pub(crate) fn cast_columns(x: PyReadonlyTensor<'_, f64, 2, (FortranOrder, AllowCast)>) -> Vec<f64> {
+    x.view().transpose().as_slice().map_or(vec![], <[f64]>::to_vec)
+}
+
+/// Numbers of any kind, and whether they are borrowed.
+#[pyfunction]
+pub(crate) fn cast_list(
+    x: PyReadonlyTensor<'_, f64, 1, (AllowSequence, AllowCast)>,
+) -> (Vec<f64>, bool) {
+    (x.view().to_vec(), x.is_borrowed())
+}

@@ -1,0 +1,71 @@
+//! Arguments that are tried one after the other.
+
+use dlbridge_pyo3::{
+    AllowSequence, DefaultStream, OnCuda, PyDeviceTensor, PyReadonlyTensor, PyReadwriteTensor,
+};
+use pyo3::prelude::*;
+
+/// The number of dimensions of the first type of argument that an object fits.
+#[pyfunction]
+pub(crate) fn dimensions(x: &Bound<'_, PyAny>) -> PyResult<Option<u32>> {
+    if PyReadonlyTensor::<f64, 1>::try_extract(x)?.is_some() {
+        return Ok(Some(1));
+    }
+    Ok(PyReadonlyTensor::<f64, 2>::try_extract(x)?.map(|_| 2))
+}
+
+/// Whether an object is a vector that can be written, which is cleared.
+#[pyfunction]
+pub(crate) fn try_write(x: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let Some(mut x) = PyReadwriteTensor::<f64, 1>::try_extract(x)? else { return Ok(false) };
+    x.view_mut().into_iter().for_each(|value| *value = 0.0);
+    Ok(true)
+}
+
+/// Whether an object is a vector of integers, or a list that becomes one.
+#[pyfunction]
+pub(crate) fn try_list(x: &Bound<'_, PyAny>) -> PyResult<Option<Vec<u8>>> {
+    let x = PyReadonlyTensor::<u8, 1, AllowSequence>::try_extract(x)?;
+    Ok(x.map(|x| x.iter().copied().collect()))
+}
+
+/// Whether an object is a vector on a device of CUDA.
+#[pyfunction]
+pub(crate) fn try_device(x: &Bound<'_, PyAny>) -> PyResult<bool> {
+    Ok(PyDeviceTensor::<f64, 1, DefaultStream, OnCuda>::try_extract(x)?.is_some())
+}
+
+/// A vector or a matrix or a number, which PyO3 tries in this order.
+#[derive(FromPyObject)]
+pub(crate) enum Either<'py> {
+    Vector(PyReadonlyTensor<'py, f64, 1, AllowSequence>),
+    Matrix(PyReadonlyTensor<'py, f32, 2, AllowSequence>),
+    Number(f64),
+}
+
+/// Which one it is, and its sum.
+#[pyfunction]
+pub(crate) fn either(x: Either<'_>) -> (&'static str, f64) {
+    match x {
+        Either::Vector(x) => ("vector", x.iter().sum()),
+        Either::Matrix(x) => ("matrix", x.iter().copied().map(f64::from).sum()),
+        Either::Number(x) => ("number", x),
+    }
+}
+
+/// A list with a default value.
+#[pyfunction]
+#[pyo3(signature = (x=None, scale=1.0))]
+pub(crate) fn default_or_sum(
+    x: Option<PyReadonlyTensor<'_, f64, 1, AllowSequence>>,
+    scale: f64,
+) -> f64 {
+    x.map_or(scale, |x| scale * x.iter().sum::<f64>())
+}
+
+/// How often both ways to extract refuse an object.
+#[pyfunction]
+pub(crate) fn refusals(x: &Bound<'_, PyAny>) -> PyResult<(bool, bool)> {
+    let extracted = x.extract::<PyReadonlyTensor<'_, f64, 1>>().is_err();
+    Ok((extracted, PyReadonlyTensor::<f64, 1>::try_extract(x)?.is_none()))
+}

@@ -1,0 +1,196 @@
+"""Arguments of another dtype: which ones are converted, and to which values, is what NumPy does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dlbridge
+import numpy as np
+import pytest
+from typed_arguments import _native as typed
+
+ml_dtypes = pytest.importorskip("ml_dtypes")
+torch = pytest.importorskip("torch")
+jax = pytest.importorskip("jax")
+pa = pytest.importorskip("pyarrow")
+pl = pytest.importorskip("polars")
+
+NAMES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
+NAMES += ["float16", "bfloat16", "float32", "float64", "complex64", "complex128"]
+
+
+def dtype_of(name: str) -> Any:
+    return np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
+
+
+def values_of(name: str) -> Any:
+    """An array with the extreme and the odd values of a dtype."""
+    dtype = dtype_of(name)
+    if name == "bool":
+        return np.array([True, False, True])
+    if dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        numbers = [0, 1, 2, 127, info.max, info.min, info.max // 3, info.max - 1, info.min + 1]
+        if info.bits >= 32:
+            numbers += [65504, 65519, 65520, 2**24 + 1, 2**24 + 3]
+        if info.bits == 64:
+            numbers += [2**53 + 1, 2**53 + 3, 2**62 + 2**38 + 1, 2**33 + 2**25 + 1]
+        return np.array(numbers, dtype)
+    floats = [0.0, -0.0, 1.0, -2.5, 0.1, 1 / 3, np.inf, -np.inf, np.nan, 65504, 65519.99, 65520, 1e39, -1e300]
+    floats += [1e-8, 2.98e-8, 5.96e-8, 6e-8, 1e-40, 1e-46, 5e-324, 1.00390625, 1.01171875, 2049.0, 2051.0]
+    # Halfway between two float16, plus less than a float32 has.
+    floats += [1 + 2**-11 + 2**-40, 1 + 2**-11, 1 + 3 * 2**-11]
+    with np.errstate(all="ignore"):
+        array = np.array(floats)
+        if dtype.kind == "c":
+            return (array + 1j * array[::-1]).astype(dtype)
+        return array.astype(dtype)
+
+
+def expected_of(array: Any, name: str) -> Any:
+    with np.errstate(all="ignore"):
+        return np.asarray(array).astype(dtype_of(name))
+
+
+def array_of(made: Any) -> Any:
+    """The elements as an array, also of bfloat16, which NumPy lacks."""
+    if made.dtype == "bfloat16":
+        return torch.from_dlpack(made).view(torch.uint16).numpy().view(ml_dtypes.bfloat16)
+    return made.numpy()
+
+
+def assert_same(made: Any, expected: Any) -> None:
+    array = array_of(made)
+    assert (array.dtype, array.shape) == (expected.dtype, expected.shape)
+    wide = "c16" if array.dtype.kind == "c" else "f8" if array.dtype.kind in "fV" else array.dtype
+    with np.errstate(all="ignore"):
+        got, wanted = array.astype(wide), expected.astype(wide)
+    np.testing.assert_array_equal(got, wanted)
+    if wide == "f8":
+        numbers = ~np.isnan(wanted)
+        np.testing.assert_array_equal(np.signbit(got)[numbers], np.signbit(wanted)[numbers])
+
+
+@pytest.mark.parametrize("to", NAMES)
+@pytest.mark.parametrize("from_", NAMES)
+def test_cast_is_allowed_and_has_the_values_as_in_numpy(from_: str, to: str) -> None:
+    array = values_of(from_)
+    # ml_dtypes does not register that its float and NumPy's are of one kind.
+    of_one_kind = {from_, to} <= {"float16", "bfloat16", "float32", "float64"} and "bfloat16" in (from_, to)
+    to_bfloat16 = to == "bfloat16" and np.dtype(dtype_of(from_)).kind in "biuf"
+    for function, casting in [(f"cast_to_{to}", "same_kind"), (f"safe_to_{to}", "safe")]:
+        convert = getattr(typed, function)
+        allowed = np.can_cast(dtype_of(from_), dtype_of(to), casting)
+        if casting == "same_kind":
+            allowed |= of_one_kind or to_bfloat16
+            # ml_dtypes would drop the imaginary part.
+            allowed &= not (to == "bfloat16" and array.dtype.kind == "c")
+        x: Any = array
+        if from_ == "bfloat16":
+            x = torch.from_numpy(array.view("u2")).view(torch.bfloat16)
+        if not allowed:
+            with pytest.raises(TypeError, match=rf"expected {to}\[\.\.\.\] on cpu.*; got {from_}\[") as refusal:
+                convert(x)
+            assert type(refusal.value).__name__ == "TensorMismatchError"
+            continue
+        expected = expected_of(array, to)
+        assert_same(convert(x), expected)
+        if from_ != "bfloat16":
+            assert_same(convert(array[::-2]), expected[::-2])
+            assert_same(convert(array.astype(array.dtype.newbyteorder())), expected)
+            wide = np.stack([array, array])
+            assert_same(convert(wide.T), expected_of(wide.T, to))
+            assert_same(convert(array[:0]), expected[:0])
+            assert_same(convert(array[1]), expected[1:2].reshape(()))
+
+
+@pytest.mark.parametrize(
+    ("make", "names"),
+    [
+        (torch.from_numpy, NAMES),
+        (dlbridge.asdlpack, NAMES),
+        (jax.numpy.asarray, ["bool", "int8", "int32", "uint8", "uint32", "float16", "float32", "complex64"]),
+        (pa.array, ["int8", "int16", "int32", "int64", "uint8", "uint64", "float16", "float32"]),
+        (pl.Series, ["int8", "int32", "int64", "uint8", "uint64", "float32", "float64"]),
+        (memoryview, ["bool", "int8", "int64", "uint64", "float32"]),
+    ],
+    ids=["torch", "dlbridge", "jax", "pyarrow", "polars", "memoryview"],
+)
+def test_cast_of_every_producer_is_that_of_numpy(make: Any, names: list[str]) -> None:
+    for name in names:
+        if name == "bfloat16":
+            continue
+        array = values_of(name)
+        x = make(array)
+        for to in ("complex128",) if name.startswith("complex") else ("float32", "float64", "complex64"):
+            assert_same(getattr(typed, f"cast_to_{to}")(x), expected_of(array, to))
+
+
+def test_cast_of_jax_bfloat16_and_torch_views() -> None:
+    array = values_of("bfloat16")
+    x = jax.numpy.asarray(array)
+    assert_same(typed.cast_to_float64(x), expected_of(array, "float64"))
+    matrix = torch.arange(12, dtype=torch.int64).reshape(3, 4)
+    assert_same(typed.cast_to_float64(matrix.T), matrix.T.numpy().astype("f8"))
+    assert_same(typed.cast_to_float32(matrix[:, ::2]), matrix[:, ::2].numpy().astype("f4"))
+    conjugate = torch.tensor([1 + 2j]).conj()
+    with pytest.raises(BufferError, match="resolve_conj"):
+        typed.cast_to_complex128(conjugate)
+
+
+def test_cast_of_unaligned_array_has_its_values() -> None:
+    array = np.frombuffer(b"\0" + np.arange(5, dtype="i4").tobytes(), np.uint8)[1:].view("i4")
+    assert not array.flags.aligned
+    assert_same(typed.cast_to_float32(array), np.arange(5, dtype="f4"))
+
+
+def test_cast_of_many_elements_has_the_values_of_all_blocks() -> None:
+    array = np.arange(4_410_000, dtype="i4")
+    assert_same(typed.cast_to_float64(array), array.astype("f8"))
+    assert_same(typed.cast_to_float64(array[::2]), array[::2].astype("f8"))
+    matrix = array.reshape(2100, 2100)
+    assert_same(typed.cast_to_float32(matrix.T), matrix.T.astype("f4"))
+    assert_same(typed.cast_to_float32(matrix[:, ::2] % 2 == 0), (matrix[:, ::2] % 2 == 0).astype("f4"))
+
+
+def test_cast_of_invalid_booleans_is_a_buffer_error() -> None:
+    flags = np.array([0, 1, 7], "u1").view("?")
+    with pytest.raises(BufferError, match="no valid bool"):
+        typed.cast_to_float32(flags)
+    with pytest.raises(BufferError, match="no valid bool"):
+        typed.total_of_anything(flags)
+
+
+def test_cast_to_several_dtypes_prefers_a_safe_one() -> None:
+    for dtype, expected in [
+        ("f4", "float32"), ("f8", "float64"), ("i2", "int16"), ("f2", "float32"), ("i4", "float64"), ("i8", "float64"),
+        ("u1", "float32"), ("?", "float32"), ("u8", "float64"),
+    ]:
+        assert typed.cast_to_several(np.ones(2, dtype)) == expected, dtype
+    with pytest.raises(TypeError, match="expected float32, float64 or int16"):
+        typed.cast_to_several(np.ones(2, "c8"))
+
+
+def test_cast_to_columns_has_fortran_order() -> None:
+    array = np.arange(6, dtype="i8").reshape(2, 3)
+    assert typed.cast_columns(array) == [0, 3, 1, 4, 2, 5]
+    assert typed.cast_columns(torch.from_numpy(array)) == [0, 3, 1, 4, 2, 5]
+
+
+def test_cast_beside_lists() -> None:
+    assert typed.cast_list([1, 2.5]) == ([1, 2.5], False)
+    assert typed.cast_list(np.array([1, 2], "i8")) == ([1, 2], False)
+    assert typed.cast_list(np.array([1.0, 2.0])) == ([1, 2], True)
+    assert typed.cast_list(np.array([1.0, 2.0])[::-1]) == ([2, 1], True)
+
+
+def test_cast_reads_under_a_borrow() -> None:
+    x = np.zeros(3)
+    with pytest.raises(BufferError, match="overlaps"):
+        typed.while_writing(x, lambda: typed.cast_to_float32(x))
+    assert_same(typed.cast_to_float32(x), np.zeros(3, "f4"))
+
+
+def test_int64_is_refused_without_the_constraint() -> None:
+    with pytest.raises(TypeError, match=r"got int64\[3\] on cpu"):
+        typed.total_of_vector(np.zeros(3, "i8"))

@@ -1,0 +1,59 @@
+"""Columns of polars, pandas and pyarrow as typed arguments."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import typed_arguments as typed
+
+sys.path.append(str(Path(__file__).parents[3] / "python/dlbridge/tests"))
+
+from test_lacking import calls_of_getattr
+
+pa, pd, pl = pytest.importorskip("pyarrow"), pytest.importorskip("pandas"), pytest.importorskip("polars")
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int64"])
+def test_polars_series_is_not_asked_for_what_its_class_lacks(dtype: str) -> None:
+    series = pl.Series(np.arange(3).astype(dtype))
+    assert calls_of_getattr(lambda: typed.dtype(series)) == 0
+    assert typed.dtype(series) == dtype
+
+
+def test_converted_polars_series_is_not_asked_for_what_its_class_lacks() -> None:
+    series = pl.Series([1.0, 2.0])
+    assert calls_of_getattr(lambda: typed.total_of_anything(series)) == 0
+    assert typed.total_of_anything(series) == (3.0, False)
+
+
+def test_pandas_series_is_not_asked_for_what_its_class_lacks() -> None:
+    series = pd.Series([1.0, 2.0])
+    assert calls_of_getattr(lambda: typed.dtype(series)) == calls_of_getattr(series.to_numpy)
+    series = series.astype(pd.ArrowDtype(pa.float64()))
+    assert calls_of_getattr(lambda: typed.dtype(series)) == calls_of_getattr(series.__arrow_c_stream__)
+
+
+@pytest.mark.parametrize("make", [lambda x: pl.Series(x), lambda x: pa.array(x), lambda x: pa.chunked_array([x])])
+def test_packed_booleans_are_unpacked_if_a_copy_is_allowed(make: Any) -> None:
+    column = make([True, False] * 50 + [True])
+    assert typed.count_of_anything(column) == (51, True)
+    assert typed.count_of_anything(column[1:12]) == (5, True)
+    assert typed.count_of_anything(make([True])[:0]) == (0, True)
+    with pytest.raises(TypeError, match="packed, eight to a byte"):
+        typed.count(column)
+
+
+def test_pandas_booleans_are_borrowed_where_numpy_holds_them() -> None:
+    assert typed.count_of_anything(pd.Series([True, False, True])) == (2, False)
+    packed = pd.Series([True, False, True], dtype=pd.ArrowDtype(pa.bool_()))
+    assert typed.count_of_anything(packed) == (2, True)
+
+
+def test_booleans_with_nulls_are_refused() -> None:
+    for column in [pl.Series([True, None]), pa.array([True, None])]:
+        with pytest.raises(BufferError, match="1 null"):
+            typed.count_of_anything(column)

@@ -1,0 +1,332 @@
+"""Lists and tuples as arguments: they become what NumPy would make of them, and errors name the position."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections import deque, namedtuple
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pytest
+from typed_arguments import _native as typed
+
+ml_dtypes = pytest.importorskip("ml_dtypes")
+
+DTYPES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
+DTYPES += ["float16", "float32", "float64", "complex64", "complex128"]
+
+NUMBERS: list[list[Any]] = [
+    [],
+    [True, False],
+    [0, 1, 100],
+    [True, 2],
+    [0.1, -0.0, 1e-40, 3.5],
+    [float("inf"), float("-inf"), float("nan")],
+    [1, 2.5, False],
+    [1 + 2j, 3, 0.5],
+    [65504.0, 65520.0, 1e-8, 6e-8, 1e39, -1e300],
+    [2**53 + 1, -(2**53) - 3],
+    [np.float32(0.1), np.float64(0.1)],
+    [np.int8(-3), np.uint16(7)],
+    [np.bool_(True), np.bool_(False)],
+    [np.complex64(1 + 2j), np.complex128(2)],
+    [np.float16(1.5), np.longdouble(2)],
+]
+
+
+def cast(numbers: Any, dtype: str) -> Any:
+    """What NumPy makes of numbers by a cast of the same kind; integers have no size of their own."""
+    natural = np.asarray(numbers)
+    if natural.size == 0:
+        return np.asarray(numbers, dtype)
+    if natural.dtype.kind in "iu" and np.dtype(dtype).kind in "iu":
+        if natural.min() < np.iinfo(dtype).min or natural.max() > np.iinfo(dtype).max:
+            raise OverflowError
+        return natural.astype(dtype)
+    with np.errstate(all="ignore"):
+        return natural.astype(dtype, casting="same_kind")
+
+
+def assert_same(made: Any, expected: Any) -> None:
+    array = made.numpy()
+    assert array.dtype == expected.dtype
+    assert array.shape == expected.shape
+    np.testing.assert_array_equal(array, expected)
+    if array.dtype.kind == "f":
+        np.testing.assert_array_equal(np.signbit(array), np.signbit(expected))
+
+
+def refused(function: Callable[..., Any], x: Any, message: str) -> None:
+    with pytest.raises(TypeError) as refusal:
+        function(x)
+    assert type(refusal.value).__name__ == "TensorMismatchError"
+    assert str(refusal.value) == f"argument 'x': {message}"
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("numbers", NUMBERS, ids=str)
+@pytest.mark.parametrize("shape", ["list", "tuple", "nested"])
+def test_list_of_numbers_becomes_what_numpy_makes_of_it(dtype: str, numbers: list[Any], shape: str) -> None:
+    x = {"list": numbers, "tuple": tuple(numbers), "nested": [numbers, tuple(numbers)]}[shape]
+    function = getattr(typed, f"as_{dtype}")
+    try:
+        expected = cast(x, dtype)
+    except (TypeError, OverflowError):
+        with pytest.raises(TypeError, match=r"got a (list|tuple), but element \["):
+            function(x)
+    else:
+        assert_same(function(x), expected)
+
+
+@pytest.mark.parametrize("dtype", DTYPES[1:9])
+def test_integer_at_the_end_of_the_range_is_accepted_and_the_next_one_refused(dtype: str) -> None:
+    function = getattr(typed, f"as_{dtype}")
+    info = np.iinfo(dtype)
+    low, high = int(info.min), int(info.max)
+    assert function([low, high]).tolist() == [low, high]
+    refused(
+        function, [0, high + 1],
+        f"expected {dtype}[...] on cpu; got a list, but element [1] is {high + 1}, which is out of range for {dtype}",
+    )
+    refused(
+        function, [[low - 1]],
+        f"expected {dtype}[...] on cpu; got a list, but element [0][0] is {low - 1}, which is out of range for {dtype}",
+    )
+    assert function([np.uint64(5)]).tolist() == [5]
+
+
+def test_bfloat16_list_is_rounded_as_ml_dtypes_does() -> None:
+    values = [0.1, 1 / 3, 1.00390625, 1e39, -0.0, 1, True, ml_dtypes.bfloat16(2.5), np.float32(7)]
+    with np.errstate(all="ignore"):
+        expected = np.array([float(value) for value in values]).astype(ml_dtypes.bfloat16)
+    made = typed.as_bfloat16(values)
+    assert made.dtype == "bfloat16"
+    assert made.tolist() == expected.astype("f8").tolist()
+    assert typed.as_float64([ml_dtypes.bfloat16(2.5), ml_dtypes.int4(3)]).tolist() == [2.5, 3]
+    with pytest.raises(TypeError, match=r"element \[0\] is a ml_dtypes.bfloat16, which int8 cannot hold"):
+        typed.as_int8([ml_dtypes.bfloat16(2.5)])
+
+
+def test_list_of_several_dtypes_becomes_the_natural_one_or_the_first_that_fits() -> None:
+    for numbers, single_or_byte, double_or_int, anything in [
+        ([1.5], "float32", "float64", "float64"),
+        ([1], "uint8", "int64", "int64"),
+        ([True], "uint8", "int32", "bool"),
+        ([], "float32", "float64", "float64"),
+        ([1, 2.0], "float32", "float64", "float64"),
+        ([2**63], None, None, "uint64"),
+        ([1j], None, None, "complex128"),
+    ]:
+        for name, expected in [
+            ("as_single_or_byte", single_or_byte), ("as_double_or_int", double_or_int), ("as_any", anything)
+        ]:
+            function = getattr(typed, name)
+            if expected is None:
+                with pytest.raises(TypeError, match=r"element \[0\]"):
+                    function(numbers)
+            else:
+                assert function(numbers).dtype == expected, (numbers, name)
+
+
+def test_vector_of_list_is_not_borrowed() -> None:
+    assert typed.vector_of_list([1, 2.5]) == ([1, 2.5], False)
+    assert typed.vector_of_list((1, 2.5)) == ([1, 2.5], False)
+    assert typed.vector_of_list(np.array([1, 2.5])) == ([1, 2.5], True)
+    assert typed.vector_of_list(range(3)) == ([0, 1, 2], False)
+    assert typed.vector_of_list([]) == ([], False)
+
+
+def test_matrix_of_lists_has_the_alignment_and_order_demanded() -> None:
+    for count in range(1, 20):
+        rows = [[float(i * j) for j in range(count)] for i in range(3)]
+        assert typed.matrix_of_lists(rows).tolist() == rows
+        assert typed.matrix_by_columns(rows) == np.array(rows).T.ravel().tolist()
+    assert typed.matrix_of_lists([range(2), range(2)]).tolist() == [[0, 1], [0, 1]]
+    assert typed.matrix_of_lists([[], []]).shape == (2, 0)
+    assert typed.as_float64([[[]], [[]]]).shape == (2, 1, 0)
+
+
+def test_classes_derived_from_list_and_tuple_are_read_as_these() -> None:
+    class Numbers(list[float]):
+        def __iter__(self) -> Any:
+            raise AssertionError("not called")
+
+        def __len__(self) -> int:
+            raise AssertionError("not called")
+
+    point = namedtuple("point", "x y")
+    assert typed.vector_of_list(Numbers([1.0, 2.0])) == ([1, 2], False)
+    assert typed.vector_of_list(point(1.0, 2.0)) == ([1, 2], False)
+
+    class Exports(list[float]):
+        def __dlpack__(self, **keywords: Any) -> Any:
+            return np.array([5.0]).__dlpack__(**keywords)
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return (1, 0)
+
+    assert typed.vector_of_list(Exports([1.0, 2.0])) == ([5], True)
+
+
+def test_optional_list_may_be_left_out() -> None:
+    assert typed.optional_list() is None
+    assert typed.optional_list(None) is None
+    assert typed.optional_list([1, 2]) == 3
+
+
+FLOATS = "expected float64[_] on cpu; got a"
+MATRIX = "expected float64[_, _] on cpu, C order, aligned to 64 bytes; got a"
+
+
+@pytest.mark.parametrize(
+    ("name", "x", "message"),
+    [
+        ("vector_of_list", [1.0, "a"], "{C} list, but element [1] is a str, which is not a number; convert it first"),
+        ("vector_of_list", (1.0, None), "{C} tuple, but element [1] is a NoneType, which is not a number; convert it first"),
+        ("vector_of_list", [Decimal(1)], "{C} list, but element [0] is a decimal.Decimal, which is not a number; convert it first"),
+        ("vector_of_list", [np.datetime64(1, "s")], "{C} list, but element [0] is a numpy.datetime64, which is not a number; convert it first"),
+        ("vector_of_list", [np.timedelta64(1, "s")], "{C} list, but element [0] is a numpy.timedelta64, which is not a number; convert it first"),
+        ("vector_of_list", [1, [2]], "{C} list, but element [1] is a list where a number is expected"),
+        ("vector_of_list", [1, 2j], "{C} list, but element [1] is a complex, which float64 cannot hold; convert it first"),
+        ("vector_of_list", [10**400], "{C} list, but element [0] is a larger number, which is out of range for float64"),
+        ("vector_of_list", [[1.0]], "{C} list of shape [1, 1]"),
+        ("matrix_of_lists", [1.0], "{M} list of shape [1]"),
+        ("matrix_of_lists", [], "{M} list of shape [0]"),
+        ("matrix_of_lists", [[1], [2], [3, 4]], "{M} list, but element [2] has 2 elements, and the first list beside it 1"),
+        ("matrix_of_lists", [[1, 2], 5], "{M} list, but element [1] is a int where a list of 2 is expected"),
+        ("matrix_of_lists", [[1, 2], "ab"], "{M} list, but element [1] is a str where a list of 2 is expected"),
+        ("matrix_of_lists", [[0] * 3, [0, 1, "x"]], "{M} list, but element [1][2] is a str, which is not a number; convert it first"),
+        ("matrix_of_lists", [[[1]]], "{M} list of shape [1, 1, 1]"),
+        ("cube_of_lists", [[[1, 2]]], "expected uint8[_, _, 3] on cpu; got a list of shape [1, 1, 2]"),
+        ("cube_of_lists", [[[1, 2, 3.0]]], "expected uint8[_, _, 3] on cpu; got a list, but element [0][0][2] is a float, which uint8 cannot hold; convert it first"),
+    ],
+)
+def test_list_that_does_not_fit_is_refused_with_the_position(name: str, x: Any, message: str) -> None:
+    message = message.replace("{C}", "expected float64[_] on cpu, C order; got a").replace("{M}", MATRIX)
+    refused(getattr(typed, name), x, message)
+
+
+def test_list_that_contains_itself_is_refused() -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+    for function in (typed.as_float64, typed.as_any, typed.vector_of_list, typed.matrix_of_lists):
+        with pytest.raises(TypeError, match="nested more than 64 deep"):
+            function(endless)
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(TypeError, match="nested more than 64 deep"):
+        typed.as_float64(deep)
+    while deep:
+        deep = deep.pop()
+
+
+@pytest.mark.parametrize(
+    "x", [iter([1.0]), (i for i in [1.0]), {1.0}, {1.0: 2}, deque([1.0]), "1", 1.0, map(float, [1])], ids=lambda x: type(x).__name__
+)
+def test_iterable_that_is_not_a_list_is_refused_with_what_to_do(x: Any) -> None:
+    with pytest.raises(TypeError, match=r"expected float64\[_\] on cpu, C order; got a "):
+        typed.vector_of_list(x)
+    with pytest.raises(TypeError) as refusal:
+        typed.vector_of_list(i for i in [1.0])
+    assert str(refusal.value).endswith("pass list(x)")
+
+
+def test_list_that_changes_while_it_is_read_is_refused() -> None:
+    class Float(float):
+        """Python's own conversion is not asked."""
+
+        def __float__(self) -> float:
+            raise AssertionError("not called")
+
+    assert typed.vector_of_list([Float(2)]) == ([2], False)
+    numbers: list[Any] = []
+
+    class Changes(np.float32):
+        """A subclass, so that Python code runs."""
+
+        change: Any
+
+        def __float__(self) -> float:
+            self.change()
+            return 7.0
+
+    def of(change: Callable[[], Any], rest: int = 3) -> list[Any]:
+        number = Changes(1)
+        number.change = change  # type: ignore[attr-defined]
+        numbers[:] = [number, *([1.0] * rest)]
+        return numbers
+
+    for change in (numbers.clear, lambda: numbers.append(1.0), lambda: numbers.__delitem__(slice(1, None))):
+        with pytest.raises(RuntimeError, match="the list changed its length while it was read"):
+            typed.vector_of_list(of(change))
+    nested: list[Any] = []
+    nested[:] = [of(lambda: nested.__delitem__(0)), [1.0] * 4]
+    with pytest.raises(RuntimeError, match="the list changed its length"):
+        typed.matrix_of_lists(nested)
+    # Another list of the same length is read as it is by then.
+    assert typed.vector_of_list(of(lambda: numbers.__setitem__(slice(None), [2.0] * 4))) == ([7, 2, 2, 2], False)
+
+
+def test_exceptions_of_numbers_are_passed_on() -> None:
+    class Fails(np.float32):
+        def __float__(self) -> float:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        typed.vector_of_list([Fails(1)])
+    with pytest.raises(KeyboardInterrupt):
+        typed.matrix_of_lists([[1.0], [Fails(1)]])
+
+
+def test_list_keeps_nothing_after_the_call() -> None:
+    class Number(float):
+        pass
+
+    number = Number(1)
+    gone = weakref.ref(number)
+    for x in ([number], [[number], ["a"]]):
+        try:
+            typed.as_float64(x)
+        except TypeError:
+            pass
+    del number, x
+    gc.collect()
+    assert gone() is None
+
+
+def test_shape_too_large_for_memory_is_a_memory_error() -> None:
+    rows: list[Any] = [0.0] * 1000
+    for _ in range(12):
+        rows = [rows] * 1000
+    with pytest.raises(MemoryError):
+        typed.as_float64(rows)
+    with pytest.raises(MemoryError):
+        typed.as_float64([rows] * 1000)
+
+
+def test_lists_are_refused_without_the_constraint() -> None:
+    for function in (typed.mean, typed.invert, typed.norm):
+        with pytest.raises(TypeError, match="speaks no exchange protocol"):
+            function([[1.0]])
+
+
+class OwnIndex(np.int32):
+    """An integer whose conversion fails."""
+
+    def __index__(self) -> int:
+        raise OverflowError("my own")
+
+
+@pytest.mark.parametrize("function", ["as_int64", "as_float64"])
+def test_overflow_error_of_a_number_is_raised(function: str) -> None:
+    with pytest.raises(OverflowError, match="my own"):
+        getattr(typed, function)([OwnIndex(1)])
+
+
+def test_integer_of_numpy_that_is_out_of_range_is_named() -> None:
+    with pytest.raises(TypeError, match="out of range for int64"):
+        typed.as_int64([np.uint64(2**63)])

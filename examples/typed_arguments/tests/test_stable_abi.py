@@ -1,0 +1,199 @@
+"""Arguments and results without any library but NumPy: also for Python 3.9 and 3.10, and for their stable ABI.
+
+An extension that is built for the stable ABI of Python 3.9 or 3.10 imports buffers like every other one, and does not
+export any. `built_for` says which extension is installed.
+"""
+
+from __future__ import annotations
+
+import array
+import ctypes
+import mmap
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import typed_arguments as typed
+from built_for import EXPORTS_BUFFERS, STABLE_ABI_BELOW_3_11
+
+HERE = Path(__file__).parent
+NUMBERS = [1.0, 2.0, 3.0, 4.0]
+
+
+def in_mmap() -> memoryview:
+    memory = mmap.mmap(-1, 32)
+    memory[:] = array.array("d", NUMBERS).tobytes()
+    return memoryview(memory).cast("d")
+
+
+class OnlyInterface:
+    """An object that supports the array interface alone."""
+
+    def __init__(self, data: Any) -> None:
+        self.kept = data
+        self.__array_interface__ = {"version": 3, "typestr": "<f8", "shape": (4,), "data": data}
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: np.array(NUMBERS),
+        lambda: np.arange(8.0)[1:8:2] - np.array([0, 1, 2, 3]),
+        lambda: memoryview(np.array(NUMBERS)),
+        lambda: array.array("d", NUMBERS),
+        lambda: (ctypes.c_double * 4)(*NUMBERS),
+        lambda: memoryview(bytearray(array.array("d", NUMBERS))).cast("d"),
+        in_mmap,
+        lambda: OnlyInterface(bytearray(array.array("d", NUMBERS))),
+        lambda: OnlyInterface(memoryview(np.array(NUMBERS))),
+        lambda: typed.ramp(5, "numpy")[1:],
+    ],
+)
+def test_argument_of_each_protocol_is_read_in_place(make: Callable[[], Any]) -> None:
+    assert typed.total_of_vector(make()) == 10
+
+
+def test_numpy_array_is_written_unless_it_is_read_only() -> None:
+    numbers = np.array(NUMBERS)
+    typed.negate(numbers)
+    assert numbers.tolist() == [-1, -2, -3, -4]
+    numbers.flags.writeable = False
+    assert typed.total_of_vector(numbers) == -10
+    with pytest.raises(TypeError, match="read-only"):
+        typed.negate(numbers)
+
+
+def test_buffer_is_written_in_place() -> None:
+    numbers = array.array("d", NUMBERS)
+    typed.negate(numbers)
+    assert numbers.tolist() == [-1, -2, -3, -4]
+    typed.negate(memoryview(numbers)[1:])
+    assert numbers.tolist() == [-1, 2, 3, 4]
+
+
+def test_buffer_is_released_after_the_call() -> None:
+    numbers = array.array("d", NUMBERS)
+    typed.while_writing(numbers, lambda: pytest.raises(BufferError, numbers.append, 5.0))
+    typed.total_of_anything(numbers)
+    numbers.append(5.0)
+    assert typed.total_of_vector(numbers) == 15
+
+
+def test_read_only_buffer_is_not_written() -> None:
+    numbers = memoryview(array.array("d", NUMBERS)).toreadonly()
+    with pytest.raises(TypeError, match="writable|read-only"):
+        typed.negate(numbers)
+
+
+def test_overlapping_buffers_are_refused() -> None:
+    numbers = array.array("d", NUMBERS)
+    with pytest.raises(BufferError, match="overlaps"):
+        typed.swap(numbers, memoryview(numbers)[::-1])
+
+
+def test_error_of_an_exporter_is_raised() -> None:
+    released = memoryview(array.array("d", NUMBERS))
+    released.release()
+    with pytest.raises(ValueError, match="released"):
+        typed.total_of_vector(released)
+
+
+def test_wrong_argument_is_a_type_error() -> None:
+    with pytest.raises(TypeError, match=r"expected float64\[_, _\]"):
+        typed.trace(array.array("d", NUMBERS))
+    with pytest.raises(TypeError, match="NoneType"):
+        typed.trace(None)
+
+
+def test_result_is_exported_to_numpy() -> None:
+    result = typed.matrix(NUMBERS, 2, 2)
+    for convert in (np.from_dlpack, np.asarray):
+        assert convert(result).tolist() == [[1, 2], [3, 4]]
+    assert np.from_dlpack(result).ctypes.data == np.asarray(result).ctypes.data
+    assert typed.ramp(3, "numpy").tolist() == [0, 1, 2]
+    assert typed.twice(np.ones(2, "f4")).tolist() == [2, 2]
+    assert np.asarray(typed.Squares(3)).tolist() == [0, 1, 4]
+    assert np.from_dlpack(typed.Sound(2, 1)).tolist() == [[0], [0]]
+
+
+def test_dlpack_method_accepts_the_keywords_of_the_standard() -> None:
+    tensor = typed.matrix(NUMBERS, 2, 2)
+    assert "dltensor_versioned" in repr(tensor.__dlpack__(max_version=(1, 1), copy=None))
+    assert '"dltensor"' in repr(tensor.__dlpack__())
+    assert "dltensor" in repr(tensor.__dlpack__(stream=None, dl_device=(1, 0)))
+    name = "".join(["max_", "version"])
+    assert "dltensor_versioned" in repr(tensor.__dlpack__(**{name: (1, 0)}))
+    with pytest.raises(TypeError, match="unexpected keyword argument 'colour'"):
+        tensor.__dlpack__(colour=1)
+    with pytest.raises(TypeError, match="positional"):
+        tensor.__dlpack__(None)
+
+
+def test_bytes_of_a_tensor_are_in_c_order() -> None:
+    assert bytes(typed.matrix(NUMBERS, 2, 2)) == np.array(NUMBERS, "f4").tobytes()
+    assert bytes(typed.cube(2)) == np.asarray(typed.cube(2)).tobytes()
+
+
+@pytest.mark.parametrize("make", [lambda: typed.matrix(NUMBERS, 2, 2), lambda: typed.Squares(2)])
+def test_buffers_are_exported_if_the_abi_includes_them(make: Callable[[], Any]) -> None:
+    if EXPORTS_BUFFERS:
+        assert memoryview(make()).tolist() == np.asarray(make()).tolist()
+    else:
+        with pytest.raises(TypeError, match="bytes-like"):
+            memoryview(make())
+
+
+def test_result_like_a_memoryview_needs_exported_buffers() -> None:
+    numbers = memoryview(np.ones(2, "f4"))
+    if EXPORTS_BUFFERS:
+        assert typed.twice(numbers).tolist() == [2, 2]
+    else:
+        with pytest.raises(BufferError, match="build the extension for abi3-py311 or without abi3"):
+            typed.twice(numbers)
+
+
+def test_hidden_buffer_functions_are_an_error_that_says_what_to_do(tmp_path: Path) -> None:
+    compiler = shutil.which("cc")
+    assert compiler, "a C compiler is needed"
+    library = tmp_path / "hide_buffers.so"
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, HERE / "hide_buffers.c", "-ldl"], check=True)
+    program = """
+import array, numpy as np, typed_arguments as typed
+assert typed.total_of_vector(np.ones(2)) == 2
+print(typed.total_of_vector(array.array("d", [1, 2])))
+"""
+    environment = {**os.environ, "LD_PRELOAD": str(library)}
+    run = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    if STABLE_ABI_BELOW_3_11:
+        assert "build the extension for abi3-py311, or without abi3" in run.stderr
+        assert run.returncode == 1
+    else:
+        assert (run.stdout, run.stderr) == ("3.0\n", "")
+
+
+def test_device_without_a_driver_is_an_error_that_names_the_cause() -> None:
+    # In a process of its own, as other tests load a stand-in for the driver.
+    program = """
+import typed_arguments as typed
+try:
+    typed.matrix([1.0, 2.0], 1, 2).__dlpack__(max_version=(1, 1), dl_device=(2, 0))
+except BufferError as refusal:
+    print("the feature `gpu` of dlbridge-pyo3" in str(refusal), typed.has_drivers())
+"""
+    run = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert run.stdout.split() in (["True", "False"], ["False", "True"]), run.stderr
+
+
+@pytest.mark.parametrize("dtype", ["u1", "u2", "u4", "f4", "f8", ">i4", ">f8"])
+def test_strided_elements_are_converted(dtype: str) -> None:
+    numbers = np.arange(1600).reshape(40, 40).astype(dtype)
+    for part in (numbers, numbers.T, numbers[:, ::-1], numbers[::3, 1:].T, numbers[5:6, ::7], numbers[::-2, ::-2]):
+        assert typed.by_columns(part) == part.T.ravel().tolist()

@@ -1,0 +1,179 @@
+"""Points and spans of time as arguments and results: NumPy, pandas, polars and pyarrow."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import dlbridge
+import numpy as np
+import pytest
+import typed_arguments as typed
+
+pa, pd, pl = pytest.importorskip("pyarrow"), pytest.importorskip("pandas"), pytest.importorskip("polars")
+
+TIMES = np.array(["1970-01-01T00:00:00.000000005", "NaT", "2024-02-29"], "M8[ns]")
+COUNTS = [5, None, 1_709_164_800_000_000_000]
+WHOLE = TIMES[[0, 2]]
+
+#: Every kind of column whose elements are datetime64[ns].
+COLUMNS: dict[str, Callable[[Any], Any]] = {
+    "numpy": lambda x: x,
+    "strided": lambda x: np.repeat(x, 2)[::2],
+    "reversed": lambda x: x[::-1].copy()[::-1],
+    "pandas": pd.Series,
+    "pandas-index": pd.DatetimeIndex,
+    "pandas-arrow": lambda x: pd.Series(pa.array(x), dtype=pd.ArrowDtype(pa.timestamp("ns"))),
+    "polars": pl.Series,
+    "pyarrow": pa.array,
+    "pyarrow-chunked": lambda x: pa.chunked_array([pa.array(x)]),
+    "pyarrow-slice": lambda x: pa.concat_arrays([pa.array(x), pa.array(x)])[len(x) :],
+}
+
+
+@pytest.mark.parametrize("make", COLUMNS.values(), ids=COLUMNS)
+def test_times_of_every_library_are_read_with_their_unit(make: Callable[[Any], Any]) -> None:
+    assert typed.nanoseconds(make(WHOLE)) == [COUNTS[0], COUNTS[2]]
+    result = typed.same_times(make(WHOLE))
+    assert result.dtype == "M8[ns]"
+    assert (result == WHOLE).all()
+
+
+@pytest.mark.parametrize("name", ["numpy", "strided", "pandas", "pandas-index"])
+def test_nat_survives_a_round_trip(name: str) -> None:
+    times = COLUMNS[name](TIMES)
+    assert typed.nanoseconds(times) == COUNTS
+    result = typed.same_times(times)
+    assert np.isnat(result).tolist() == [False, True, False]
+    assert result.flags.writeable
+
+
+@pytest.mark.parametrize("name", ["pandas-arrow", "polars", "pyarrow", "pyarrow-chunked", "pyarrow-slice"])
+def test_nulls_of_arrow_become_nat_if_a_copy_is_allowed(name: str) -> None:
+    times = COLUMNS[name](TIMES)
+    with pytest.raises(BufferError, match="1 null"):
+        typed.nanoseconds(times)
+    assert typed.nanoseconds_of_anything(times) == (COUNTS, True)
+    assert typed.nanoseconds_of_anything(COLUMNS[name](WHOLE)) == ([COUNTS[0], COUNTS[2]], False)
+
+
+def test_layouts_are_copied_if_that_is_allowed() -> None:
+    assert typed.nanoseconds_of_anything(TIMES) == (COUNTS, False)
+    assert typed.nanoseconds_of_anything(np.repeat(TIMES, 2)[::2]) == (COUNTS, True)
+    assert typed.nanoseconds(TIMES[:0]) == []
+    assert typed.nanoseconds(np.array(TIMES[2])) == [COUNTS[2]]
+
+
+def test_spans_are_not_points() -> None:
+    spans = np.array([1, "NaT"], "m8[ms]")
+    assert typed.milliseconds(spans) == [1, None]
+    assert typed.milliseconds(pl.Series(spans[:1])) == [1]
+    assert typed.milliseconds(pa.array(spans[:1])) == [1]
+    assert typed.milliseconds(pd.Series(spans)) == [1, None]
+    for wrong in [spans.view("M8[ms]"), pl.Series(spans[:1].view("M8[ms]")), spans.view("i8")]:
+        with pytest.raises(dlbridge.TensorMismatchError, match=r"expected timedelta64\[ms\]\[_\]"):
+            typed.milliseconds(wrong)
+
+
+@pytest.mark.parametrize(
+    ("make", "match"),
+    [
+        (lambda: TIMES.astype("M8[us]"), r"got datetime64\[us\]; convert it with x.astype\('datetime64\[ns\]'\)"),
+        (lambda: TIMES.astype("M8[10ns]"), r"got datetime64\[10ns\]"),
+        (lambda: np.array(["NaT"], "M8"), "got datetime64; convert it"),
+        (lambda: TIMES.astype(">M8[ns]"), "in the other byte order"),
+        (lambda: TIMES.view("i8"), r"got int64; pass x.view\('datetime64\[ns\]'\)"),
+        (lambda: TIMES.view("f8"), "got float64"),
+        (lambda: pl.Series(WHOLE).cast(pl.Datetime("us")), r"got datetime64\[us\]; cast the column first"),
+        (lambda: pl.Series([1, 2]), "got int64; cast"),
+        (lambda: pl.Series(WHOLE).dt.date(), "got dates of 32 bits"),
+        (lambda: pa.array(["a"]), "Arrow format 'u'"),
+        (lambda: pl.Series(WHOLE).dt.replace_time_zone("Europe/Berlin"), "with the time zone Europe/Berlin; take the zone away"),
+        (lambda: dlbridge.asdlpack(TIMES.view("i8")), "got int64"),
+        (lambda: typed.epoch(), "whose dtype has no unit of time"),
+        (lambda: [1, 2], "got a list"),
+        (lambda: 3, "got a int"),
+    ],
+)
+def test_other_elements_are_refused_with_the_fix(make: Callable[[], Any], match: str) -> None:
+    # Made here and not while tests are collected: polars has rust-numpy, whose registry would be the first.
+    times = make()
+    with pytest.raises(dlbridge.TensorMismatchError, match=match) as refusal:
+        typed.nanoseconds(times)
+    assert "expected datetime64[ns]" in str(refusal.value)
+
+
+def test_times_with_a_zone_are_refused_by_pandas_too() -> None:
+    index = pd.DatetimeIndex(WHOLE).tz_localize("Europe/Berlin")
+    for times in [index, pd.Series(index)]:
+        with pytest.raises((TypeError, BufferError)):
+            typed.nanoseconds(times)
+    assert typed.nanoseconds(index.tz_convert(None)) == [c - 3_600_000_000_000 for c in COUNTS if c is not None]
+
+
+def test_dates_are_written_where_they_are() -> None:
+    dates = np.array(["2024-02-28", "NaT", "2024-12-31"], "M8[D]")
+    typed.next_day(dates[::2])
+    assert dates.astype(str).tolist() == ["2024-02-29", "NaT", "2025-01-01"]
+    typed.next_day(dates)
+    assert np.isnat(dates).tolist() == [False, True, False]
+    dates.flags.writeable = False
+    with pytest.raises(dlbridge.TensorMismatchError, match="read-only"):
+        typed.next_day(dates)
+
+
+def test_times_are_borrowed_like_other_arrays() -> None:
+    dates = np.array(["2024-02-28"], "M8[D]")
+    counts = dates.view("i8")
+    with pytest.raises(BufferError, match="borrow"):
+        typed.while_reading(counts.view("f8"), lambda: typed.next_day(dates))
+
+
+def test_spans_are_returned_with_their_unit() -> None:
+    gaps = typed.gaps(np.array(["2024-01-01", "2024-01-02", "NaT"], "M8[s]"))
+    assert gaps.dtype == "m8[s]"
+    assert gaps.astype(str).tolist() == ["86400 seconds", "NaT"]
+
+
+def test_memory_lives_as_long_as_the_argument() -> None:
+    class Times(np.ndarray):
+        """An array that can be referred to weakly."""
+
+    times = TIMES.copy().view(Times)
+    gone = weakref.ref(times)
+    assert typed.nanoseconds(times) == COUNTS
+    del times
+    gc.collect()
+    assert gone() is None
+
+
+def test_masked_times_are_refused() -> None:
+    times = np.ma.masked_array(TIMES, [True, False, False])
+    with pytest.raises(BufferError, match="masked"):
+        typed.nanoseconds(times)
+
+
+def test_tensor_of_times_is_not_taken_for_integers() -> None:
+    epoch = typed.epoch()
+    assert epoch.dtype == "handle64"
+    for consumer in [np.from_dlpack, np.asarray, memoryview]:
+        with pytest.raises((BufferError, TypeError, RuntimeError, ValueError)):
+            assert consumer(epoch).dtype != "O", "an array of one object, as for any object"
+            raise TypeError
+    with pytest.raises(BufferError):
+        epoch.numpy()
+
+
+def test_untyped_imports_name_the_view() -> None:
+    for times in [TIMES, pd.Series(TIMES), pd.DatetimeIndex(TIMES)]:
+        with pytest.raises((BufferError, TypeError), match="int64|asi8"):
+            dlbridge.asdlpack(times)
+    assert dlbridge.asdlpack(TIMES.view("int64")).tolist()[0] == 5
+
+
+def test_lists_of_times_are_refused() -> None:
+    flat = pa.array(np.arange(4).view("M8[ns]"))
+    with pytest.raises(TypeError, match="cast the column first"):
+        typed.nanoseconds_of_anything(pa.FixedSizeListArray.from_arrays(flat, 2))

@@ -1,0 +1,131 @@
+"""Arguments that are tried: what does not fit is `None`, and what is raised stays raised."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import Any
+
+import numpy as np
+import pytest
+from typed_arguments import _native as typed
+
+torch = pytest.importorskip("torch")
+
+
+class Producer:
+    """An object whose `__dlpack__` raises."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def __dlpack__(self, **keywords: Any) -> Any:
+        raise self.error
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+
+def test_try_extract_object_that_fits_is_taken() -> None:
+    assert typed.dimensions(np.zeros(3)) == 1
+    assert typed.dimensions(np.zeros((3, 2))) == 2
+    assert typed.dimensions(torch.zeros(3, dtype=torch.float64)) == 1
+    x = np.ones(3)
+    assert typed.try_write(x)
+    assert x.tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    "x",
+    [[1.0], (1.0,), 5, 5.0, "text", b"bytes", None, True, {}, {1}, object(), int, np.zeros(3, "i4"), np.zeros((1, 1, 1)),
+     np.zeros(3, ">f8"), torch.zeros(3), np.float64(1), range(3)],
+    ids=lambda x: type(x).__name__,
+)
+def test_try_extract_object_that_does_not_fit_is_none(x: Any) -> None:
+    assert typed.refusals(x) == (True, True)
+    assert typed.dimensions(x) is None
+    assert not typed.try_write(x)
+    assert not typed.try_device(x)
+
+
+def test_try_extract_read_only_array_is_none() -> None:
+    x = np.zeros(3)
+    x.flags.writeable = False
+    assert not typed.try_write(x)
+    assert typed.dimensions(x) == 1
+
+
+def test_try_extract_list_that_does_not_fit_is_none() -> None:
+    assert list(typed.try_list([1, 2])) == [1, 2]
+    for x in ([1.5], [256], [[1]], ["a"], [None], [1, [2]], 5, [-1]):
+        assert typed.try_list(x) is None
+
+
+@pytest.mark.parametrize(
+    "error", [KeyboardInterrupt(), MemoryError(), BufferError("busy"), RuntimeError("broken"), TypeError("of the producer")], ids=repr
+)
+def test_try_extract_exception_of_the_producer_is_raised(error: BaseException) -> None:
+    for function in (typed.dimensions, typed.try_write, typed.try_list, typed.try_device, typed.refusals):
+        with pytest.raises(type(error)) as raised:
+            function(Producer(error))
+        assert raised.value is error
+
+
+def test_try_extract_borrowed_memory_is_raised() -> None:
+    x = np.zeros(3)
+    with pytest.raises(BufferError, match="overlaps"):
+        typed.while_writing(x, lambda: typed.dimensions(x))
+    assert typed.dimensions(x) == 1
+    with pytest.raises(BufferError, match="requires grad"):
+        typed.dimensions(torch.zeros(3, dtype=torch.float64, requires_grad=True))
+
+
+def test_enum_of_arguments_takes_the_first_that_fits() -> None:
+    assert typed.either([1, 2.5]) == ("vector", 3.5)
+    assert typed.either(np.ones(3)) == ("vector", 3)
+    assert typed.either([[1, 2], [3, 4]]) == ("matrix", 10)
+    assert typed.either(torch.ones(2, 2)) == ("matrix", 4)
+    assert typed.either(5) == ("number", 5)
+    with pytest.raises(TypeError) as refusal:
+        typed.either("a")
+    for words in ("expected float64[_] on cpu; got a str", "expected float32[_, _] on cpu; got a str"):
+        assert words in "".join(map(str, chain(refusal.value)))
+
+
+def chain(error: BaseException | None) -> list[Any]:
+    """An exception with all that led to it."""
+    found: list[Any] = []
+    while error is not None:
+        found += [error, *getattr(error, "__notes__", ())]
+        error = error.__cause__
+    return found
+
+
+def test_argument_with_a_default_may_be_left_out() -> None:
+    assert typed.default_or_sum() == 1
+    assert typed.default_or_sum(scale=3.0) == 3
+    assert typed.default_or_sum(None) == 1
+    assert typed.default_or_sum([1, 2], scale=2.0) == 6
+    assert typed.default_or_sum(x=np.ones(4)) == 4
+
+
+def test_refusal_keeps_the_object_no_longer_than_its_exception() -> None:
+    class Thing:
+        pass
+
+    thing = Thing()
+    gone = weakref.ref(thing)
+    assert typed.refusals(thing) == (True, True)
+    with pytest.raises(TypeError, match="got a .*Thing, which speaks no exchange protocol"):
+        typed.mean(thing)
+    del thing
+    gc.collect()
+    assert gone() is None
+
+
+def test_message_of_refusal_is_made_once_and_stays() -> None:
+    with pytest.raises(TypeError) as refusal:
+        typed.mean(np.zeros(3))
+    message = "argument 'x': expected float32[_, _] on cpu; got float64[3] on cpu"
+    assert str(refusal.value) == str(refusal.value) == message
+    assert refusal.value.args == (message,)

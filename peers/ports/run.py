@@ -1,0 +1,199 @@
+"""Ports real extensions from rust-numpy to dlbridge, and compares both versions. `cargo xtask ports` runs it.
+
+Each extension is fetched from PyPI and edited by the scripts here: `NAME.base.ed` moves it to the PyO3 and rust-numpy of the
+comparison, `NAME.ed` to dlbridge. Both are built, pass their own tests, and are measured in turn.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import page
+from edits import apply
+
+HERE = Path(__file__).resolve().parent
+REPOSITORY = HERE.parent.parent
+VERSIONS = ("base", "port")
+
+#: processes of each version that measure, in turn
+ROUNDS = 5
+
+
+class Extension:
+    """An extension in both versions, below a folder for everything that is made."""
+
+    def __init__(self, name: str, description: dict[str, Any], folder: Path, python: Path) -> None:
+        self.name, self.described, self.folder, self.python = name, description, folder / name, python
+
+    def source(self, version: str) -> Path:
+        return self.folder / version
+
+    def modules(self, version: str) -> Path:
+        return self.folder / f"{version}-modules"
+
+    def fetch(self) -> None:
+        """Unpacks the pinned sdist for each version."""
+        wanted = self.folder / "requirement.txt"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        wanted.write_text(f"{self.described['package']} --hash={self.described['hash']}\n")
+        archives = self.folder / "archives"
+        if not list(archives.glob("*.tar.gz")):
+            options = ["--no-deps", "--no-binary=:all:", "--no-build-isolation", "--require-hashes"]
+            path = f"{self.python.parent}{os.pathsep}{os.environ['PATH']}"
+            run(
+                [self.python, "-m", "pip", "download", "-q", *options, "-r", wanted, "-d", archives], PATH=path
+            )
+        (archive,) = archives.glob("*.tar.gz")
+        for version in VERSIONS:
+            unpacked = self.folder / "unpacked"
+            for old in (unpacked, self.source(version)):
+                shutil.rmtree(old, ignore_errors=True)
+            with tarfile.open(archive) as tar:
+                tar.extractall(unpacked, filter="data")
+            (only,) = unpacked.iterdir()
+            only.rename(self.source(version))
+
+    def edit(self) -> dict[str, Any]:
+        """Applies the scripts. Returns the lines that each one changed, and `unsafe` before and after."""
+        changed = {}
+        for version in VERSIONS:
+            source = self.source(version)
+            apply(HERE / f"{self.name}.base.ed", source, REPOSITORY)
+            if version == "port":
+                changed["lines"] = apply(HERE / f"{self.name}.ed", source, REPOSITORY)
+            shutil.copy(HERE / f"{self.name}.lock", source / self.described["lock"])
+            texts = [(source / file).read_text() for file in self.described["edited"]]
+            changed[f"unsafe {version}"] = sum(text.count("unsafe ") for text in texts)
+        return changed
+
+    def build(self, version: str) -> dict[str, Any]:
+        """Builds the wheel from nothing. Returns CPU seconds and bytes."""
+        target, wheels = self.folder / f"{version}-target", self.folder / f"{version}-wheels"
+        for old in (target, wheels, self.modules(version)):
+            shutil.rmtree(old, ignore_errors=True)
+        before = cpu_seconds()
+        build = ["build", "-q", "--release", "--interpreter", self.python, "--out", wheels]
+        run(
+            [self.python.parent / "maturin", *build],
+            cwd=self.source(version),
+            CARGO_TARGET_DIR=str(target),
+            CARGO_BUILD_JOBS="1",
+        )
+        seconds = cpu_seconds() - before
+        (wheel,) = wheels.iterdir()
+        install = [self.python, "-m", "pip", "install", "-q", "--no-deps", "--target", self.modules(version)]
+        run([*install, wheel])
+        if "in_place" in self.described:
+            for library in self.modules(version).rglob("*.so"):
+                inside = library.relative_to(self.modules(version))
+                shutil.copy(library, self.source(version) / self.described["in_place"] / inside)
+        return {"seconds": seconds, "bytes": wheel.stat().st_size}
+
+    def test(self, version: str) -> dict[str, Any]:
+        """Runs the extension's own tests, unchanged."""
+        report = self.folder / f"{version}-tests.xml"
+        # Without a file of its own, pytest would use that of this repository, which is in a folder above.
+        options = ["-q", "-c", "pyproject.toml", "-p", "no:cacheprovider", f"--junitxml={report}"]
+        command = [self.python, "-m", "pytest", *options, *self.described["tests"]]
+        run(
+            command, cwd=self.source(version), accepted=(0, 1), PYTHONPATH=str(self.modules(version)), CI="true"
+        )
+        suite = next(ET.parse(report).iter("testsuite"))
+        counts = {what: int(suite.get(what, "0")) for what in ("tests", "failures", "errors", "skipped")}
+        bad = [
+            f"{case.get('classname')}::{case.get('name')}"
+            for case in suite.iter("testcase")
+            if case.find("failure") is not None or case.find("error") is not None
+        ]
+        return {"passed": counts["tests"] - len(bad) - counts["skipped"], "failed": sorted(bad)}
+
+    def measure(self) -> dict[str, dict[str, float]]:
+        """The least time of each call in each version, from processes in turn."""
+        least: dict[str, dict[str, float]] = {version: {} for version in VERSIONS}
+        for _ in range(ROUNDS):
+            for version in VERSIONS:
+                for label, time in self.ask(version, "times").items():
+                    least[version][label] = min(time, least[version].get(label, time))
+        return least
+
+    def ask(self, version: str, what: str) -> dict[str, Any]:
+        path = os.pathsep.join([str(self.modules(version)), str(HERE)])
+        environment = {**os.environ, "PYTHONPATH": path}
+        command = [self.python, HERE / "measure.py", self.name, what]
+        answer = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)
+        return json.loads(answer.stdout)
+
+
+def run(command: list[Any], accepted: tuple[int, ...] = (0,), cwd: Path | None = None, **environment: str) -> None:
+    """Runs a command, which must exit with an accepted code."""
+    print("$", *command, flush=True)
+    # The toolchain that a folder names, and not that of this repository.
+    inherited = {name: value for name, value in os.environ.items() if name != "RUSTUP_TOOLCHAIN"}
+    code = subprocess.run(command, cwd=cwd, env=inherited | environment).returncode
+    if code not in accepted:
+        raise SystemExit(f"{command[0]} failed with exit code {code}")
+
+
+def cpu_seconds() -> float:
+    """The CPU time of all ended child processes."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--folder", type=Path, required=True, help="where everything is made")
+    parser.add_argument("--requirements", action="store_true", help="print what the tests need, and stop")
+    parser.add_argument("--only", nargs="*", help="names of extensions; the others keep their results")
+    parser.add_argument("--resume", action="store_true", help="keep the steps that a run that failed has done")
+    parser.add_argument("--render", action="store_true", help="write the page from the results that are there")
+    options = parser.parse_args()
+    described = tomllib.loads((HERE / "extensions.toml").read_text())
+    if options.requirements:
+        print(*sorted({need for one in described.values() for need in one["requirements"]}))
+        return
+    saved = HERE / "results.json"
+    results = json.loads(saved.read_text()) if saved.exists() else {}
+    os.nice(19)
+    for name, description in described.items():
+        if options.render or (options.only and name not in options.only):
+            continue
+        one = Extension(name, description, options.folder.resolve(), Path(sys.executable).absolute())
+        one.fetch()
+        result: dict[str, Any] = {"package": description["package"], "note": description.get("note"), **one.edit()}
+        known = one.folder / "steps.json"
+        steps = json.loads(known.read_text()) if options.resume and known.exists() else {}
+
+        def step(label: str, make: Callable[[], Any]) -> None:
+            if label not in steps:
+                steps[label] = make()
+                known.write_text(json.dumps(steps))
+
+        for version in VERSIONS:
+            step(f"build {version}", partial(one.build, version))
+            step(f"tests {version}", partial(one.test, version))
+            step(f"accepts {version}", partial(one.ask, version, "accepts"))
+        step("times", one.measure)
+        results[name] = result | steps
+        saved.write_text(json.dumps(results, indent=1) + "\n")
+    (REPOSITORY / "docs" / "ports.md").write_text(page.rendered(results))
+    worse = page.regressions(results)
+    if worse:
+        raise SystemExit("\n".join(worse))
+
+
+if __name__ == "__main__":
+    main()

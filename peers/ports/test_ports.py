@@ -1,0 +1,89 @@
+"""Edit scripts, and what the page reports as worse."""
+
+from __future__ import annotations
+
+import copy
+import random
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from edits import apply, edited
+from page import regressions, rendered
+
+
+def test_script_of_diff_makes_the_new_file(tmp_path: Path) -> None:
+    chosen = random.Random(1)
+    for _ in range(50):
+        old, new = ([chosen.choice("abcde") for _ in range(chosen.randrange(1, 20))] for _ in range(2))
+        for name, lines in (("old", old), ("new", new)):
+            (tmp_path / name).write_text("".join(line + "\n" for line in lines))
+        diff = subprocess.run(
+            ["diff", "--ed", "old", "new"], cwd=tmp_path, stdout=subprocess.PIPE, text=True
+        )
+        lines, added, removed = edited(list(old), diff.stdout.splitlines())
+        assert (lines, added - removed) == (new, len(new) - len(old))
+
+
+def test_script_edits_several_files_and_names_the_repository(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("1\n2\n3\n")
+    (tmp_path / "b").write_text("4\n")
+    script = tmp_path / "x.ed"
+    script.write_text("*** a\n3d\n1,2c\n{dlbridge}/crates\n.\n*** b\n0a\nfirst\n.\n")
+    assert apply(script, tmp_path, Path("/here")) == (2, 3)
+    assert ((tmp_path / "a").read_text(), (tmp_path / "b").read_text()) == ("/here/crates\n", "first\n4\n")
+
+
+@pytest.mark.parametrize("commands", [["9d"], ["0d"], ["2,1c", "."], ["a line"], ["1p"]])
+def test_command_that_does_not_fit_the_file_is_refused(commands: list[str]) -> None:
+    with pytest.raises(ValueError, match="a command|outside of a file of 2 lines"):
+        edited(["a", "b"], commands)
+
+
+def test_script_cannot_edit_a_file_outside_of_the_extension(tmp_path: Path) -> None:
+    script = tmp_path / "x.ed"
+    script.write_text("*** ../other\n1d\n")
+    with pytest.raises(ValueError, match="not in the extension"):
+        apply(script, tmp_path / "inside", tmp_path)
+
+
+def a_result() -> dict[str, Any]:
+    builds = {f"build {version}": {"seconds": 10.0, "bytes": 1000} for version in ("base", "port")}
+    tests = {f"tests {version}": {"passed": 3, "failed": ["t::slow"]} for version in ("base", "port")}
+    accepts = {"accepts base": {"list": "TypeError", "torch": "yes"}, "accepts port": {"list": "yes", "torch": "yes"}}
+    return {
+        "package": "some==1.0", "lines": [2, 1], "unsafe base": 1, "unsafe port": 0, **builds, **tests, **accepts,
+        "times": {"base": {"call": 100.0}, "port": {"call": 109.0}},
+    }  # fmt: skip
+
+
+def test_port_that_is_as_good_has_no_regression() -> None:
+    assert regressions({"some": a_result()}) == []
+    page = rendered({"some": a_result()})
+    assert "| some: call | 100 ns | 109 ns | 1.09 |" in page
+    assert "| list | `TypeError` | yes |" in page
+    assert "| its own tests, dlbridge | 3 passed, 1 failed |" in page
+
+
+def test_each_regression_is_reported() -> None:
+    worse = {
+        "fails with dlbridge only": lambda r: r["tests port"].update(failed=["t::slow", "t::new"]),
+        "fewer tests pass": lambda r: r["tests port"].update(passed=2),
+        "takes 1.20 times as long": lambda r: r["times"]["port"].update(call=120.0),
+        "torch is no longer accepted": lambda r: r["accepts port"].update(torch="wrong"),
+    }
+    for text, change in worse.items():
+        result = copy.deepcopy(a_result())
+        change(result)
+        (found,) = regressions({"some": result})
+        assert text in found
+        assert found in rendered({"some": result})
+
+
+def test_larger_wheel_is_on_the_page_and_no_regression() -> None:
+    result = a_result()
+    result["build port"]["bytes"] = 2000
+    assert regressions({"some": result}) == []
+    assert "- some: size of the wheel, 2.00 times as much" in rendered({"some": result})
+    assert "- nothing" in rendered({"some": a_result()})

@@ -1,0 +1,154 @@
+"""Runs loops that export a tensor and import the result: `chains_program.py LOOP TURNS [LOOP TURNS ...]`.
+
+Prints for each loop its name and by how many bytes the process grew over it, and `dropped` with the name once the result is dropped. A loop runs, and its
+result is dropped, on a thread with a stack of 512 KiB: deleters that ran inside each other would end the process.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from importlib.machinery import ExtensionFileLoader
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+import dlbridge
+import numpy as np
+
+STACK = 512 * 1024
+
+Step = Callable[[Any], Any]
+
+
+def tensor() -> Any:
+    return dlbridge.asdlpack(np.arange(8.0))
+
+
+def by(protocol: str) -> Step:
+    return lambda t: dlbridge.asdlpack(t, protocol=protocol)
+
+
+def through(function: str) -> Step:
+    """Through another library, by a function of it."""
+    module, name = function.split(".")
+    library = __import__(module)
+    return lambda t: dlbridge.asdlpack(getattr(library, name)(t))
+
+
+def second_copy() -> Any:
+    """A second copy of the extension, as another extension that is built on dlbridge has one."""
+    file = Path(dlbridge._core.__file__)
+    with tempfile.TemporaryDirectory() as folder:
+        copy = shutil.copy(file, Path(folder) / file.name)
+        loader = ExtensionFileLoader("_core", str(copy))
+        spec = spec_from_file_location("_core", copy, loader=loader)
+        assert spec
+        second: Any = module_from_spec(spec)
+        loader.exec_module(second)
+    assert second.Tensor is not dlbridge.Tensor
+    return second
+
+
+def through_second_copy() -> Step:
+    second = second_copy()
+    return lambda t: dlbridge.asdlpack(second.asdlpack(t))
+
+
+PROTOCOLS = ("buffer", "array-interface", "array-struct", "arrow", "dlpack", "dlpack-legacy", "exchange-api")
+
+FLAT: dict[str, tuple[Callable[[], Any], Callable[[], Step]]] = {
+    "like": (lambda: np.arange(8.0), lambda: lambda a: dlbridge.like(a, a)),
+    "slices": (lambda: np.arange(2e6), lambda: lambda a: dlbridge.like(a, a)[1:]),
+    "memoryview": (tensor, lambda: lambda t: dlbridge.asdlpack(memoryview(t))),
+    "memoryview-of-bytes": (
+        lambda: dlbridge.asdlpack(b"12345678"),
+        lambda: lambda t: dlbridge.asdlpack(memoryview(t)),
+    ),
+    "numpy": (tensor, lambda: lambda t: dlbridge.asdlpack(t.numpy())),
+    "numpy-of-bytes": (lambda: dlbridge.asdlpack(b"12345678"), lambda: lambda t: dlbridge.asdlpack(t.numpy())),
+    "asarray": (tensor, lambda: lambda t: dlbridge.asdlpack(np.asarray(t))),
+    "from_dlpack": (tensor, lambda: lambda t: dlbridge.asdlpack(np.from_dlpack(t))),
+    "second-copy": (tensor, through_second_copy),
+    "capsule": (tensor, lambda: lambda t: dlbridge.asdlpack(t.__dlpack__(max_version=(1, 3)))),
+    **{protocol: (tensor, lambda protocol=protocol: by(protocol)) for protocol in PROTOCOLS},
+}
+"""Loops that keep the first owner alone."""
+
+class Subclass(np.ndarray):
+    """NumPy keeps each array of a subclass, instead of that array's own base."""
+
+
+GROWING: dict[str, tuple[Callable[[], Any], Callable[[], Step]]] = {
+    "torch": (tensor, lambda: through("torch.from_dlpack")),
+    "pyarrow": (tensor, lambda: through("pyarrow.array")),
+    "numpy": (tensor, lambda: lambda t: dlbridge.asdlpack(t.numpy().view(Subclass))),
+}
+"""Loops through code that keeps a reference of its own for each turn, which nothing outside can see."""
+
+
+def torch_alone() -> Step:
+    import torch
+
+    return torch.from_dlpack
+
+
+def pyarrow_alone() -> Step:
+    import pyarrow
+
+    return lambda array: pyarrow.Array._import_from_c_capsule(*array.__arrow_c_array__())
+
+
+ALONE: dict[str, tuple[Callable[[], Any], Callable[[], Step]]] = {
+    "torch": (lambda: __import__("torch").arange(8.0), torch_alone),
+    "pyarrow": (lambda: __import__("pyarrow").array(np.arange(8.0)), pyarrow_alone),
+    "numpy": (lambda: np.arange(8.0).view(Subclass), lambda: lambda array: np.from_dlpack(array).view(Subclass)),
+}
+"""Loops that export to the same library as those in `GROWING`, and import from it, without dlbridge."""
+
+LOOPS = {
+    **FLAT,
+    **{f"recorded-{name}": loop for name, loop in FLAT.items()},
+    **{f"through-{name}": loop for name, loop in GROWING.items()},
+    **{f"alone-{name}": loop for name, loop in ALONE.items()},
+}
+
+
+def grown() -> int:
+    """The bytes of memory that the process has."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+def run(name: str, turns: int) -> None:
+    dlbridge.record_exports(name.startswith("recorded-"))
+    first, step = LOOPS[name]
+
+    def loop() -> None:
+        x, turn = first(), step()
+        for _ in range(min(1_000, turns)):
+            x = turn(x)
+        before = grown()
+        for _ in range(turns):
+            x = turn(x)
+        print(name, grown() - before, flush=True)
+        assert len(dlbridge.live_exports()) <= 2
+        assert np.asarray(x).size
+        del x
+        print("dropped", name, flush=True)
+
+    thread = threading.Thread(target=loop)
+    thread.start()
+    thread.join()
+
+
+def main() -> None:
+    threading.stack_size(STACK)
+    for name, turns in zip(sys.argv[1::2], sys.argv[2::2], strict=True):
+        run(name, int(turns))
+
+
+if __name__ == "__main__":
+    main()

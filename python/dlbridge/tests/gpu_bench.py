@@ -1,0 +1,259 @@
+"""Every exchange and copy on a device, on a driver that may fail, and the check that nothing is left over afterwards."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import dlbridge
+import native as n
+from exchange_table import API, NAME, STREAM, Table, foreign, table_over
+from faults import ELSEWHERE, Fault, Faults
+from native import Crafted, Native
+from stand_in import NEW, Array, Driver, InterfaceArray
+
+#: More than both buffers of pinned memory hold, so that the first is used again.
+LARGE = bytes(range(256)) * ((8 << 20) // 256) + NEW
+
+
+class Bench:
+    """The stand-in with what operations work on: streams, memory, and the library between."""
+
+    def __init__(self, driver: Driver, faults: Faults) -> None:
+        self.driver, self.faults = driver, faults
+        self.theirs, self.ours, self.others = driver.stream(), driver.stream(), driver.stream()
+        self.second = driver.stream(1)
+        self.small, self.large = driver.memory(len(NEW)), driver.memory(len(LARGE))
+        self.pinned = driver.memory(len(NEW), kind="pinned")
+        self.native: Native
+        self.made: list[Array] = []
+
+    def array(self, content: bytes = NEW) -> Array:
+        """An array of a library that writes it on a stream of its own."""
+        address = self.small if content is NEW else self.large
+        self.write(address, content)
+        crafted = self.native.craft((len(content) // 4,), device=n.CUDA, data=address)
+        array = Array(self.driver, self.native, crafted, self.theirs, n.CUDA)
+        self.made.append(array)
+        return array
+
+    def write(self, address: int, content: bytes) -> None:
+        """Puts on their stream what writes these bytes. Until then the last ones are others."""
+        self.driver.write(self.theirs, address + len(content) - len(NEW), bytes(len(NEW)))
+        self.driver.wait(self.theirs)
+        self.driver.write(self.theirs, address, content)
+
+    def interface(self, *, pinned: bool = False) -> InterfaceArray:
+        """An array with nothing but an interface, which is written on its stream."""
+        address = self.pinned if pinned else self.small
+        self.write(address, NEW)
+        return InterfaceArray(address, (len(NEW) // 4,), self.theirs)
+
+    def seen(self, tensor: dlbridge.Tensor) -> bytes:
+        """The bytes that a kernel on the tensor's stream reads, or the CPU."""
+        if tensor.device in ("cpu", "cuda_host"):
+            return bytes(memoryview(tensor).cast("B"))
+        device = int(tensor.device.rpartition(":")[2])
+        self.driver.wait(tensor.stream, device)
+        return self.driver.now(tensor.address, tensor.nbytes)
+
+    def until(self, is_so: Callable[[], bool], seconds: float = 10) -> bool:
+        """Does all work on all streams until a condition holds or the time is up; returns the condition."""
+        deadline = time.monotonic() + seconds
+        while True:
+            self.driver.finish()
+            if is_so():
+                return True
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.0005)
+
+    def rest(self) -> None:
+        """Waits until other threads have nothing more to do."""
+        before, now = -1, 0
+        while before != now:
+            self.driver.finish()
+            time.sleep(0.015)
+            before, now = now, len(self.faults.calls(ELSEWHERE))
+        self.driver.finish()
+
+    def settle(self) -> None:
+        """Clears all faults, and waits until the thread that releases memory has tried everything that it was given. It
+        releases in order, so what it gets last is released last. A tensor inside another one takes a second turn."""
+        self.faults.clear()
+        for _ in range(2):
+            self.driver.finish()
+            tensor = dlbridge.asdlpack(self.array(), stream=self.ours)
+            crafted = self.made.pop().crafted
+            self.driver.finish()
+            del tensor
+            assert self.until(partial(is_deleted, crafted)), "nothing is released any more"
+
+    def give_back(self, function: str, argument: int) -> None:
+        """Frees or destroys what the driver refused to, as dlbridge does not ask again."""
+        self.driver.finish()
+        with self.driver.on(0):
+            self.driver.check(getattr(self.driver.library, function.replace("Async", "_v2"))(ctypes.c_uint64(argument)))
+
+    def not_given_back(self) -> list[Array]:
+        """The arrays whose deleter was not called."""
+        return [array for array in self.made if array.crafted.record.calls == 0]
+
+
+def is_deleted(crafted: Crafted) -> bool:
+    """True if the deleter was called."""
+    return crafted.record.calls == 1
+
+
+class Kept:
+    """The memory and events of the driver that are alive at the beginning, and must be the only ones in the end. Each of two
+    buffers of pinned memory may have a new event."""
+
+    def __init__(self, bench: Bench, new_events: int = 2) -> None:
+        self.bench, self.driver, self.new_events = bench, bench.driver, new_events
+        bench.rest()
+        self.regions, self.events, self.faults = self.driver.live_regions, self.driver.live_events, self.driver.faults
+        self.not_put_back = self.driver.not_put_back
+
+    def left_over(self) -> list[str]:
+        """The kinds of things that are left over. Another thread may still be at it."""
+        driver, events = self.driver, self.events + self.new_events
+        found = {
+            "a source was not given back": bool(self.bench.not_given_back()),
+            "a context or a mode stays on a thread": driver.not_put_back > self.not_put_back,
+            "an event was not destroyed": driver.live_events > events,
+            "memory was not freed": driver.live_regions > self.regions,
+        }
+        return [kind for kind, is_found in found.items() if is_found]
+
+    def check(self, what: str, *, may_leak: bool) -> None:
+        """Waits until nothing is left over, and checks that. A source that may be leaked is given back here."""
+        self.bench.settle()
+        if may_leak:
+            # Memory that is not released by now is leaked: a source, or dlbridge's own memory.
+            for array in self.bench.not_given_back():
+                n.Held(array.crafted.library, array.crafted.address, array.crafted.versioned).delete()
+            self.regions += self.driver.live_regions > self.regions
+        is_clean = self.bench.until(lambda: not self.left_over())
+        assert is_clean, f"{what}: {self.left_over()}"
+        assert self.driver.faults == self.faults, f"{what}: memory was used that was gone"
+        self.bench.made.clear()
+
+
+def imported(bench: Bench) -> bytes:
+    """On a stream that has work when the tensor is dropped."""
+    tensor = dlbridge.asdlpack(bench.array(), stream=bench.ours)
+    content = bench.seen(tensor)
+    bench.driver.write(bench.ours, tensor.address, NEW)
+    return content
+
+
+def reordered(bench: Bench) -> bytes:
+    """A tensor that is imported again on another stream."""
+    return bench.seen(dlbridge.asdlpack(dlbridge.asdlpack(bench.array(), stream=bench.ours), stream=bench.others))
+
+
+def exported(bench: Bench, **keywords: Any) -> bytes:
+    """For a consumer on a stream of its own, or the CPU."""
+    held = bench.native.export(dlbridge.asdlpack(bench.array()), max_version=(1, 3), **keywords)
+    try:
+        if held.fields.device == n.CPU:
+            return ctypes.string_at(held.fields.data, len(NEW))
+        return bench.driver.seen_on(bench.others, held.fields.data, len(NEW))
+    finally:
+        held.delete()
+
+
+def by_their_table(bench: Bench) -> bytes:
+    """Through the exchange API of a library that works on a stream of its own."""
+
+    @STREAM
+    def work_stream(device_type: int, device_id: int, out: Any) -> int:
+        out[0] = bench.theirs
+        return 0
+
+    array = bench.array()
+    return bench.seen(dlbridge.asdlpack(foreign(table_over(array.crafted, [], work_stream))(), stream=bench.ours))
+
+
+def by_our_table(bench: Bench) -> bytes:
+    """Through our exchange API, on the default stream."""
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    table = Table.from_address(get(getattr(dlbridge.Tensor, API), NAME))
+    tensor, out = dlbridge.asdlpack(bench.array(), stream=bench.ours), ctypes.c_void_p()
+    table.from_object(tensor, out)
+    content = bench.driver.seen_on(1, tensor.address, len(NEW))
+    again = ctypes.py_object()
+    table.to_object(out, again)
+    ctypes.pythonapi.Py_DecRef(again)
+    return content
+
+
+def sent(bench: Bench, content: bytes) -> bytes:
+    """From the CPU to a device."""
+    return bench.seen(dlbridge.asdlpack(content, device="cuda:0", stream=bench.ours))
+
+
+def sent_without_pools(bench: Bench) -> bytes:
+    """From the CPU to a device whose driver lacks memory pools."""
+    bench.driver.library.stand_in_without_pools()
+    try:
+        return sent(bench, NEW)
+    finally:
+        bench.driver.library.stand_in_with_pools()
+
+
+def fetched(bench: Bench, content: bytes) -> bytes:
+    """From a device to the CPU."""
+    return bench.seen(dlbridge.asdlpack(bench.array(content), device="cpu"))
+
+
+def copied(bench: Bench, content: bytes, **keywords: Any) -> bytes:
+    """From a device to the same or another one."""
+    return bench.seen(dlbridge.asdlpack(bench.array(content), **keywords))
+
+
+Operation = Callable[[Bench], bytes]
+
+#: Together they call every function of the driver that dlbridge uses after the first time.
+OPERATIONS: dict[str, Operation] = {
+    "import": imported,
+    "import on another stream": reordered,
+    "import by the CUDA array interface": lambda b: b.seen(dlbridge.asdlpack(b.interface(), stream=b.ours)),
+    "import of pinned memory": lambda b: b.seen(dlbridge.asdlpack(b.interface(pinned=True))),
+    "import by a table": by_their_table,
+    "export by our table": by_our_table,
+    "export": lambda b: exported(b, stream=b.others),
+    "export to the CPU": partial(exported, dl_device=n.CPU),
+    "copy to a device": partial(sent, content=NEW),
+    "copy to a device without pools": sent_without_pools,
+    "large copy to a device": partial(sent, content=LARGE),
+    "copy to the CPU": partial(fetched, content=NEW),
+    "large copy to the CPU": partial(fetched, content=LARGE),
+    "copy on a device": lambda b: copied(b, NEW, copy=True, stream=b.ours),
+    "copy to another device": lambda b: copied(b, NEW, device="cuda:1", stream=b.second),
+}  # fmt: skip
+
+
+def attempt(bench: Bench, operation: Operation, *faults: Fault) -> tuple[bytes | None, Exception | None]:
+    """The result of an operation with these faults, or its error without a traceback, which would keep tensors."""
+    bench.faults.set(*faults)
+    try:
+        return operation(bench), None
+    except (BufferError, MemoryError) as error:
+        return None, error.with_traceback(None)
+
+
+def recorded(bench: Bench, operation: Operation) -> list[str]:
+    """The calls of an operation without faults."""
+    content, error = attempt(bench, operation)
+    calls = bench.faults.calls()
+    assert error is None
+    assert content == (LARGE if len(content or b"") > len(NEW) else NEW)
+    assert bench.until(lambda: not bench.not_given_back()), "a deleter was not called"
+    bench.made.clear()
+    return calls

@@ -1,0 +1,168 @@
+"""Loops that export a tensor and import the result: memory does not grow, and no deleter needs a deep stack."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import dlbridge
+import pytest
+from chains_program import ALONE, FLAT, GROWING, second_copy
+from conftest import require
+
+np = require("numpy")
+
+PROGRAM = Path(__file__).with_name("chains_program.py")
+
+TURNS = int(os.environ.get("DLBRIDGE_CHAIN_TURNS", "1000000"))
+"""As many turns as the loops must survive. A debug build of dlbridge takes some 20 times as long for a turn: try fewer there."""
+
+GROWTH = 8 << 20
+"""Far below what one small block a turn would take."""
+
+RECORDED = {f"recorded-{name}": TURNS if name == "like" else TURNS // 10 for name in FLAT}
+
+LIBRARY_TURNS = TURNS // 20
+"""PyTorch, which takes most, needs a kilobyte for a turn."""
+
+only_on_linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads memory from /proc")
+
+
+class Program:
+    """A process that ran some loops."""
+
+    def __init__(self, loops: Iterable[tuple[str, int]]) -> None:
+        command = [sys.executable, str(PROGRAM), *(str(word) for loop in loops for word in loop)]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=600)
+        self.end = f"the process ended with {ended.returncode}: {ended.stdout}{ended.stderr}"
+        self.grown: dict[str, int] = {}
+        self.dropped: set[str] = set()
+        for line in ended.stdout.splitlines():
+            what, _, value = line.partition(" ")
+            if what == "dropped":
+                self.dropped.add(value)
+            else:
+                self.grown[what] = int(value)
+
+
+@pytest.fixture(scope="module")
+def programs() -> dict[str, Program]:
+    """The processes of the loops whose source is known. They are few, because starting one takes as long as many turns."""
+    loops = [*((name, TURNS) for name in FLAT), *RECORDED.items()]
+    count = min(os.cpu_count() or 1, 4)
+    groups = [loops[start::count] for start in range(count)]
+    with ThreadPoolExecutor(count) as side_by_side:
+        ended = list(side_by_side.map(Program, groups))
+    return {name: program for group, program in zip(groups, ended, strict=True) for name, _ in group}
+
+
+@only_on_linux
+@pytest.mark.parametrize("loop", [*FLAT, *RECORDED])
+def test_loop_whose_source_is_known_keeps_memory_flat(loop: str, programs: dict[str, Program]) -> None:
+    """Also while exports are recorded."""
+    program = programs[loop]
+    assert loop in program.dropped, program.end
+    assert program.grown[loop] < GROWTH
+
+
+@only_on_linux
+@pytest.mark.parametrize("library", GROWING)
+def test_loop_through_a_librarys_own_chain_is_as_good_as_the_library_alone(library: str) -> None:
+    """The chain drops on a small stack. A turn adds an object of the library and two of dlbridge: less than three of the library's own.
+
+    The library alone may need a deep stack to drop as many: pyarrow does.
+    """
+    require(library)
+    through, alone = f"through-{library}", f"alone-{library}"
+    with_dlbridge, without = Program([(through, LIBRARY_TURNS)]), Program([(alone, LIBRARY_TURNS)])
+    assert through in with_dlbridge.dropped, with_dlbridge.end
+    assert alone in without.grown, without.end
+    assert with_dlbridge.grown[through] < 3 * without.grown[alone]
+
+
+def test_array_of_an_export_keeps_the_source_alive() -> None:
+    source = np.arange(6.0)
+    tensor = dlbridge.asdlpack(dlbridge.like(source, source)[2:])
+    del source
+    assert tensor.numpy().tolist() == [2, 3, 4, 5]
+
+
+def test_array_of_an_export_that_is_read_only_stays_read_only() -> None:
+    array = dlbridge.like(np.arange(6.0), np.zeros(1))
+    array.flags.writeable = False
+    assert dlbridge.asdlpack(array).readonly
+    view = memoryview(dlbridge.asdlpack(bytearray(8))).toreadonly()
+    assert dlbridge.asdlpack(view).readonly
+    assert not dlbridge.asdlpack(memoryview(dlbridge.asdlpack(bytearray(8)))).readonly
+
+
+def test_view_of_an_export_has_its_own_shape() -> None:
+    tensor = dlbridge.asdlpack(bytearray(range(8)))
+    part = dlbridge.asdlpack(memoryview(tensor)[2:8:2])
+    assert (part.numpy().tolist(), part.strides) == ([2, 4, 6], (2,))
+    turned = dlbridge.asdlpack(tensor.numpy()[::-1])
+    assert turned.numpy().tolist() == [7, 6, 5, 4, 3, 2, 1, 0]
+    assert dlbridge.asdlpack(memoryview(tensor)[8:]).shape == (0,)
+
+
+def test_buffer_of_a_tensor_is_released_once_its_source_is_kept() -> None:
+    view = memoryview(dlbridge.asdlpack(bytearray(b"abc")))
+    tensor = dlbridge.asdlpack(view)
+    view.release()
+    assert bytes(tensor.numpy()) == b"abc"
+
+
+def test_bytearray_stays_locked_while_a_tensor_of_a_tensor_lives() -> None:
+    data = bytearray(b"abc")
+    tensor = dlbridge.asdlpack(memoryview(dlbridge.asdlpack(data)))
+    with pytest.raises(BufferError):
+        data.append(1)
+    del tensor
+    data.append(1)
+
+
+@only_on_linux
+def test_tensor_through_second_copy_keeps_its_elements() -> None:
+    second = second_copy()
+    tensor = dlbridge.asdlpack(np.arange(6.0).reshape(2, 3).T)
+    back = dlbridge.asdlpack(second.asdlpack(tensor)[1:])
+    expected, address = tensor.numpy()[1:].tolist(), tensor.numpy()[1:].ctypes.data
+    del tensor
+    assert (back.numpy().tolist(), back.address, back.readonly) == (expected, address, False)
+    empty = dlbridge.asdlpack(second.asdlpack(back)[2:])
+    assert empty.shape == (0, 2)
+
+
+@only_on_linux
+def test_read_only_tensor_through_second_copy_stays_read_only() -> None:
+    second = second_copy()
+    assert dlbridge.asdlpack(second.asdlpack(dlbridge.asdlpack(b"abc"))).readonly
+    array = np.arange(3.0)
+    array.flags.writeable = False
+    assert dlbridge.asdlpack(second.asdlpack(dlbridge.asdlpack(array))).readonly
+
+
+@only_on_linux
+def test_bytearray_stays_locked_while_a_tensor_through_second_copy_lives() -> None:
+    second = second_copy()
+    for first, other in ((dlbridge, second), (second, dlbridge)):
+        data = bytearray(b"abc")
+        tensor = first.asdlpack(other.asdlpack(first.asdlpack(data)))
+        with pytest.raises(BufferError):
+            data.append(1)
+        del tensor
+        data.append(1)
+
+
+@only_on_linux
+@pytest.mark.parametrize("carried", ["__dlbridge_source__", "__dlpack_c_exchange_api__"])
+def test_function_of_another_copy_on_a_foreign_type_changes_nothing(carried: str) -> None:
+    """The function knows none of the type's tensors; a capsule of another name does not hold this function."""
+    torch = require("torch")
+    capsule = getattr(second_copy().Tensor, carried)
+    tensor = torch.arange(3.0).as_subclass(type("Carrier", (torch.Tensor,), {"__dlbridge_source__": capsule}))
+    assert dlbridge.asdlpack(tensor).numpy().tolist() == [0, 1, 2]

@@ -1,0 +1,305 @@
+"""Cycles of references through a Tensor, and Python's garbage collector."""
+
+import contextlib
+import gc
+import itertools
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import dlbridge
+import numpy as np
+import pytest
+from conftest import require
+
+CYCLES = 200
+
+Maker = Callable[[], Any]
+
+
+class Bytes(bytearray):
+    """A bytearray with attributes."""
+
+
+class Array(np.ndarray):
+    """An array of NumPy with attributes."""
+
+
+class Interface:
+    """An object with attributes and an array interface."""
+
+    def __init__(self) -> None:
+        self.array = np.arange(8.0)
+        self.__array_interface__ = self.array.__array_interface__
+
+
+class Struct:
+    """An object with attributes and an array struct."""
+
+    def __init__(self) -> None:
+        self.array = np.arange(8.0)
+
+    @property
+    def __array_struct__(self) -> Any:
+        return self.array.__array_struct__
+
+
+def some_bytes() -> Any:
+    return Bytes(range(8))
+
+
+def some_array() -> Any:
+    return np.arange(8.0).view(Array)
+
+
+MAKERS = [some_bytes, some_array, Interface, Struct]
+
+
+def alive_after(make_cycle: Maker) -> int:
+    """The number of objects that are alive after the collector ran."""
+    gc.collect()
+    references = [weakref.ref(make_cycle()) for _ in range(CYCLES)]
+    gc.collect()
+    return sum(reference() is not None for reference in references)
+
+
+@contextlib.contextmanager
+def busy_collector() -> Iterator[None]:
+    """Makes the collector run at nearly every allocation."""
+    before = gc.get_threshold()
+    gc.set_threshold(1, 1, 1)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
+def as_it_is(o: Any) -> None:
+    o.t = dlbridge.asdlpack(o)
+
+
+def slice_alone(o: Any) -> None:
+    o.t = dlbridge.asdlpack(o)[1:]
+
+
+def slice_of_slice(o: Any) -> None:
+    o.t = dlbridge.asdlpack(o)[1:][1:].flip(0)
+
+
+def two_imports(o: Any) -> None:
+    o.t, o.u = dlbridge.asdlpack(o), dlbridge.asdlpack(o)
+
+
+def through_a_list(o: Any) -> None:
+    o.things = [dlbridge.asdlpack(o)]
+
+
+def after_an_export(o: Any) -> None:
+    o.t = dlbridge.asdlpack(o)
+    np.from_dlpack(o.t)
+    memoryview(o.t).release()
+
+
+@pytest.mark.parametrize(
+    "close", [as_it_is, slice_alone, slice_of_slice, two_imports, through_a_list, after_an_export]
+)
+@pytest.mark.parametrize("make", MAKERS)
+def test_cycle_through_a_tensor_is_collected(make: Maker, close: Callable[[Any], Any]) -> None:
+    def make_cycle() -> Any:
+        o = make()
+        close(o)
+        return o
+
+    assert alive_after(make_cycle) == 0
+
+
+def slice_and_whole(o: Any) -> None:
+    o.t = dlbridge.asdlpack(o)
+    o.u = o.t[1:]
+
+
+def array_of_another_library(o: Any) -> None:
+    o.a = dlbridge.asdlpack(o).numpy()
+
+
+def capsule(o: Any) -> None:
+    o.c = dlbridge.asdlpack(o).__dlpack__(max_version=(1, 0))
+
+
+def through_a_memoryview(o: Any) -> None:
+    o.t = dlbridge.asdlpack(memoryview(o))
+
+
+def through_a_legacy_capsule(o: Any) -> None:
+    o.kept = dlbridge.asdlpack(o, protocol="dlpack-legacy")
+
+
+def through_an_array_struct(o: Any) -> None:
+    o.kept = dlbridge.asdlpack(o, protocol="array-struct")
+
+
+def as_an_attribute(o: Any) -> None:
+    o.kept = dlbridge.asdlpack(o)
+
+
+def some_torch_tensor() -> Any:
+    return require("torch").arange(8)
+
+
+class Exporter:
+    """An object with attributes, and with the `__dlpack__` of a library other than NumPy."""
+
+    def __init__(self) -> None:
+        self.tensor = require("torch").arange(8)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        capsule = self.tensor.__dlpack__(**options)
+        self.tensor.exporter = self
+        return capsule
+
+    def __dlpack_device__(self) -> Any:
+        return self.tensor.__dlpack_device__()
+
+
+@pytest.mark.parametrize(
+    ("make", "close"),
+    [
+        *itertools.product(
+            [some_bytes, some_array],
+            [slice_and_whole, array_of_another_library, capsule, through_a_memoryview],
+        ),
+        (some_array, through_a_legacy_capsule),
+        (some_array, through_an_array_struct),
+        (Exporter, as_an_attribute),
+        (some_torch_tensor, as_an_attribute),
+    ],
+)
+def test_cycle_that_the_documentation_lists_stays_until_its_attribute_is_deleted(
+    make: Maker, close: Callable[[Any], Any]
+) -> None:
+    before = set(vars(make()))
+    o = make()
+    close(o)
+    reference = weakref.ref(o)
+    del o
+    gc.collect()
+    # One that is collected belongs to the list of those above, and not to docs/exchange.md.
+    revived: Any = reference()
+    assert revived is not None
+    for name in set(vars(revived)) - before:
+        delattr(revived, name)
+    del revived
+    gc.collect()
+    assert reference() is None
+
+
+def test_memoryview_that_a_tensor_keeps_is_not_cleared(monkeypatch: pytest.MonkeyPatch) -> None:
+    ignored: list[Any] = []
+    monkeypatch.setattr("sys.unraisablehook", ignored.append)
+    for _ in range(20):
+        view = memoryview(bytearray(b"abc"))
+        cycle: list[Any] = [view, dlbridge.asdlpack(view)]
+        cycle.append(cycle)
+        del view, cycle
+    gc.collect()
+    assert ignored == []
+
+
+def test_cycle_through_a_memoryview_of_a_tensor_is_collected() -> None:
+    def make_cycle() -> Any:
+        o = some_bytes()
+        o.view = memoryview(dlbridge.asdlpack(o))
+        return o
+
+    assert alive_after(make_cycle) == 0
+
+
+def test_cycle_with_a_finalizer_finds_its_memory_valid() -> None:
+    seen: list[Any] = []
+
+    class Last(Bytes):
+        def __del__(self) -> None:
+            seen.append(self.t.tolist())
+
+    def make_cycle() -> Any:
+        o = Last(b"abc")
+        o.t = dlbridge.asdlpack(o)
+        return o
+
+    assert alive_after(make_cycle) == 0
+    assert seen == [[97, 98, 99]] * CYCLES
+
+
+def test_cycle_that_a_finalizer_revives_keeps_its_memory() -> None:
+    kept: list[Any] = []
+
+    class Revived(Bytes):
+        def __del__(self) -> None:
+            kept.append(self.t)
+
+    o = Revived(b"abc")
+    o.t = dlbridge.asdlpack(o)
+    del o
+    gc.collect()
+    gc.collect()
+    assert [t.tolist() for t in kept] == [[97, 98, 99]]
+
+
+@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize("consume", ["numpy", "from_dlpack", "memoryview", "slice", "torch"])
+def test_memory_that_a_consumer_holds_outlives_the_cycle(make: Maker, consume: str) -> None:
+    if consume == "torch":
+        torch = pytest.importorskip("torch")
+    consumer = {
+        "numpy": np.asarray,
+        "from_dlpack": np.from_dlpack,
+        "memoryview": memoryview,
+        "slice": lambda t: t[::2],
+        "torch": lambda t: torch.from_dlpack(t),
+    }[consume]
+    consumers = []
+    with busy_collector():
+        for _ in range(20):
+            o = make()
+            o.t = dlbridge.asdlpack(o)
+            consumers.append(consumer(o.t))
+            del o
+        gc.collect()
+        # New objects would overwrite freed memory.
+        others = [make() for _ in range(50)]
+        gc.collect()
+    step = 2 if consume == "slice" else 1
+    assert [c.tolist() for c in consumers] == [list(range(0, 8, step))] * len(consumers)
+    assert len(others) == 50
+
+
+@pytest.mark.parametrize("consumer", [np.asarray, np.from_dlpack, memoryview])
+def test_object_that_a_consumer_holds_keeps_its_attributes(consumer: Callable[[Any], Any]) -> None:
+    o = some_bytes()
+    o.t, o.word = dlbridge.asdlpack(o), "here"
+    reference: Callable[[], Any] = weakref.ref(o)
+    held = consumer(o.t)
+    del o
+    with busy_collector():
+        gc.collect()
+        assert reference().word == "here"
+        assert reference().t.tolist() == list(range(8))
+    del held
+    gc.collect()
+    assert reference() is None
+
+
+@pytest.mark.parametrize("make", [some_bytes, some_array])
+def test_referents_of_a_tensor_show_the_exporter(make: Maker) -> None:
+    o = make()
+    t = dlbridge.asdlpack(o)
+    assert any(referent is o for referent in gc.get_referents(t))
+    assert any(referent is o for referent in gc.get_referents(t[1:])) is False
+    part = t[1:]
+    del t
+    assert any(referent is o for referent in gc.get_referents(part))
+
+
+def test_referents_of_a_tensor_without_a_python_owner_are_none() -> None:
+    t = dlbridge.empty((2, 3), "float32")
+    assert [r for r in gc.get_referents(t) if r is not type(t)] == []

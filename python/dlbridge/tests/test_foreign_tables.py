@@ -1,0 +1,128 @@
+"""Tables of C functions that are not what their names say: none is called, and imports go on without them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import dlbridge
+import pytest
+from conftest import Run, require
+
+np = require("numpy")
+
+BEGIN = """
+import sys, types
+import dlbridge
+import numpy, numpy._core._multiarray_umath as real
+
+class New(bytearray):
+    pass
+
+# No import yet: the first one looks at NumPy.
+tensor = dlbridge.empty(64, "uint8")
+
+class Fake:
+    def __getitem__(self, _):
+        return tensor
+
+def imports():
+    assert dlbridge.asdlpack(New(b"abc")).shape == (3,)
+    for array in [numpy.arange(6.0).reshape(2, 3).T, numpy.zeros((0, 3)), numpy.array(5)]:
+        again = dlbridge.asdlpack(array)
+        assert again.shape == array.shape
+        assert memoryview(again).tolist() == array.tolist()
+"""
+
+#: Modules that pretend to be NumPy's, and the programs that install them.
+PRETENDERS = {
+    "a struct of dlbridge as the table": """
+m = types.ModuleType("numpy._core.multiarray")
+m._ARRAY_API = tensor.__array_struct__
+m.empty = lambda n: Fake()
+m.ndarray = numpy.ndarray
+sys.modules[m.__name__] = m
+""",
+    "a struct of NumPy as the table, and a class of Python's own": """
+m = types.ModuleType("numpy._core.multiarray")
+m._ARRAY_API = numpy.zeros(3).__array_struct__
+m.empty = lambda n: Fake()
+m.ndarray = bytearray
+sys.modules[m.__name__] = m
+""",
+    "another table of NumPy": """
+m = types.ModuleType("numpy._core.multiarray")
+m.__file__, m.__spec__ = real.__file__, real.__spec__
+m._ARRAY_API, m.ndarray, m.empty = real._UFUNC_API, numpy.ndarray, numpy.empty
+sys.modules[m.__name__] = m
+""",
+    "another table in NumPy's own modules": """
+import numpy._core.multiarray
+numpy._core.multiarray._ARRAY_API = real._ARRAY_API = real._UFUNC_API
+""",
+    "a class with NumPy's name": """
+class ndarray(bytearray):
+    pass
+ndarray.__module__ = "numpy"
+m = types.ModuleType("numpy._core.multiarray")
+m._ARRAY_API, m.ndarray, m.empty = tensor.__array_struct__, ndarray, lambda n: Fake()
+sys.modules[m.__name__] = m
+New = ndarray
+""",
+    "a class of a metaclass that lies": """
+class Meta(type(memoryview)):
+    __name__, __module__, __flags__ = "ndarray", "numpy", 0
+class Liar(bytearray, metaclass=Meta):
+    pass
+m = types.ModuleType("numpy._core.multiarray")
+m._ARRAY_API, m.ndarray, m.empty = tensor.__array_struct__, Liar, lambda n: Fake()
+sys.modules[m.__name__] = m
+New = Liar
+""",
+    "nothing that could be a module": """
+sys.modules["numpy._core.multiarray"] = 5
+""",
+}
+
+
+@pytest.mark.parametrize("pretender", PRETENDERS)
+def test_module_that_pretends_to_be_numpy_is_not_called(run: Run, pretender: str) -> None:
+    result = run(BEGIN + PRETENDERS[pretender] + "imports()\n", options=())
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_struct_that_begins_with_another_number_is_refused() -> None:
+    from numpy._core import _multiarray_umath as real
+
+    class Producer:
+        """Has a table of NumPy as its struct."""
+
+        __array_struct__ = real._ARRAY_API
+
+    with pytest.raises(BufferError, match=r"__array_struct__ begins with -?\d+; it must begin with 2"):
+        dlbridge.asdlpack(Producer())
+
+
+def torch_class() -> Any:
+    """The class of PyTorch's tensors."""
+    return require("torch").Tensor
+
+
+@pytest.mark.parametrize(
+    ("library", "error"),
+    [(torch_class, RuntimeError), (lambda: dlbridge.Tensor, TypeError)],
+    ids=["torch", "dlbridge"],
+)
+def test_exchange_table_on_a_class_of_another_library_is_refused(
+    library: Callable[[], Any], error: type[Exception]
+) -> None:
+    """With the exception that the table's library raises."""
+    table = library().__dlpack_c_exchange_api__
+
+    class Thief(bytearray):
+        """Carries the table of another class."""
+
+        __dlpack_c_exchange_api__ = table
+
+    with pytest.raises(error, match="Thief"):
+        dlbridge.asdlpack(Thief(8), protocol="exchange-api")

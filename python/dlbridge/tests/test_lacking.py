@@ -1,0 +1,125 @@
+"""Attributes that objects of a class lack: which objects are asked for them, and which are not asked again."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import dlbridge
+import pytest
+from conftest import require
+
+
+def calls_of_getattr(function: Callable[[], object]) -> int:
+    """Returns how often a function calls a ``__getattr__`` that is written in Python."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, _: Any) -> None:
+        nonlocal count
+        count += event == "call" and frame.f_code.co_name == "__getattr__"
+
+    function()
+    sys.setprofile(trace)
+    try:
+        function()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int64", "bool"])
+def test_polars_series_is_not_asked_for_what_its_class_lacks(dtype: str) -> None:
+    np, pl = require("numpy"), require("polars")
+    series = pl.Series(np.arange(3).astype(dtype))
+    assert calls_of_getattr(lambda: dlbridge.asdlpack(series)) == 0
+    assert calls_of_getattr(lambda: dlbridge.asdlpack(series, protocol="arrow")) == 0
+    assert dlbridge.asdlpack(series).tolist() == series.to_list()
+
+
+def test_pandas_series_is_not_asked_for_what_its_class_lacks() -> None:
+    pa, pd = require("pyarrow"), require("pandas")
+    for dtype in ["float64", pd.ArrowDtype(pa.float64())]:
+        series = pd.Series([1.0, 2.0], dtype=dtype)
+        numpy_dtype = dtype == "float64"
+        by_pandas = calls_of_getattr(series.to_numpy if numpy_dtype else series.__arrow_c_stream__)
+        assert calls_of_getattr(lambda: dlbridge.asdlpack(series)) == by_pandas
+        assert dlbridge.asdlpack(series).tolist() == [1.0, 2.0]
+
+
+def test_method_added_to_a_class_later_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    np, pl = require("numpy"), require("polars")
+    series = pl.Series([1.0, 2.0])
+    assert dlbridge.asdlpack(series).tolist() == [1.0, 2.0]
+    other = np.array([3.0])
+    with monkeypatch.context() as patch:
+        patch.setattr(pl.Series, "__dlpack__", lambda _, **options: other.__dlpack__(**options), raising=False)
+        assert dlbridge.asdlpack(series).tolist() == [3.0]
+    assert dlbridge.asdlpack(series).tolist() == [1.0, 2.0]
+
+
+def test_method_added_to_a_base_class_later_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    np, pl = require("numpy"), require("polars")
+
+    class Column(pl.Series):  # type: ignore[misc]
+        """A class of a program."""
+
+    column = Column([1.0, 2.0])
+    assert dlbridge.asdlpack(column).tolist() == [1.0, 2.0]
+    interface = np.array([3.0]).__array_interface__
+    monkeypatch.setattr(pl.Series, "__array_interface__", interface, raising=False)
+    assert dlbridge.asdlpack(column).tolist() == [3.0]
+
+
+def test_method_of_one_object_is_used_if_its_class_refuses() -> None:
+    np, pl = require("numpy"), require("polars")
+    frame = pl.DataFrame({"x": [1.0]})
+    with pytest.raises(BufferError, match="one column"):
+        dlbridge.asdlpack(frame)
+    frame.__dlpack__ = np.array([3.0]).__dlpack__
+    assert dlbridge.asdlpack(frame).tolist() == [3.0]
+    assert dlbridge.asdlpack(frame, protocol="dlpack").tolist() == [3.0]
+
+
+def test_wrapper_is_asked_each_time() -> None:
+    np = require("numpy")
+
+    class Wrapper:
+        """Returns the attributes of another object."""
+
+        def __init__(self, inner: object) -> None:
+            self.inner = inner
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.inner, name)
+
+    with pytest.raises(TypeError, match="speaks no exchange protocol"):
+        dlbridge.asdlpack(Wrapper([1.0]))
+    assert dlbridge.asdlpack(Wrapper(np.array([2.0]))).tolist() == [2.0]
+
+
+def test_subclass_with_its_own_getattr_is_asked_each_time() -> None:
+    np, pl = require("numpy"), require("polars")
+    found: dict[str, Any] = {}
+
+    class Column(pl.Series):  # type: ignore[misc]
+        """A class that finds attributes in a dictionary."""
+
+        def __getattr__(self, name: str) -> Any:
+            if name in found:
+                return found[name]
+            raise AttributeError(name)
+
+    column = Column([1.0, 2.0])
+    assert dlbridge.asdlpack(column).tolist() == [1.0, 2.0]
+    found["__dlpack__"] = np.array([3.0]).__dlpack__
+    assert dlbridge.asdlpack(column).tolist() == [3.0]
+
+
+def test_label_named_like_a_method_is_not_called() -> None:
+    pa, pd = require("pyarrow"), require("pandas")
+    dtype = pd.ArrowDtype(pa.float64())
+    assert dlbridge.asdlpack(pd.Series([1.0], dtype=dtype)).tolist() == [1.0]
+    series = pd.Series([2.0], index=["__dlpack__"], dtype=dtype)
+    assert dlbridge.asdlpack(series).tolist() == [2.0]

@@ -1,0 +1,204 @@
+"""While a large copy is made other Python threads run, and an interrupt is raised by the call that copies."""
+
+from __future__ import annotations
+
+import functools
+import operator
+import signal
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from conftest import require
+
+import dlbridge
+from dlbridge._core import _copy
+
+#: elements of one byte each: four times the size from which a copy lets other threads run
+COUNT = 1 << 24
+
+#: calls; the other thread runs during the first one, unless the machine is busy
+CALLS = 50
+
+Copy = Callable[[], object]
+
+#: calls a partial or a bound method
+call: Callable[[Any], object] = operator.methodcaller("__call__")
+
+
+def copy_of_a_buffer() -> Copy:
+    return functools.partial(dlbridge.asdlpack, bytearray(COUNT), copy=True)
+
+
+def aligned() -> Copy:
+    data = memoryview(bytearray(COUNT + 256))
+    offset = 1 + -dlbridge.asdlpack(data).address % 256
+    return functools.partial(dlbridge.asdlpack, data[offset : offset + COUNT], align=256)
+
+
+def writable() -> Copy:
+    return functools.partial(dlbridge.asdlpack, bytes(COUNT), writable=True)
+
+
+def transposed() -> Copy:
+    square = memoryview(bytearray(COUNT)).cast("B", (4096, COUNT // 4096))
+    return functools.partial(dlbridge.asdlpack, square, contiguous="F")
+
+
+def from_our_dlpack() -> Copy:
+    return functools.partial(dlbridge.asdlpack(bytearray(COUNT)).__dlpack__, copy=True)
+
+
+def from_our_legacy_dlpack() -> Copy:
+    return dlbridge.asdlpack(bytes(COUNT)).__dlpack__
+
+
+def pickled() -> Copy:
+    return functools.partial(dlbridge.asdlpack(bytearray(COUNT)).__reduce_ex__, 4)
+
+
+def shared() -> Copy:
+    return functools.partial(_copy, bytearray(COUNT), bytes(COUNT))
+
+
+def byte_swapped() -> Copy:
+    return functools.partial(dlbridge.asdlpack, require("numpy").zeros(COUNT // 4, ">f4"))
+
+
+def by_bytes() -> Copy:
+    records = require("numpy").zeros(COUNT // 4, [("flag", "u1"), ("value", "f4")])
+    return functools.partial(dlbridge.asdlpack, records["value"])
+
+
+def by_swapped_bytes() -> Copy:
+    records = require("numpy").zeros(COUNT // 4, [("flag", "u1"), ("value", ">f4")])
+    return functools.partial(dlbridge.asdlpack, records["value"])
+
+
+def booleans() -> Copy:
+    numpy = require("numpy")
+    values = numpy.full(COUNT, 2, "u1").view("?")
+    return functools.partial(dlbridge.asdlpack, values, protocol="buffer")
+
+
+def to_numpy() -> Copy:
+    require("numpy")
+    return functools.partial(dlbridge.asdlpack(bytearray(COUNT)).numpy, copy=True)
+
+
+def unpacked() -> Copy:
+    require("ml_dtypes")
+    return functools.partial(dlbridge.empty(COUNT, "int4").to, "numpy")
+
+
+def arrow_booleans() -> Copy:
+    values = require("pyarrow").array(require("numpy").zeros(COUNT, "?"))
+    return functools.partial(dlbridge.asdlpack, values, protocol="arrow")
+
+
+COPIES = [
+    copy_of_a_buffer, aligned, writable, transposed, from_our_dlpack, from_our_legacy_dlpack, pickled, shared,
+    byte_swapped, by_bytes, by_swapped_bytes, booleans, to_numpy, unpacked, arrow_booleans,
+]  # fmt: skip
+
+
+@contextmanager
+def let_in(action: Callable[[], object]) -> Iterator[None]:
+    """Another thread, which does something as soon as this one lets it run: no thread is made to stop meanwhile."""
+    interval, gate = sys.getswitchinterval(), threading.Lock()
+
+    def wait() -> None:
+        with gate:
+            action()
+
+    thread = threading.Thread(target=wait)
+    gate.acquire()
+    thread.start()
+    # Long enough that the other one gets its turn by what is called here, or not at all.
+    sys.setswitchinterval(1000)
+    try:
+        gate.release()
+        yield
+    finally:
+        sys.setswitchinterval(interval)
+        thread.join()
+
+
+@pytest.mark.parametrize("kind", COPIES)
+def test_large_copy_lets_another_thread_run(kind: Callable[[], Copy]) -> None:
+    copy, seen = kind(), []
+    copy()
+    with let_in(lambda: seen.append(True)):
+        for _ in range(CALLS):
+            copy()
+            if seen:
+                break
+        during = list(seen)
+    assert during == [True]
+
+
+def test_small_copy_lets_no_other_thread_run() -> None:
+    small, seen = bytearray(1000), []
+    with let_in(lambda: seen.append(True)):
+        for _ in range(CALLS):
+            dlbridge.asdlpack(small, copy=True)
+        during = list(seen)
+    assert (during, seen) == ([], [True])
+
+
+@pytest.mark.parametrize("kind", COPIES)
+def test_interrupted_copy_raises_in_the_call(kind: Callable[[], Copy]) -> None:
+    copy = kind()
+    copy()
+    calls = iter([copy] * CALLS)
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt), let_in(lambda: signal.raise_signal(signal.SIGINT)):
+            # Without a line of Python in between, at which an interrupt could be raised too.
+            deque(map(call, calls), maxlen=0)
+    finally:
+        signal.signal(signal.SIGINT, previous)
+    assert operator.length_hint(calls) > 0
+
+
+def test_interrupted_copy_leaves_no_borrow_and_no_export() -> None:
+    source = bytearray(COUNT)
+    copy = functools.partial(dlbridge.asdlpack, source, copy=True)
+    recorded = dlbridge.record_exports(True)
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt), let_in(lambda: signal.raise_signal(signal.SIGINT)):
+            deque(map(call, [copy] * CALLS), maxlen=0)
+        assert dlbridge.live_exports() == []
+    finally:
+        signal.signal(signal.SIGINT, previous)
+        dlbridge.record_exports(recorded)
+    # A bytearray that is exported cannot be resized, and what is borrowed cannot be written.
+    source.append(1)
+    _copy(source, bytes(len(source)))
+
+
+def test_arrow_booleans_are_borrowed_while_they_are_unpacked() -> None:
+    pyarrow, memory = require("pyarrow"), bytearray(COUNT // 8)
+    values = pyarrow.Array.from_buffers(pyarrow.bool_(), COUNT, [None, pyarrow.py_buffer(memory)])
+    outcomes: list[str] = []
+
+    def write() -> None:
+        try:
+            _copy(memory, b"\1" * len(memory))
+            outcomes.append("written")
+        except BufferError as error:
+            outcomes.append(str(error))
+
+    with let_in(write):
+        for _ in range(CALLS):
+            dlbridge.asdlpack(values)
+            if outcomes:
+                break
+        during = list(outcomes)
+    assert len(during) == 1
+    assert "borrowed to be read" in during[0]

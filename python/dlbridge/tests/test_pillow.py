@@ -1,0 +1,92 @@
+"""Images of Pillow: copied once by the array interface, shared through Arrow."""
+
+from __future__ import annotations
+
+import dlbridge
+import pytest
+from conftest import require
+
+np = require("numpy")
+image = require("PIL.Image")
+
+
+@pytest.mark.parametrize("mode", ["L", "P", "I", "F", "LA", "RGB", "RGBA", "CMYK", "YCbCr", "I;16"])
+def test_an_image_is_copied_once(mode: str) -> None:
+    picture = image.new(mode, (5, 3))
+    tensor = dlbridge.asdlpack(picture)
+    assert (tensor.copied, tensor.copy_reason) == (True, "the producer made a copy")
+    assert not tensor.readonly, "nothing else has the copy"
+    array = tensor.numpy()
+    array[...] = 1
+    assert (array.ctypes.data, array.flags.writeable) == (tensor.address, True)
+    assert not np.asarray(picture).any(), "the image is as it was"
+    again = dlbridge.asdlpack(picture, writable=True, copy=None)
+    assert again.copy_reason == "the producer made a copy"
+
+
+def test_torch_takes_the_copy_of_an_image_as_it_is() -> None:
+    torch = require("torch")
+    tensor = dlbridge.asdlpack(image.new("RGB", (5, 3)))
+    assert tensor.torch().data_ptr() == tensor.address
+    text = str(dlbridge.explain(image.new("RGB", (5, 3)), to="torch"))
+    assert "would change the source" not in text
+    assert torch.from_dlpack(tensor).shape == (3, 5, 3)
+
+
+@pytest.mark.parametrize(
+    ("mode", "shared"),
+    [("L", r"uint8 of shape \(15,\)"), ("RGB", r"uint8 of shape \(15, 4\)"), ("1", r"uint8 of shape \(15,\)"), ("F", "float32")],
+)
+def test_copy_false_names_arrow_where_it_shares_this_image(mode: str, shared: str) -> None:
+    picture = image.new(mode, (5, 3))
+    match = f"copies its data whenever.*leave it out, or share the data as {shared}.* with protocol='arrow'"
+    with pytest.raises(BufferError, match=match):
+        dlbridge.asdlpack(picture, copy=False)
+    assert not dlbridge.asdlpack(picture, copy=False, protocol="arrow").copied
+
+
+@pytest.mark.parametrize("mode", ["I;16", "I;16L", "I;16B"])
+def test_copy_false_does_not_name_arrow_for_unsigned_pixels_of_16_bits(mode: str) -> None:
+    picture = image.new(mode, (5, 3))
+    match = f"leave it out, since protocol='arrow' cannot share it: Pillow exports the unsigned pixels of the mode {mode}"
+    with pytest.raises(BufferError, match=match) as refused:
+        dlbridge.asdlpack(picture, copy=False)
+    assert isinstance(refused.value.__cause__, BufferError)
+    with pytest.raises(BufferError, match="leave out protocol='arrow' and copy=False, which"):
+        dlbridge.asdlpack(picture, copy=False, protocol="arrow")
+    assert dlbridge.asdlpack(picture).copied
+
+
+def test_an_image_in_several_blocks_is_copied_and_never_shared() -> None:
+    picture = image.new("L", (5_000, 5_000))
+    with pytest.raises(BufferError, match="Pillow cannot share the pixels.*leave out protocol='arrow', which") as refused:
+        dlbridge.asdlpack(picture, protocol="arrow")
+    assert isinstance(refused.value.__cause__, ValueError)
+    with pytest.raises(BufferError, match="leave it out, since protocol='arrow' cannot share it: Pillow cannot share"):
+        dlbridge.asdlpack(picture, copy=False)
+    assert dlbridge.asdlpack(picture).shape == (5_000, 5_000)
+
+
+@pytest.mark.parametrize(("mode", "bands"), [("L", 1), ("P", 1), ("I", 1), ("F", 1), ("RGB", 4), ("RGBA", 4), ("CMYK", 4)])
+def test_arrow_shares_the_pixels_row_by_row(mode: str, bands: int) -> None:
+    picture = image.new(mode, (5, 3))
+    tensor = dlbridge.asdlpack(picture, protocol="arrow", copy=False)
+    assert tensor.shape == ((15,) if bands == 1 else (15, bands))
+    assert not tensor.copied
+    picture.putpixel((2, 0), 7 if bands == 1 else (7, 8, 9))
+    channels = np.asarray(picture).reshape(15, -1)
+    assert np.array_equal(tensor.numpy().reshape(15, -1)[:, : channels.shape[1]], channels)
+
+
+@pytest.mark.parametrize("mode", ["I;16", "I;16B"])
+def test_unsigned_pixels_that_arrow_would_sign_are_refused(mode: str) -> None:
+    picture = image.new(mode, (5, 3), 40_000)
+    with pytest.raises(BufferError, match=f"mode {mode} to Arrow as signed integers; leave out"):
+        dlbridge.asdlpack(picture, protocol="arrow")
+    tensor = dlbridge.asdlpack(picture)
+    assert (tensor.dtype, tensor.numpy().max()) == ("uint16", 40_000)
+
+
+def test_tensor_of_one_dimension_is_refused_with_the_number_of_dimensions() -> None:
+    with pytest.raises(BufferError, match="pillow takes tensors of at least 2 dimensions, not 1"):
+        dlbridge.empty(3, "uint8").to("pillow")

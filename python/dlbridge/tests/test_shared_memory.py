@@ -1,0 +1,374 @@
+"""Shared memory: names, one map per segment and process, segments that another process wrote."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import json
+import os
+import pickle
+import random
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import dlbridge
+import pytest
+from dlbridge.shared import DATA, LONGEST, MAGIC
+
+SHM = Path("/dev/shm")
+
+#: Names that are not names, and what is said of them.
+WRONG_NAMES = {
+    "": "reserved",
+    ".": "reserved",
+    "..": "reserved",
+    "a/b": "there is '/' at index 1",
+    "/a": "there is '/' at index 0",
+    "a:b": "there is ':' at index 1",
+    "a\nb": r"there is '\\n' at index 1",
+    "a\0": r"there is '\\x00' at index 1",
+    "a\x7f": r"there is '\\x7f' at index 1",
+    "\u00e9": "there is '\u00e9' at index 0",
+    "\ud800": r"there is '\\ud800' at index 0",
+    "a" * (LONGEST + 1): f"it has {LONGEST + 1} characters",
+}
+
+
+@pytest.mark.parametrize("name", WRONG_NAMES)
+def test_name_that_the_system_or_the_tracker_cannot_carry_is_refused(name: str) -> None:
+    match = f"is not a name for shared memory: .*{WRONG_NAMES[name]}"
+    with pytest.raises(ValueError, match=match):
+        dlbridge.share_memory(b"abc", name=name)
+    with pytest.raises(ValueError, match=match):
+        dlbridge.attach(name)
+
+
+@pytest.mark.parametrize("name", [5, b"abc", None])
+def test_name_that_is_not_a_string_is_refused(name: Any) -> None:
+    with pytest.raises(TypeError, match="name must be a string, not (int|bytes|NoneType)"):
+        dlbridge.attach(name)
+
+
+def test_longest_name_and_every_other_character_work_without_a_word_of_the_tracker() -> None:
+    characters = "".join(map(chr, range(0x20, 0x7F))).replace("/", "").replace(":", "")
+    name = f"dlbridge_{os.getpid()}_"
+    code = f"""
+import dlbridge
+for name in {[name + "a" * (LONGEST - len(name)), characters]!r}:
+    with dlbridge.share_memory(b"abc", name=name), dlbridge.attach(name) as other:
+        assert bytes(other.tensor) == b"abc"
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_name_that_is_taken_or_gone_is_refused() -> None:
+    with dlbridge.share_memory(b"abc") as shared, pytest.raises(FileExistsError):
+        dlbridge.share_memory(b"abc", name=shared.name)
+    with pytest.raises(FileNotFoundError, match="the process that made it may have ended or removed it"):
+        dlbridge.attach(shared.name)
+
+
+def address(shared: dlbridge.SharedTensor) -> int:
+    """Where the elements are in this process."""
+    return shared.tensor.address
+
+
+def test_attach_in_the_process_that_made_it_returns_the_same_memory() -> None:
+    with dlbridge.share_memory(b"abc") as shared:
+        again = dlbridge.attach(shared.name)
+        assert address(again) == address(shared)
+        assert address(pickle.loads(pickle.dumps(shared))) == address(shared)
+        assert address(copy.copy(shared)) == address(shared)
+
+
+def test_attach_by_another_name_of_the_segment_returns_the_same_memory() -> None:
+    if not SHM.is_dir():
+        pytest.skip("shared memory is not a file here")
+    with dlbridge.share_memory(b"abc") as shared:
+        other = f"{shared.name}_other"
+        os.link(SHM / shared.name, SHM / other)
+        try:
+            assert address(dlbridge.attach(other)) == address(shared)
+        finally:
+            (SHM / other).unlink()
+
+
+def test_attach_after_close_returns_the_memory_that_tensors_still_hold() -> None:
+    with dlbridge.share_memory(b"abc") as shared:
+        first = dlbridge.attach(shared.name)
+        kept = memoryview(first.tensor)
+        first.close()
+        shared.close()
+        again = dlbridge.attach(shared.name)
+        memoryview(again.tensor)[0] = ord("x")
+        assert bytes(kept) == b"xbc"
+
+
+def test_segment_made_again_under_its_name_is_another_memory() -> None:
+    name = f"dlbridge_test_again_{os.getpid()}"
+    with dlbridge.share_memory(b"abc", name=name) as first:
+        kept = first.tensor
+        first.unlink()
+        with dlbridge.share_memory(b"xyz", name=name) as second:
+            assert address(second) != kept.address
+            assert address(dlbridge.attach(name)) == address(second)
+            assert (bytes(kept), bytes(second.tensor)) == (b"abc", b"xyz")
+
+
+def test_map_goes_with_its_last_tensor() -> None:
+    if not Path("/proc/self/maps").exists():
+        pytest.skip("the maps of this process cannot be seen here")
+
+    def mapped() -> bool:
+        return name in Path("/proc/self/maps").read_text()
+
+    shared = dlbridge.share_memory(b"abc")
+    name = shared.name
+    other = dlbridge.attach(name)
+    shared.close()
+    assert mapped()
+    other.close()
+    shared.unlink()
+    del shared, other
+    gc.collect()
+    assert not mapped()
+
+
+def test_attach_in_racing_threads_returns_one_memory() -> None:
+    code = """
+import dlbridge, sys, threading
+name, = sys.argv[1:]
+sys.setswitchinterval(1e-6)
+for _ in range(200):
+    start, found = threading.Barrier(4), []
+    def attach():
+        start.wait()
+        found.append(dlbridge.attach(name))
+    threads = [threading.Thread(target=attach) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({shared.tensor.address for shared in found}) == 1
+"""
+    with dlbridge.share_memory(b"abc") as shared:
+        command = [sys.executable, "-c", code, shared.name]
+        result = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform does not have os.fork")
+def test_attach_in_a_fork_returns_the_memory_of_the_parent() -> None:
+    code = """
+import dlbridge, os
+with dlbridge.share_memory(b"abc") as shared:
+    child = os.fork()
+    if child == 0:
+        same = dlbridge.attach(shared.name).tensor.address == shared.tensor.address
+        memoryview(shared.tensor)[0] = ord("x")
+        os._exit(0 if same else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert bytes(shared.tensor) == b"xbc"
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+class Segment:
+    """A segment with any content."""
+
+    def __init__(self) -> None:
+        self.path = SHM / f"dlbridge_hostile_{os.getpid()}"
+
+    def attach(self, content: bytes) -> dlbridge.SharedTensor:
+        """Attaches to a new segment with this content."""
+        self.path.unlink(missing_ok=True)
+        self.path.write_bytes(content)
+        return dlbridge.attach(self.path.name)
+
+
+@pytest.fixture
+def segment() -> Iterator[Segment]:
+    """A segment with any content."""
+    if not SHM.is_dir():
+        pytest.skip("shared memory is not a file here")
+    segment = Segment()
+    yield segment
+    segment.path.unlink(missing_ok=True)
+
+
+def page(description: str | bytes) -> bytes:
+    """The first page of a segment."""
+    text = description.encode("latin-1") if isinstance(description, str) else description
+    return (MAGIC + text).ljust(DATA, b"\0")[:DATA]
+
+
+GOOD: dict[str, Any] = {"dtype": "int16", "shape": [2, 3], "padded": False, "bytes": 12}
+
+
+def described(**fields: Any) -> bytes:
+    """The first page of a segment with some fields changed."""
+    return page(json.dumps({**GOOD, **fields}))
+
+
+@pytest.mark.parametrize(
+    ("content", "match"),
+    [
+        (b"", "it has 0 bytes, fewer than a description"),
+        (bytes(DATA - 1), f"it has {DATA - 1} bytes"),
+        (bytes(DATA), "it begins with b'"),
+        (MAGIC.replace(b"1\n", b"2\n").ljust(DATA), "it begins with b'dlbridge shared tensor 2"),
+        (page(""), "its description is not JSON"),
+        (page("[" * 4000), "its description is not JSON"),
+        (page("\xff"), "its description is not JSON"),
+        (page("[]"), r"its description is \[\]; it must be an object"),
+        (page("{}"), "'dtype' in its description is None; it must be a string"),
+        (described(shape=6), "'shape' in its description is 6; it must be a list"),
+        (described(shape=[2, 3.0]), r"'shape' .* is \[2, 3.0\]; it must be a list of numbers"),
+        (described(shape=[-2, -3]), r"'shape' .* is \[-2, -3\]"),
+        (described(shape=[True, 6]), r"'shape' .* is \[True, 6\]"),
+        (described(shape=[2**63, 0]), "'shape' in its description"),
+        (described(padded=None), "'padded' in its description is None; it must be true or false"),
+        (described(bytes=12.0), r"'bytes' in its description is 12\.0"),
+        (described(bytes=-1), "'bytes' in its description is -1"),
+        (described(bytes=float("inf")), "'bytes' in its description is inf"),
+        (described(dtype="banana", shape=[4], bytes=8), "not the name of a dtype"),
+        (described(dtype="handle64", shape=[1], bytes=8), "handles, which mean nothing"),
+        (described(), "12 bytes of data are needed, and 8 are there"),
+        (described(shape=[2, 2]), "12 bytes of data are needed"),
+        (described(shape=[3], bytes=8), "of int16 with the shape"),
+        (described(shape=[2**62, 4], bytes=8), "of int16 with the shape"),
+    ],
+)
+def test_segment_with_a_wrong_description_is_refused(
+    segment: Segment, content: bytes, match: str
+) -> None:
+    data = bytes(8) if len(content) == DATA else b""
+    with pytest.raises(ValueError, match=f"is not a tensor: .*{match}"):
+        segment.attach(content + data)
+
+
+def test_segment_cut_off_after_attach_is_refused(segment: Segment) -> None:
+    first = segment.attach(described() + bytes(12))
+    os.truncate(segment.path, DATA)
+    with pytest.raises(ValueError, match=f"it was cut off: {DATA} of {DATA + 12} bytes are left"):
+        dlbridge.attach(segment.path.name)
+    first.close()
+    with pytest.raises(ValueError, match="12 bytes of data are needed, and 0 are there"):
+        dlbridge.attach(segment.path.name)
+
+
+def test_segment_described_anew_is_checked_anew(segment: Segment) -> None:
+    first = segment.attach(described() + bytes(12))
+    with segment.path.open("r+b") as file:
+        file.write(described(shape=[1000], bytes=2000))
+    with pytest.raises(ValueError, match="2000 bytes of data are needed, and 12 are there"):
+        dlbridge.attach(segment.path.name)
+    with segment.path.open("r+b") as file:
+        file.write(described(shape=[3], bytes=6))
+    assert dlbridge.attach(segment.path.name).tensor.shape == (3,)
+    assert first.tensor.shape == (2, 3)
+
+
+#: Values of a field in the description of a hostile process.
+VALUES: list[Any] = [
+    *(0, 1, 6, 12, -1, 2**31, 2**32, 2**62, 2**63 - 1, 2**63, 2**64, 2**64 + 12, 10**300),
+    *(12.0, 1.5, 1e308, float("nan"), float("inf"), True, False, None, "", "12", "\0", [], {}),
+    *([12], [2, 3], [2, -3], [3, 2**63], [2**32, 2**32], [0, 2**62, 2**62], [2.0], ["2"], [[2]]),
+    *([1] * 200, {"a": 1}, "int16", "int8", "int4", "bool", "float64", "complex128", "uint8x2"),
+    *("bfloat16", "float4_e2m1fn", "handle64", "int65535", "int16x65535", "float0", "int16\0"),
+]
+
+
+def mutated(random: random.Random) -> bytes:
+    """The first page of a segment, wrong in one way or several."""
+    fields = dict(GOOD)
+    for _ in range(random.randrange(4)):
+        fields[random.choice(list(GOOD))] = random.choice(VALUES)
+    if random.random() < 0.05:
+        del fields[random.choice(list(fields))]
+    content = bytearray(page(json.dumps(fields)))
+    if random.random() < 0.3:
+        for _ in range(random.randrange(1, 6)):
+            content[random.randrange(len(MAGIC) + 80)] = random.randrange(256)
+    return bytes(content)
+
+
+def test_mutated_segments_are_refused_or_within_bounds(segment: Segment) -> None:
+    seeded = random.Random(1)
+    attached = refused = 0
+    for _ in range(6000):
+        length = seeded.choice([0, 1, 11, 12, 13, 64])
+        content = mutated(seeded) + seeded.randbytes(length)
+        cut = seeded.random() < 0.02
+        try:
+            shared = segment.attach(content[: seeded.randrange(len(content))] if cut else content)
+        except ValueError as error:
+            refused += 1
+            assert f"the shared memory {segment.path.name!r} is not a tensor: " in str(error)
+            assert len(str(error)) < 2000, error
+            continue
+        attached += 1
+        tensor = shared.tensor
+        assert tensor.nbytes <= length
+        bits = json.JSONDecoder().raw_decode(content[len(MAGIC) :].decode("latin-1"))[0]
+        assert (tensor.dtype, list(tensor.shape)) == (bits["dtype"], bits["shape"])
+        if tensor.nbytes:
+            # All elements, so that a wrong extent would end the process.
+            elements = tensor.__reduce_ex__(5)[1][0].raw()  # type: ignore[index]
+            assert bytes(elements) == content[DATA : DATA + elements.nbytes]
+    assert attached > 300
+    assert refused > 2000
+
+
+def test_segment_written_while_it_is_attached_is_refused_or_within_bounds(segment: Segment) -> None:
+    segment.attach(described() + bytes(12))
+    # The two pages differ in length, so that a mixture of both may be anything.
+    pages = [described(), described(shape=[10**9], bytes=2 * 10**9, dtype="int16")]
+    done = threading.Event()
+
+    def write() -> None:
+        with segment.path.open("r+b", buffering=0) as file:
+            while not done.is_set():
+                for content in pages:
+                    file.seek(0)
+                    file.write(content)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for _ in range(3000):
+            try:
+                tensor = dlbridge.attach(segment.path.name).tensor
+            except ValueError as error:
+                assert "is not a tensor: " in str(error)
+            else:
+                assert (tensor.shape, bytes(tensor)) == ((2, 3), bytes(12))
+    finally:
+        done.set()
+        writer.join()
+
+
+def test_segments_without_inodes_are_identified_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    # As on macOS, whose shared memory reports neither a device nor an inode.
+    fstat = os.fstat
+
+    def without_inode(descriptor: int) -> os.stat_result:
+        mode, _, _, *others = fstat(descriptor)[:10]
+        return os.stat_result((mode, 0, 0, *others))
+
+    monkeypatch.setattr(os, "fstat", without_inode)
+    with dlbridge.share_memory(b"abc") as one, dlbridge.share_memory(b"defg") as two:
+        assert (bytes(one.tensor), bytes(two.tensor)) == (b"abc", b"defg")
+        with dlbridge.attach(one.name) as again:
+            assert again.tensor.address == one.tensor.address
+        name, old = one.name, one.tensor
+        one.unlink()
+        with dlbridge.share_memory(b"hij", name=name) as new, dlbridge.attach(name) as other:
+            assert new.tensor.address == other.tensor.address != old.address
+            assert (bytes(old), bytes(new.tensor)) == (b"abc", b"hij")

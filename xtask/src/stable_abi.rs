@@ -1,0 +1,95 @@
+//! The smallest extensions: for the stable ABI of Python 3.9 and 3.10, which lacks the buffer protocol, and without default
+//! features.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+use crate::python::Venv;
+use crate::steps::{Finished, Steps};
+use crate::{Result, Workplace, process};
+
+const EXAMPLE: &str = "examples/typed_arguments";
+
+/// The tests whose result depends on the ABI.
+const TESTS: &[&str] = &["stable_abi", "arguments", "read_only", "results"];
+
+/// The Pythons that only such an extension supports.
+const PYTHONS: &[&str] = &["3.9", "3.10"];
+
+/// Clippy for the crate, once for each stable ABI below that of the wheel, and without each default feature.
+pub(crate) fn lint(steps: &mut Steps, venv: &Venv<'_>) {
+    for features in ["", "gpu", "fast-copies"] {
+        steps.run(&format!("clippy: dlbridge-pyo3, only [{features}]"), || {
+            let head = ["clippy", "--package", "dlbridge-pyo3", "--no-default-features"];
+            let tail = ["--features", features, "--", "-D", "warnings"];
+            process::run(&mut venv.cargo(&[&head[..], &tail].concat()))
+        });
+    }
+    for python in PYTHONS {
+        let feature = format!("pyo3/abi3-py{}", python.replace('.', ""));
+        steps.run(&format!("clippy: dlbridge-pyo3, the stable ABI of Python {python}"), || {
+            let mut clippy = venv.cargo(&["clippy", "--package", "dlbridge-pyo3", "--features"]);
+            process::run(clippy.arg(&feature).args(["--", "-D", "warnings"]))
+        });
+    }
+}
+
+/// Builds the example for the stable ABI of Python 3.9 without default features, and tests it with the Python of `.venv`, and with Python 3.9 and 3.10
+/// if this machine has them.
+pub(crate) fn test(workplace: &Workplace, venv: &Venv<'_>) -> Result<Finished> {
+    let wheel = venv.build_example_with(EXAMPLE, "abi3-py39")?;
+    let folder = workplace.target.join("stable_abi");
+    let _ = fs::remove_dir_all(&folder);
+    let mut unpack = venv.python();
+    process::run(unpack.args(["-m", "zipfile", "-e"]).arg(&wheel).arg(&folder))?;
+    let run = |mut python: Command, tests: &[&str]| {
+        // Before the one for the newer ABI, which is installed.
+        python.env("PYTHONPATH", &folder).env("DLBRIDGE_REQUIRE", "1");
+        python.args(["-m", "pytest", "--quiet", "-p", "no:cacheprovider"]);
+        python.args(tests.iter().map(|name| format!("{EXAMPLE}/tests/test_{name}.py")));
+        process::run(&mut python)
+    };
+    run(venv.python(), TESTS)?;
+    let mut missing = Vec::new();
+    for version in PYTHONS {
+        match find(workplace, version) {
+            Some(python) => run(with_numpy(workplace, version, &python)?, &TESTS[..1])?,
+            None => missing.push(*version),
+        }
+    }
+    if missing.is_empty() {
+        return Ok(Finished::Passed);
+    }
+    Ok(Finished::Notice(format!(
+        "Python {} is not installed, so the extension was not loaded by it",
+        missing.join(" and ")
+    )))
+}
+
+/// A Python of this version, by its name or among those of pyenv.
+fn find(workplace: &Workplace, version: &str) -> Option<PathBuf> {
+    let named = PathBuf::from(format!("python{version}"));
+    let home = env::var_os("HOME").map(PathBuf::from);
+    let pyenv = env::var_os("PYENV_ROOT").map(PathBuf::from).or(home.map(|h| h.join(".pyenv")));
+    let versions = pyenv.and_then(|root| fs::read_dir(root.join("versions")).ok());
+    let versions = versions.into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
+    let matching = versions.filter(|path| {
+        path.file_name().is_some_and(|n| n.to_string_lossy().starts_with(&format!("{version}.")))
+    });
+    [named].into_iter().chain(matching.map(|path| path.join("bin/python"))).find(|python| {
+        process::succeeds(workplace.command(python).args(["-c", "import venv, ensurepip"]))
+    })
+}
+
+/// The Python of an environment that has NumPy, in the newest release for it, and pytest.
+fn with_numpy(workplace: &Workplace, version: &str, python: &Path) -> Result<Command> {
+    let folder = workplace.target.join(format!("python{version}"));
+    let own = folder.join("bin/python");
+    if !process::succeeds(workplace.command(&own).args(["-c", "import numpy, pytest"])) {
+        process::run(workplace.command(python).args(["-m", "venv", "--clear"]).arg(&folder))?;
+        let mut install = workplace.command(&own);
+        process::run(install.args(["-m", "pip", "install", "--quiet", "numpy", "pytest"]))?;
+    }
+    Ok(workplace.command(&own))
+}
