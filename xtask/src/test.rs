@@ -292,6 +292,7 @@ fn under_valgrind(workplace: &Workplace, venv: &Venv<'_>) -> Result<Finished> {
     }
     let mut valgrind = workplace.command("valgrind");
     valgrind.args(["--quiet", "--error-exitcode=9", "--undef-value-errors=no", "--num-callers=30"]);
+    valgrind.arg("--suppressions=xtask/valgrind.supp");
     valgrind.arg(venv.python().get_program());
     valgrind.args(["-m", "pytest", "--quiet", "-p", "no:cacheprovider"]);
     valgrind.args(UNDER_VALGRIND.iter().map(|name| format!("{PYTHON_TESTS}/test_{name}.py")));
