@@ -9,7 +9,7 @@ use crate::protect::Protection;
 
 /// A tensor as a value that sessions read: what goes in, and is not written.
 ///
-/// It is made by [`TensorExt::into_input`](crate::TensorExt::into_input), and goes into [`ort::inputs!`] by
+/// The unsafe [`TensorExt::into_input`](crate::TensorExt::into_input) makes it, and it goes into [`ort::inputs!`] by
 /// reference. [`IoBinding::bind_input`](ort::session::IoBinding::bind_input) takes the value that
 /// [`as_value`](Self::as_value) derefs to.
 ///

@@ -56,9 +56,12 @@ pub trait TensorExt: Sealed {
 
     /// The tensor as what sessions read, without a copy, also where it must not be written.
     ///
-    /// Where a model's output *is* its input, ort gives out a value on this memory, which safe code can write. Whoever
-    /// runs such a model with memory that must not be written leaves that output unwritten, or copies the tensor
-    /// first.
+    /// An [exclusive](Access::Exclusive) tensor needs no promise: [`into_value`](Self::into_value). Any other can be copied:
+    /// [`to_value`](Self::to_value).
+    ///
+    /// # Safety
+    /// If an output of a model *is* its input, a run returns a second value on the memory of the input, and ort lets safe code
+    /// write it. As long as the input lives, or anything else that reads the memory, the caller must not write such an output.
     ///
     /// # Errors
     /// As [`into_value`](Self::into_value); of the accesses only `bool` elements that others may write are refused, as
@@ -72,10 +75,11 @@ pub trait TensorExt: Sealed {
     /// static WEIGHTS: [f32; 3] = [0.5, 0.25, 0.125];
     ///
     /// fn weights() -> Result<Input> {
-    ///     Tensor::from(&WEIGHTS[..]).into_input()
+    ///     // SAFETY: no output of the models that this program runs is their input.
+    ///     unsafe { Tensor::from(&WEIGHTS[..]).into_input() }
     /// }
     /// ```
-    fn into_input(self) -> Result<Input>;
+    unsafe fn into_input(self) -> Result<Input>;
 
     /// A copy of the tensor as a value: of any strides, alignment and access, packed or padded.
     ///
@@ -120,7 +124,7 @@ impl TensorExt for Tensor {
         Ok(self.into_value()?.into_dyn().downcast::<TensorValueType<T>>()?)
     }
 
-    fn into_input(self) -> Result<Input> {
+    unsafe fn into_input(self) -> Result<Input> {
         let element = check(&self)?;
         if self.dtype() == DataType::BOOL && self.check_stable().is_err() {
             return Err(Error::UnstableBool { access: self.access() });

@@ -9,10 +9,10 @@
 //! let mut session = Session::builder(&environment)?.commit_from_file("model.onnx")?;
 //!
 //! let pixels = Tensor::from([[0.5_f32, 0.25], [0.0, 1.0]]);
-//! let input = pixels.into_input()?;                    // the same memory, which the value keeps alive
-//! let mut outputs = session.run(ort::inputs!["x" => &input])?;
+//! let input = pixels.into_value()?;                    // the same memory, which the value keeps alive
+//! let mut outputs = session.run(ort::inputs!["x" => input])?;
 //! let output = outputs.remove("y").expect("the model has such an output");
-//! // SAFETY: the run used no binding and no preallocated output, and its other outputs are never written.
+//! // SAFETY: the run used no binding and no preallocated output, and its other outputs and its input are never written.
 //! let tensor = unsafe { output.into_tensor() }?;       // the same memory, for any consumer of DLPack
 //! assert_eq!(tensor.shape(), [2, 2]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -22,7 +22,7 @@
 //! | --- | --- | --- |
 //! | [`ValueExt::to_tensor`] | a value into a tensor | copy |
 //! | [`ValueExt::into_tensor`], unsafe | a value into a tensor, if nothing else writes it | zero-copy |
-//! | [`TensorExt::into_input`] | a tensor into what sessions read: any access | zero-copy |
+//! | [`TensorExt::into_input`], unsafe | a tensor into what sessions read: any access | zero-copy |
 //! | [`TensorExt::into_value`], [`into_value_of`](TensorExt::into_value_of) | an exclusive tensor into a value | zero-copy |
 //! | [`TensorExt::to_value`] | a tensor into a value: any strides, alignment and access | copy |
 //!
@@ -43,7 +43,8 @@
 //!
 //! - Who holds a **value** may write it in safe code, so only an [exclusive](dlbridge::Access::Exclusive) tensor becomes
 //!   one. A session only reads what goes in, so any tensor becomes an [`Input`], which cannot be
-//!   written: read-only memory, and what a Python framework lends.
+//!   written: read-only memory, and what a Python framework lends. That is unsafe: if an output of the model *is* its
+//!   input, ort returns that memory as a value that safe code can write.
 //! - A tensor that wraps a value is [shared](dlbridge::Access::Shared): consumers of DLPack may write it, and Rust code
 //!   that knows of no other holder says so with [`assume_exclusive`](dlbridge::Tensor::assume_exclusive). Nearly all outputs
 //!   are the only values on their memory, but a value does not show it: ONNX Runtime returns the memory of the input if a
@@ -57,9 +58,9 @@
 //! # What the library cannot do
 //!
 //! - **Strides.** A value is in C order; anything else is copied by [`to_value`](TensorExt::to_value).
-//! - **Read-only values.** ort has none, hence [`Input`]. Of a model whose output is its input, ort gives safe code
-//!   a writable second value over the input's memory, as it does for its own borrowed inputs; whoever
-//!   runs models of others leaves outputs unwritten, or compares addresses.
+//! - **Read-only values.** ort has none, hence [`Input`]. If a model's output is its input, ort gives safe code
+//!   a writable second value over the input's memory, as it does for its own borrowed inputs. To run a model of others,
+//!   do not write the outputs, or compare their addresses with those of the inputs first.
 //! - **Other holders of a value.** ort does not show them: a binding keeps its outputs, options keep what they preallocate, and
 //!   outputs keep what was removed from them. The safety section of [`into_tensor`](ValueExt::into_tensor) lists them;
 //!   [`to_tensor`](ValueExt::to_tensor) copies instead.

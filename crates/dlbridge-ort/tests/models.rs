@@ -12,7 +12,7 @@ use ort::memory::Allocator;
 use ort::session::IoBinding;
 use ort::session::Session;
 use ort::value::{DynTensor, TensorElementType};
-use support::{Counted, Model, SoleValue, environment};
+use support::{Counted, Model, ReadInput, SoleValue, environment};
 
 /// A session of a model.
 fn session(environment: &Environment, model: &Model) -> Session {
@@ -73,7 +73,7 @@ fn a_model_runs_on_a_tensor_of_any_access() {
     let mut session = session(environment, &affine());
     for access in [Access::Exclusive, Access::Shared, Access::ReadOnly] {
         let (tensor, drops) = square(access);
-        let input = tensor.into_input().unwrap();
+        let input = tensor.read_input().unwrap();
         let mut outputs = session.run(ort::inputs!["x" => &input]).unwrap();
         let address = outputs["y"].try_extract_tensor::<f32>().unwrap().1.as_ptr();
         let tensor = outputs.remove("y").unwrap().sole_tensor().unwrap();
@@ -95,7 +95,7 @@ fn an_output_outlives_its_session() {
     let Some(environment) = environment() else { return };
     let mut session = session(environment, &twice());
     let (tensor, drops) = square(Access::Shared);
-    let input = tensor.into_input().unwrap();
+    let input = tensor.read_input().unwrap();
     let output = session.run(ort::inputs!["x" => &input]).unwrap().remove("y").unwrap();
     let managed = output.sole_tensor().unwrap().into_raw();
     drop((session, input));
@@ -111,7 +111,7 @@ fn an_output_is_the_next_input() {
     let mut session = session(environment, &twice());
     let mut tensor = square(Access::Exclusive).0;
     for _ in 0..3 {
-        let input = tensor.into_input().unwrap();
+        let input = tensor.read_input().unwrap();
         let output = session.run(ort::inputs!["x" => &input]).unwrap().remove("y").unwrap();
         tensor = output.sole_tensor().unwrap();
     }
@@ -125,7 +125,7 @@ fn a_model_sees_the_memory_of_the_tensor_and_keeps_it() {
     for access in [Access::Shared, Access::ReadOnly] {
         let (tensor, drops) = square(access);
         let address = tensor.data();
-        let input = tensor.into_input().unwrap();
+        let input = tensor.read_input().unwrap();
         let output = session.run(ort::inputs!["x" => &input]).unwrap().remove("x").unwrap();
         let tensor = output.sole_tensor().unwrap();
         assert_eq!(tensor.data(), address, "the output is the input");
@@ -158,7 +158,7 @@ fn the_memory_of_an_input_becomes_no_value() {
             _ => Refusal::Shared,
         };
         let (tensor, drops) = square(access);
-        let input = tensor.into_input().unwrap();
+        let input = tensor.read_input().unwrap();
         let (one, other) = (run(&input), run(&input));
         assert_eq!(refused(one), error);
         assert_eq!(drops.load(Ordering::Relaxed), 0);
@@ -167,7 +167,7 @@ fn the_memory_of_an_input_becomes_no_value() {
         assert_eq!(drops.load(Ordering::Relaxed), 1);
     }
     static WEIGHTS: [f32; 4] = [1.0; 4];
-    let input = Tensor::from(&WEIGHTS[..]).reshape([2, 2]).unwrap().into_input().unwrap();
+    let input = Tensor::from(&WEIGHTS[..]).reshape([2, 2]).unwrap().read_input().unwrap();
     assert_eq!(refused(run(&input)), Refusal::ReadOnly);
 
     // Memory of ONNX Runtime's own.
@@ -177,7 +177,7 @@ fn the_memory_of_an_input_becomes_no_value() {
             .sole_tensor()
             .unwrap()
     };
-    let input = output().into_input().unwrap();
+    let input = output().read_input().unwrap();
     assert_eq!(refused(run(&input)), Refusal::Shared);
     let last = run(&input);
     drop(input);
@@ -186,13 +186,13 @@ fn the_memory_of_an_input_becomes_no_value() {
         Refusal::Shared,
         "the last value, but the memory may still be shared"
     );
-    let input = output().into_read_only().into_input().unwrap();
+    let input = output().into_read_only().read_input().unwrap();
     assert_eq!(refused(run(&input)), Refusal::ReadOnly);
     // A part of it.
-    let input = output().into_input().unwrap();
+    let input = output().read_input().unwrap();
     let (whole, rows) = (run(&input), run(&input).slice(0, 1..2).unwrap());
     drop(input);
-    let rows = rows.into_input().unwrap();
+    let rows = rows.read_input().unwrap();
     assert_eq!(refused(whole), Refusal::Shared);
     drop(rows);
     assert_eq!(refused(output().into_read_only()), Refusal::ReadOnly);
@@ -206,7 +206,7 @@ fn the_memory_of_an_input_is_protected_as_long_as_a_binding_has_it() {
     let output = || DynTensor::new(&host, TensorElementType::Float32, [2_usize, 2]).unwrap();
     for read_only in [false, true] {
         let tensor = output().sole_tensor().unwrap();
-        let input = if read_only { tensor.into_read_only() } else { tensor }.into_input().unwrap();
+        let input = if read_only { tensor.into_read_only() } else { tensor }.read_input().unwrap();
         let mut binding = session.create_binding().unwrap();
         binding.bind_input("x", &input.as_value()).unwrap();
         binding.bind_output_to_device("x", host.memory_info()).unwrap();
@@ -228,7 +228,7 @@ fn what_a_model_hands_on_in_a_loop_makes_no_chain() {
         let address = tensor.data();
         let mut tensor = tensor;
         for _ in 0..20_000 {
-            let input = tensor.into_input().unwrap();
+            let input = tensor.read_input().unwrap();
             let output = session.run(ort::inputs!["x" => &input]).unwrap().remove("x").unwrap();
             tensor = output.sole_tensor().unwrap();
         }
@@ -246,7 +246,7 @@ fn a_model_writes_into_the_memory_of_a_tensor() {
     let Some(environment) = environment() else { return };
     let mut session = session(environment, &twice());
     let (tensor, input_drops) = square(Access::ReadOnly);
-    let input = tensor.into_input().unwrap();
+    let input = tensor.read_input().unwrap();
     let (tensor, output_drops) = square(Access::Exclusive);
     let address = tensor.data();
     let mut output = tensor.into_value_of::<f32>().unwrap();
@@ -267,7 +267,7 @@ fn a_run_writes_what_its_binding_has_hold_of() {
     let Some(environment) = environment() else { return };
     let mut session = session(environment, &twice());
     let [one, ten] =
-        [1.0_f32, 10.0].map(|first| Tensor::from([[first, 2.0], [3.0, 4.0]]).into_input().unwrap());
+        [1.0_f32, 10.0].map(|first| Tensor::from([[first, 2.0], [3.0, 4.0]]).read_input().unwrap());
     let host = Allocator::default();
     let mut binding = session.create_binding().unwrap();
     let mut bound = square(Access::Exclusive).0.into_value().unwrap();

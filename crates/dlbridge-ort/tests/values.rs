@@ -16,7 +16,7 @@ use dlbridge_ort::{Error, TensorExt, ValueExt};
 use ort::AsPointer;
 use ort::memory::{AllocationDevice, Allocator, AllocatorType, MemoryInfo, MemoryType};
 use ort::value::{DynTensor, DynValue, Map, Sequence, TensorElementType};
-use support::{Counted, SoleValue, environment};
+use support::{Counted, ReadInput, SoleValue, environment};
 
 const DTYPES: &str = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 bfloat16 float32 float64 \
                       float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu int2 uint2 int4 \
@@ -140,7 +140,7 @@ fn what_onnx_runtime_does_not_have_is_refused_by_name() {
         let error = sample(dtype, 2).into_value().unwrap_err();
         assert!(matches!(error, Error::DataType { dtype: found } if found == dtype), "{error}");
         assert!(error.to_string().contains(name), "{error}");
-        assert!(matches!(sample(dtype, 2).into_input(), Err(Error::DataType { .. })), "{name}");
+        assert!(matches!(sample(dtype, 2).read_input(), Err(Error::DataType { .. })), "{name}");
     }
     // These have a name in ONNX, and no values.
     for name in ["complex64", "complex128"] {
@@ -232,7 +232,7 @@ fn a_tensor_is_dropped_with_the_last_value() {
     assert_eq!(count(&drops), 0);
     thread::spawn(move || drop(tensor)).join().unwrap();
     assert_eq!(count(&drops), 1);
-    let input = counted(Access::ReadOnly, &drops).into_input().unwrap();
+    let input = counted(Access::ReadOnly, &drops).read_input().unwrap();
     thread::spawn(move || drop(input)).join().unwrap();
     assert_eq!(count(&drops), 2);
 }
@@ -273,7 +273,7 @@ fn elements_must_be_on_the_host_and_aligned() {
         bytes[first + 1..first + 5].copy_from_slice(&1.5_f32.to_ne_bytes());
         Tensor::from_bytes(bytes, DataType::FLOAT32, [1], first + 1).unwrap()
     };
-    let error = refusal(odd().into_input().unwrap_err());
+    let error = refusal(odd().read_input().unwrap_err());
     assert!(matches!(error, Refusal::Misaligned { required: 4, .. }), "{error}");
     let copy = odd().to_value().unwrap();
     assert_eq!(copy.try_extract_tensor::<f32>().unwrap().1, [1.5]);
@@ -285,7 +285,7 @@ fn elements_must_be_on_the_host_and_aligned() {
     let far = unsafe { Tensor::from_raw_parts((), parts, &[1], None::<&[i64]>) }.unwrap();
     let error = refusal(far.to_value().unwrap_err());
     assert_eq!(error, Refusal::NotHostAccessible { device });
-    assert_eq!(refusal(far.into_input().unwrap_err()), Refusal::NotHostAccessible { device });
+    assert_eq!(refusal(far.read_input().unwrap_err()), Refusal::NotHostAccessible { device });
 }
 
 #[test]
@@ -329,7 +329,7 @@ fn strided_tensors_are_copied_when_asked() {
         assert_ne!(value.data_ptr(), tensor.data().cast_const(), "{name}");
         assert_eq!(**value.shape(), *tensor.shape(), "{name}");
         assert_eq!(value.try_extract_tensor::<i64>().unwrap().1, expected, "{name}");
-        assert_eq!(refusal(tensor.into_input().unwrap_err()), Refusal::NotContiguous, "{name}");
+        assert_eq!(refusal(tensor.read_input().unwrap_err()), Refusal::NotContiguous, "{name}");
     }
     let rows = base().slice(0, 1..2).unwrap();
     let address = rows.data();
@@ -357,19 +357,19 @@ fn a_value_comes_back_as_the_same_object() {
     // An input is a value of its own, over the same memory, so that what protects it lasts as long as it does.
     let tensor = value.sole_tensor().unwrap();
     let address = tensor.data().cast_const();
-    let input = tensor.into_input().unwrap();
+    let input = tensor.read_input().unwrap();
     let seen = input.as_value();
     assert_ne!(seen.ptr(), object);
     assert_eq!(seen.try_extract_tensor::<f32>().unwrap().1.as_ptr().cast(), address);
     // Values without elements, and of booleans, become inputs too.
     let nothing =
         DynTensor::new(&Allocator::default(), TensorElementType::Float32, [0_usize]).unwrap();
-    assert_eq!(**nothing.sole_tensor().unwrap().into_input().unwrap().shape(), [0]);
+    assert_eq!(**nothing.sole_tensor().unwrap().read_input().unwrap().shape(), [0]);
     let booleans = ort::value::Tensor::from_array(([2_usize], vec![true, false])).unwrap();
     let address = booleans.data_ptr();
     let tensor = booleans.sole_tensor().unwrap();
     assert_eq!(tensor.access(), Access::Immutable);
-    let input = tensor.into_input().unwrap();
+    let input = tensor.read_input().unwrap();
     let seen = input.as_value();
     let (_, elements) = seen.try_extract_tensor::<bool>().unwrap();
     assert_eq!((elements.as_ptr().cast(), elements), (address, &[true, false][..]));
@@ -382,7 +382,7 @@ fn a_value_comes_back_as_the_same_object() {
     };
     let part = whole().slice(0, 1..2).unwrap();
     let address = part.data();
-    let input = part.into_input().unwrap();
+    let input = part.read_input().unwrap();
     assert_eq!(&**input.shape(), [1, 3]);
     let part = input.as_value();
     assert_eq!(part.try_extract_tensor::<f32>().unwrap().1.as_ptr().cast(), address.cast_const());
@@ -403,10 +403,10 @@ fn bytes_that_are_no_bool_stay_out() {
     let bytes = |bytes: Vec<u8>| Tensor::from_bytes(bytes, DataType::BOOL, [2], 0).unwrap();
     let error = refusal(bytes(vec![0, 2]).into_value().unwrap_err());
     assert_eq!(error, Refusal::InvalidElement { dtype: DataType::BOOL });
-    assert!(bytes(vec![0, 2]).into_read_only().into_input().is_err());
+    assert!(bytes(vec![0, 2]).into_read_only().read_input().is_err());
     let immutable = bytes(vec![0, 1]).try_into_immutable().unwrap();
-    assert!(immutable.into_input().is_ok());
-    let read_only = bytes(vec![0, 1]).into_read_only().into_input();
+    assert!(immutable.read_input().is_ok());
+    let read_only = bytes(vec![0, 1]).into_read_only().read_input();
     assert!(matches!(read_only, Err(Error::UnstableBool { access: Access::ReadOnly })));
     let value = bytes(vec![0, 1]).into_value_of::<bool>().unwrap();
     assert_eq!(value.extract_tensor().1, [false, true]);
@@ -417,7 +417,7 @@ fn bytes_that_are_no_bool_stay_out() {
     let parts = RawParts::new(owner.as_mut_ptr().cast(), DataType::BOOL);
     // SAFETY: two bytes, which nobody writes.
     let shared = || unsafe { Tensor::from_raw_parts((), parts, &[2], None::<&[i64]>) }.unwrap();
-    assert!(matches!(shared().into_input(), Err(Error::UnstableBool { access: Access::Shared })));
+    assert!(matches!(shared().read_input(), Err(Error::UnstableBool { access: Access::Shared })));
     let copy = shared().to_value().unwrap();
     assert_eq!(copy.try_extract_tensor::<bool>().unwrap().1, [true, false]);
 }

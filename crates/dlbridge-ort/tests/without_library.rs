@@ -9,7 +9,7 @@ use std::{env, thread};
 
 use dlbridge::Tensor;
 use dlbridge_ort::{Error, TensorExt};
-use support::Counted;
+use support::{Counted, ReadInput};
 
 /// Lets ort look elsewhere.
 fn name_library(path: &OsStr) {
@@ -31,7 +31,7 @@ fn there_is_an_error_and_no_panic() {
             .map(|_| {
                 let (first, second) = (tensor(), tensor());
                 thread::spawn(move || {
-                    [first.into_value().err(), second.into_input().err()].map(Option::unwrap)
+                    [first.into_value().err(), second.read_input().err()].map(Option::unwrap)
                 })
             })
             .collect();

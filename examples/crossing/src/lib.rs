@@ -105,12 +105,13 @@ fn through(
     let environment =
         ENVIRONMENT.get().ok_or_else(|| PyRuntimeError::new_err("open_library comes first"))?;
     let mut session = Session::builder(environment)?.commit_from_memory(model)?;
-    let input = planes.into_input()?;
+    // SAFETY: no value that the session returns is written.
+    let input = unsafe { planes.into_input() }?;
     let address = input.as_value().try_extract_tensor::<f32>()?.1.as_ptr().addr();
     way.moved("ONNX Runtime", address, "the session's input");
     let outputs = session.run(ort::inputs![&input])?;
     let (_, output) = outputs.into_iter().next().ok_or("the model has no output")?;
-    // SAFETY: nothing is bound to the session or preallocated, the other outputs are dropped, and `input` is only read.
+    // SAFETY: nothing is bound to the session or preallocated, the other outputs are dropped, and neither `input` nor a value on its memory is written.
     let output = unsafe { output.into_tensor() }?;
     way.computed("ONNX Runtime", output.data().addr(), "the model's output");
 

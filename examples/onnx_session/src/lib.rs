@@ -44,7 +44,10 @@ impl Model {
 
     /// What the model makes of a tensor in C order, which it reads where it is. Other threads run Python meanwhile.
     fn __call__(&self, x: &Bound<'_, PyAny>) -> PyResult<PyTensor> {
-        let input = import(x)?.into_input().map_err(|e| PyValueError::new_err(e.to_string()))?;
+        // SAFETY: no value that the session returns is written here, and the tensor of an output that is the input has the input's
+        // access.
+        let input = unsafe { import(x)?.into_input() };
+        let input = input.map_err(|e| PyValueError::new_err(e.to_string()))?;
         let output = x.py().detach(|| {
             let mut session = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             let outputs = session

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use dlbridge::{Access, Owner, Tensor};
-use dlbridge_ort::{Result as OrtResult, ValueExt};
+use dlbridge_ort::{Input, Result as OrtResult, TensorExt, ValueExt};
 use ort::environment::Environment;
 use ort::value::{Value, ValueTypeMarker};
 
@@ -44,6 +44,19 @@ impl<Type: ValueTypeMarker + ?Sized> SoleValue for Value<Type> {
     fn sole_tensor(self) -> OrtResult<Tensor> {
         // SAFETY: the trait is for such values, and only one test writes a value beside its tensor, between views.
         unsafe { self.into_tensor() }
+    }
+}
+
+/// Tensors that go into models whose outputs no test writes.
+pub(crate) trait ReadInput {
+    /// Lends the tensor as an input, without a copy.
+    fn read_input(self) -> OrtResult<Input>;
+}
+
+impl ReadInput for Tensor {
+    fn read_input(self) -> OrtResult<Input> {
+        // SAFETY: the trait is for such tensors.
+        unsafe { self.into_input() }
     }
 }
 
