@@ -310,3 +310,47 @@ def test_a_table_that_leads_back_to_itself(native: Native, exported: list[Any]) 
     table.major, table.previous = 2, ctypes.addressof(table)
     kind = foreign(table, __dlpack__=lambda self, **_: crafted.capsule())
     assert dlbridge.asdlpack(kind()).protocol == "dlpack"
+
+
+SOURCE_OF = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
+"""Of a managed tensor, the one that another copy of dlbridge says has the same memory."""
+
+
+class Functions(ctypes.Structure):
+    """What the class of another copy of dlbridge offers."""
+
+    _fields_ = [("size", ctypes.c_size_t), ("keeper_of", SOURCE_OF)]
+
+
+@pytest.mark.parametrize("where", [range(16, 48), range(20, 47)], ids=str)
+def test_source_that_another_copy_names_replaces_the_producer(native: Native, where: range) -> None:
+    assert deleted_at_once(native, bytearray(range(64)), where)
+
+
+@pytest.mark.parametrize("where", [range(16), range(15, 48), range(16, 49), range(48, 64)], ids=str)
+def test_source_that_another_copy_names_must_have_the_memory(native: Native, where: range) -> None:
+    assert not deleted_at_once(native, bytearray(range(64)), where)
+
+
+def test_source_that_another_copy_names_must_be_as_writable(native: Native) -> None:
+    assert not deleted_at_once(native, bytes(range(64)), range(16, 48))
+    assert deleted_at_once(native, bytes(range(64)), range(16, 48), Flags.READ_ONLY)
+
+
+def deleted_at_once(native: Native, memory: bytearray | bytes, where: range, flags: int = 0) -> bool:
+    """Imports some bytes of a producer that names bytes 16 to 48 as their source: whether that is kept instead of the producer."""
+    first = dlbridge.asdlpack(memory).address
+    source = native.export(dlbridge.asdlpack(memoryview(memory)[16:48]), max_version=(1, 3))
+    functions = Functions(ctypes.sizeof(Functions), SOURCE_OF(lambda _: source.address))
+    name = b"dlbridge.source.1"
+    KEPT.append((functions, name))
+    crafted = native.craft((len(where),), dtype=n.UINT8, flags=flags, data=first + where.start)
+    capsule = capsule_of(ctypes.addressof(functions), name)
+    producer = foreign(table_over(crafted, []), __dlbridge_source__=capsule)
+    tensor = dlbridge.asdlpack(producer())
+    at_once = crafted.record.calls == 1
+    assert (tensor.address, tensor.tolist()) == (first + where.start, list(where))
+    source.delete()
+    del tensor
+    assert native.all_deleted()
+    return at_once

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from conftest import require
+from conftest import Run, require
 
 import dlbridge
 from dlbridge._core import _copy
@@ -202,3 +202,46 @@ def test_arrow_booleans_are_borrowed_while_they_are_unpacked() -> None:
         during = list(outcomes)
     assert len(during) == 1
     assert "borrowed to be read" in during[0]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="what was written of a copy is seen in the memory of the process")
+@pytest.mark.parametrize(
+    "copy", ["dlbridge.asdlpack(square, contiguous='F')", "dlbridge.asdlpack(square.T, copy=True)", "swapped()"]
+)
+def test_interrupt_ends_a_copy_before_it_is_complete(run: Run, copy: str) -> None:
+    """The copy of a GiB of zeros, which take no memory themselves, is interrupted once it has begun."""
+    require("numpy")
+    ended = run(
+        f"""
+import mmap, resource, signal
+import dlbridge, numpy
+
+SIDE = 1 << 15
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+
+def swapped():
+    return dlbridge.asdlpack(numpy.frombuffer(memory, ">u2").reshape(SIDE // 2, SIDE).T)
+
+class Interrupted(Exception):
+    pass
+
+def interrupt(*_):
+    if peak() - before > 1 << 24:
+        raise Interrupted
+
+memory = mmap.mmap(-1, SIDE * SIDE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+square = dlbridge.asdlpack(memoryview(memory).cast("B", (SIDE, SIDE)))
+before = peak()
+signal.signal(signal.SIGALRM, interrupt)
+signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
+try:
+    {copy}
+    print("complete")
+except Interrupted:
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    print("before its end" if peak() - before < SIDE * SIDE * 3 // 4 else "at its end")
+"""
+    )
+    assert (ended.stdout, ended.stderr) == ("before its end\n", "")
