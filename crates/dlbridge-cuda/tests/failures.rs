@@ -167,3 +167,22 @@ fn what_nobody_can_wait_for_stays_a_tensor() {
     let slice = tensor.try_into_slice::<CudaSlice<f32>>().unwrap();
     assert_eq!(common::fetched(&mine, &slice.as_view()), [7.0, 2.0]);
 }
+
+#[test]
+fn a_copy_that_begins_with_an_error_is_made_before_its_source_is_freed() {
+    let Some(cuda) = cuda() else { return };
+    let context = cuda.context(0);
+    let mine = context.new_stream().unwrap();
+    for ordinal in [0, 1] {
+        let yours = cuda.context(ordinal).new_stream().unwrap();
+        let tensor = cuda.slice(&mine, &[1.0_f32, 2.0]).into_tensor([2]).unwrap();
+        let copied = cuda.with_failing_copies(|| tensor.copy_to(&yours));
+        assert!(copied.is_err(), "{ordinal}");
+        drop(tensor);
+        // The stream that frees is done before the one that copies, unless it waits.
+        mine.synchronize().unwrap();
+        context.default_stream().synchronize().unwrap();
+        yours.synchronize().unwrap();
+        assert_eq!(cuda.faults(), 0, "{ordinal}");
+    }
+}

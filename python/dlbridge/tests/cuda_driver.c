@@ -178,8 +178,14 @@ int cuMemcpyDtoHAsync_v2(uint64_t to, uint64_t from, size_t size, uintptr_t stre
     return cuMemcpyAsync(to, from, size, stream);
 }
 
+/* A copy between devices, which may begin although an error is reported, of earlier work say. */
+static int copy_on_device(uint64_t to, uint64_t from, size_t size, uintptr_t stream) {
+    int status = cuMemcpyAsync(to, from, size, stream);
+    return copy_result ? copy_result : status;
+}
+
 int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t size, uintptr_t stream) {
-    return cuMemcpyAsync(to, from, size, stream);
+    return copy_on_device(to, from, size, stream);
 }
 
 static int set_bytes(uint64_t address, unsigned char value, size_t size, uintptr_t stream) {
@@ -273,7 +279,7 @@ int cuMemcpyPeerAsync(uint64_t to, Context *to_context, uint64_t from, Context *
     if (!source || !target || &contexts[source->device] != from_context || &contexts[target->device] != to_context) {
         return INVALID_VALUE;
     }
-    return cuMemcpyAsync(to, from, size, stream);
+    return copy_on_device(to, from, size, stream);
 }
 
 int cuStreamAttachMemAsync(uintptr_t stream, uint64_t address, size_t size, unsigned flags) {

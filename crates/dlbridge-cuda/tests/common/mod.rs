@@ -137,6 +137,15 @@ impl Cuda {
         result
     }
 
+    /// Copies from device to device report an error while `work` is done, although they begin.
+    pub(crate) fn with_failing_copies<R>(&self, work: impl FnOnce() -> R) -> R {
+        let fail: extern "C" fn(c_int) = self.function("stand_in_fail_copies");
+        fail(UNKNOWN);
+        let result = work();
+        fail(0);
+        result
+    }
+
     /// Whether there are no events from here on.
     pub(crate) fn fail_events(&self, fails: bool) {
         let fail: extern "C" fn(c_int) = self.function("stand_in_fail_events");

@@ -86,3 +86,8 @@ void stand_in_fail_events(int status) {
 void stand_in_fail_waits(int status) {
     wait_result = status;
 }
+
+/* Copies from device to device are begun, and an error is reported. */
+void stand_in_fail_copies(int status) {
+    copy_result = status;
+}

@@ -59,7 +59,7 @@ static Stream legacy[DEVICES], streams[STREAMS];
 static Event events[EVENTS];
 static Region regions[REGIONS];
 static int region_count, stream_count, init_result, device_count = DEVICES, pools = 1;
-static int event_result, wait_result;
+static int event_result, wait_result, copy_result;
 static int faults, host_waits, stream_waits, live_events;
 /* Contexts on the stacks of all threads, and threads in the relaxed mode of captures. */
 static int pushed_contexts, relaxed_threads;
