@@ -29,16 +29,20 @@ impl Float16 {
     }
 
     /// The same number.
+    #[inline]
     pub fn to_f32(self) -> f32 {
-        let sign = u32::from(self.0 & 0x8000) << 16;
-        let (exponent, mantissa) = (u32::from(self.0 >> 10 & 0x1f), u32::from(self.0 & 0x3ff));
-        let magnitude = match exponent {
-            // Subnormal numbers are multiples of the smallest one.
-            0 => (mantissa as f32 * f32::from_bits((127 - 24) << 23)).to_bits(),
-            0x1f => 0xff << 23 | mantissa << 13,
-            _ => (exponent + 127 - 15) << 23 | mantissa << 13,
+        let (sign, magnitude) = (u32::from(self.0 & 0x8000) << 16, u32::from(self.0 & 0x7fff));
+        let moved = magnitude << 13;
+        // All three are computed, so that a loop does it for several numbers at once.
+        let subnormal = (magnitude as f32 * f32::from_bits((127 - 24) << 23)).to_bits();
+        let normal = moved + ((127 - 15) << 23);
+        let infinite_or_nan = moved | 0xff << 23;
+        let bits = match magnitude {
+            0..0x400 => subnormal,
+            0x400..0x7c00 => normal,
+            _ => infinite_or_nan,
         };
-        f32::from_bits(sign | magnitude)
+        f32::from_bits(sign | bits)
     }
 }
 
@@ -49,6 +53,7 @@ impl Bfloat16 {
     }
 
     /// The same number.
+    #[inline]
     pub fn to_f32(self) -> f32 {
         f32::from_bits(u32::from(self.0) << 16)
     }

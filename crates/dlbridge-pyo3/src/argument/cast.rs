@@ -4,7 +4,7 @@ use dlbridge::bits::{Bfloat16, Complex, Float16};
 use dlbridge::{DataType, DataTypeCode as Code, Element, Tensor, TensorRef};
 use pyo3::PyResult;
 
-use super::convert::{converted, converted_bool};
+use super::convert::{converted, converted_bool, converted_by_way};
 
 /// Makes a copy in C order with elements of one of some dtypes; `None` if the rule allows none of them.
 pub(super) type Cast = fn(&TensorRef<'_>, &[DataType]) -> PyResult<Option<Tensor>>;
@@ -123,7 +123,6 @@ macro_rules! by_way {
 }
 
 by_way! {
-    bool, value: u8::from(value) => u16, u32, u64, i8, i16, i32, i64, f32, f64, Float16, Bfloat16;
     Float16, value: value.to_f32() => f64, Bfloat16;
     Bfloat16, value: value.to_f32() => f64, Float16;
     u8, value: value as f32 => Float16, Bfloat16;
@@ -138,18 +137,21 @@ by_way! {
 }
 
 impl Become<u8> for bool {
+    #[inline(always)]
     fn become_(self) -> u8 {
         u8::from(self)
     }
 }
 
 impl Become<f32> for Float16 {
+    #[inline(always)]
     fn become_(self) -> f32 {
         self.to_f32()
     }
 }
 
 impl Become<f32> for Bfloat16 {
+    #[inline(always)]
     fn become_(self) -> f32 {
         self.to_f32()
     }
@@ -186,7 +188,7 @@ macro_rules! as_complex {
     )+};
 }
 
-as_complex!(bool, u8, u16, u32, u64, i8, i16, i32, i64, Float16, Bfloat16);
+as_complex!(u8, u16, u32, u64, i8, i16, i32, i64, Float16, Bfloat16);
 
 macro_rules! between_complex {
     ($($from:ty, $value:ident => $re:expr, $im:expr, $to:ty;)+) => {$(
@@ -220,27 +222,44 @@ fn cast(source: &TensorRef<'_>, dtype: DataType) -> PyResult<Option<Tensor>> {
             })+
         };
     }
+    macro_rules! by_way {
+        ($($from:ty, $way:ty => $to:ty;)+) => {$(
+            if (source.dtype(), dtype) == (<$from>::DTYPE, <$to>::DTYPE) {
+                let first = |value: $from| Become::<$way>::become_(value);
+                return converted_by_way(source, first, <$to>::from).map(Some);
+            }
+        )+};
+    }
     macro_rules! from_bool {
-        ($($to:ty),+) => {
-            $(if (source.dtype(), dtype) == (DataType::BOOL, <$to>::DTYPE) {
-                return converted_bool(source, |value| Become::<$to>::become_(value)).map(Some);
-            })+
-        };
+        ($($way:ty => $($to:ty),+;)+) => {$($(
+            if (source.dtype(), dtype) == (DataType::BOOL, <$to>::DTYPE) {
+                let second = |value: $way| Become::<$to>::become_(value);
+                return converted_bool(source, <$way>::from, second).map(Some);
+            }
+        )+)+};
     }
     from_bool! {
-        u8, u16, u32, u64, i8, i16, i32, i64, f32, f64, Float16, Bfloat16, Complex<f32>, Complex<f64>
+        u8 => u16, u32, u64, i8, i16, i32, i64, f32, Float16, Bfloat16, Complex<f32>, Complex<f64>;
+        bool => u8;
+        i32 => f64;
+    }
+    by_way! {
+        u8, i32 => f64;
+        i8, i32 => f64;
+        Float16, f32 => f64;
+        Bfloat16, f32 => f64;
     }
     pairs! {
-        u8 => u16, u32, u64, i8, i16, i32, i64, f32, f64, Float16, Bfloat16, Complex<f32>, Complex<f64>;
+        u8 => u16, u32, u64, i8, i16, i32, i64, f32, Float16, Bfloat16, Complex<f32>, Complex<f64>;
         u16 => u8, u32, u64, i8, i16, i32, i64, f32, f64, Float16, Bfloat16, Complex<f32>, Complex<f64>;
         u32 => u8, u16, u64, i8, i16, i32, i64, f32, f64, Float16, Bfloat16, Complex<f32>, Complex<f64>;
         u64 => u8, u16, u32, i8, i16, i32, i64, f32, f64, Float16, Bfloat16, Complex<f32>, Complex<f64>;
-        i8 => i16, i32, i64, f32, f64, Float16, Bfloat16, Complex<f32>, Complex<f64>;
+        i8 => i16, i32, i64, f32, Float16, Bfloat16, Complex<f32>, Complex<f64>;
         i16 => i8, i32, i64, f32, f64, Float16, Bfloat16, Complex<f32>, Complex<f64>;
         i32 => i8, i16, i64, f32, f64, Float16, Bfloat16, Complex<f32>, Complex<f64>;
         i64 => i8, i16, i32, f32, f64, Float16, Bfloat16, Complex<f32>, Complex<f64>;
-        Float16 => f32, f64, Bfloat16, Complex<f32>, Complex<f64>;
-        Bfloat16 => f32, f64, Float16, Complex<f32>, Complex<f64>;
+        Float16 => f32, Bfloat16, Complex<f32>, Complex<f64>;
+        Bfloat16 => f32, Float16, Complex<f32>, Complex<f64>;
         f32 => f64, Float16, Bfloat16, Complex<f32>, Complex<f64>;
         f64 => f32, Float16, Bfloat16, Complex<f32>, Complex<f64>;
         Complex<f32> => Complex<f64>;
