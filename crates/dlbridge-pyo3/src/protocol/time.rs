@@ -44,8 +44,8 @@ pub(crate) fn import<'py>(
     let py = object.py();
     let kind = kind::of(object)?;
     caveats::check_before(object, &kind.caveats)?;
-    let is_column =
-        kind.caveats.series || is_instance(object, intern!(py, "pandas"), intern!(py, "Index"))?;
+    let is_index = is_instance(object, intern!(py, "pandas"), intern!(py, "Index"))?;
+    let is_column = kind.caveats.series || is_index;
     let array = match () {
         () if kind.numpy_array => Some(object.clone()),
         () if is_column && pandas::has_numpy_dtype(object)? => {
@@ -61,6 +61,15 @@ pub(crate) fn import<'py>(
         let imported = ladder::by_ladder(&counts, &Wanted::default())?;
         return Ok(Some((as_times(imported)?, counts)));
     }
+    if is_index {
+        let zone = object.getattr_opt(intern!(py, "tz"))?.filter(|zone| !zone.is_none());
+        if let Some(zone) = zone {
+            times.set_found(format!(
+                "times with the zone {zone}; take the zone away first with x.tz_convert(None)"
+            ));
+            return Ok(None);
+        }
+    }
     // A tensor exports its counts as integers.
     let is_tensor = object.is_exact_instance_of::<PyTensor>();
     let lacking = if is_tensor { Lacking::ALL } else { kind.lacking.now(py)? };
@@ -73,7 +82,8 @@ pub(crate) fn import<'py>(
     }
     let name = type_name(object);
     times.set_found(format!(
-        "a {name}, whose dtype has no unit of time; pass an array of NumPy, or a column of pandas, polars or pyarrow"
+        "a {name}, which is no array or column with a unit of time; pass an array of NumPy, or a column of pandas, polars \
+         or pyarrow"
     ));
     Ok(None)
 }
@@ -97,7 +107,8 @@ fn is_wanted(array: &Bound<'_, PyAny>, times: &Times) -> PyResult<bool> {
         _ if found == name => {
             format!("{found} in the other byte order; convert it with x.astype('{name}')")
         }
-        _ if found.starts_with("datetime64") || found.starts_with("timedelta64") => {
+        // Points to points, spans to spans.
+        _ if found.split('[').next() == name.split('[').next() => {
             format!("{found}; convert it with x.astype('{name}')")
         }
         _ => found,
