@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 #: how much worse than the original nothing may be
 LIMIT = 1.10
+
+#: the exception that PyO3 makes of a panic
+PANIC = "PanicException"
+
+#: what is compared of a build: its name in the results, on the page, the unit, and the digits
+BUILDS = (("seconds", "build, CPU seconds", 1, "{:.0f}"), ("bytes", "wheel, kB", 1000, "{:.0f}"))
 
 INTRODUCTION = """\
 # Extensions that moved from rust-numpy
 
 `cargo xtask ports` fetches each extension from PyPI, moves a copy to dlbridge, builds both versions, runs the extension's own Python tests
 with both, unchanged, and measures the same calls in both. `peers/ports/NAME.base.ed` moves the extension to PyO3 0.30 and rust-numpy 0.30, if it was
-published with older ones; that is *rust-numpy* below. `NAME.ed` moves it from there to dlbridge. All of them keep rust-numpy for the arrays
-that they return, and change the types of arguments only: [the first step](migration.md#from-rust-numpy) of a migration. Rust tests of the functions whose
-arguments changed are not run.
+published with older ones; that is *rust-numpy* below. `NAME.ed` moves it from there to dlbridge. fastpdb and powerboxes keep rust-numpy for the arrays
+that they return, and change the types of arguments only: [the first step](migration.md#from-rust-numpy) of a migration. The others
+[move altogether](migration.md#all-of-it). Rust tests of the functions whose arguments changed are not run.
 """
 
 TIMES = """\
 ## Time of a call
 
-The least time of a call, from processes of both versions in turn. `small` is one row or atom, which shows the cost of the arguments and the result; `large`
-is 1 500 boxes or 20 000 atoms.
+The least time of a call, from processes of both versions in turn. `small` is 1 to 100 elements, which shows the cost of the arguments and the result; `large`
+is 1 500 boxes, 20 000 atoms or a million samples.
 """
 
 ACCEPTED = """\
@@ -33,14 +40,31 @@ are the compiled functions; an extension's Python code may refuse or convert mor
 
 
 WORSE = """\
-## Worse by more than 10 %
+## Worse than the original
+
+Everything that is worse by more than 10 %, tests that pass only with rust-numpy, objects that only rust-numpy accepts, and panics of the port. All but
+the build and the wheel make `cargo xtask ports` fail.
 """
+
+
+class Worse(NamedTuple):
+    """A row of the table of what is worse with dlbridge."""
+
+    extension: str
+    what: str
+    base: str
+    port: str
 
 
 def rendered(results: dict[str, Any]) -> str:
     """The whole page."""
     parts = [INTRODUCTION, *summary(results), TIMES, *times(results), ACCEPTED, *accepted(results)]
-    return "\n".join([*parts, WORSE, *(f"- {fact}" for fact in costs(results) + regressions(results) or ["nothing"]), ""])
+    return "\n".join([*parts, WORSE, *table(costs(results) + regressions(results)), ""])
+
+
+def table(worse: list[Worse]) -> list[str]:
+    rows = ["| | what | rust-numpy | dlbridge |", "| --- | --- | ---: | ---: |"]
+    return [*rows, *("| " + " | ".join(row) + " |" for row in worse)] if worse else ["Nothing."]
 
 
 def summary(results: dict[str, Any]) -> list[str]:
@@ -56,8 +80,8 @@ def summary(results: dict[str, Any]) -> list[str]:
     row("its own tests, dlbridge", lambda r: tested(r["tests port"]))
     row("lines added, removed", lambda r: f"+{r['lines'][0]} -{r['lines'][1]}")
     row("`unsafe`", lambda r: f"{r['unsafe base']} → {r['unsafe port']}")
-    row("build, CPU seconds", lambda r: change(r, lambda build: build["seconds"], "{:.0f}"))
-    row("wheel, kB", lambda r: change(r, lambda build: build["bytes"] / 1000, "{:.0f}"))
+    for what, text, unit, form in BUILDS:
+        row(text, partial(change, what=what, unit=unit, form=form))
     notes = [f"{result['note']}\n" for result in results.values() if result.get("note")]
     return [*rows, "", *notes]
 
@@ -66,8 +90,8 @@ def tested(tests: dict[str, Any]) -> str:
     return f"{tests['passed']} passed" + (f", {len(tests['failed'])} failed" if tests["failed"] else "")
 
 
-def change(result: dict[str, Any], number: Any, form: str) -> str:
-    base, port = (number(result[f"build {version}"]) for version in ("base", "port"))
+def change(result: dict[str, Any], what: str, unit: float, form: str) -> str:
+    base, port = (result[f"build {version}"][what] / unit for version in ("base", "port"))
     return f"{form.format(base)} → {form.format(port)} ({port / base:.2f} x)"
 
 
@@ -96,30 +120,32 @@ def accepted(results: dict[str, Any]) -> list[str]:
     return [*rows, ""]
 
 
-def costs(results: dict[str, Any]) -> list[str]:
+def costs(results: dict[str, Any]) -> list[Worse]:
     """Builds and wheels above the limit."""
     found = []
     for name, result in results.items():
-        for what, text in (("seconds", "CPU seconds of the build"), ("bytes", "size of the wheel")):
-            ratio = result["build port"][what] / result["build base"][what]
-            if ratio > LIMIT:
-                found.append(f"{name}: {text}, {ratio:.2f} times as much")
+        for what, text, unit, form in BUILDS:
+            base, port = (result[f"build {version}"][what] / unit for version in ("base", "port"))
+            if port / base > LIMIT:
+                found.append(Worse(name, text, form.format(base), f"{form.format(port)} ({port / base:.2f} x)"))
     return found
 
 
-def regressions(results: dict[str, Any]) -> list[str]:
-    """What the port must not change: other failed tests, a call above the limit, an object that is no longer accepted."""
+def regressions(results: dict[str, Any]) -> list[Worse]:
+    """What the port must not do: fail other tests, take longer than the limit, refuse an object that was accepted, panic."""
     found = []
     for name, result in results.items():
-        new = set(result["tests port"]["failed"]) - set(result["tests base"]["failed"])
-        found += [f"{name}: {test} fails with dlbridge only" for test in sorted(new)]
-        if result["tests port"]["passed"] < result["tests base"]["passed"]:
-            found.append(f"{name}: fewer tests pass with dlbridge")
-        for label, base in result["times"]["base"].items():
-            ratio = result["times"]["port"][label] / base
-            if ratio > LIMIT:
-                found.append(f"{name}: {label} takes {ratio:.2f} times as long")
-        for kind, outcome in result["accepts base"].items():
-            if outcome == "yes" != result["accepts port"][kind]:
-                found.append(f"{name}: {kind} is no longer accepted")
+        base, port = (result[f"tests {version}"] for version in ("base", "port"))
+        new = sorted(set(port["failed"]) - set(base["failed"]))
+        found += [Worse(name, f"the test `{test}`", "passes", "fails") for test in new]
+        if port["passed"] < base["passed"]:
+            found.append(Worse(name, "its own tests", tested(base), tested(port)))
+        for label, least in result["times"]["base"].items():
+            time = result["times"]["port"][label]
+            if time / least > LIMIT:
+                found.append(Worse(name, label, shown(least), f"{shown(time)} ({time / least:.2f} x)"))
+        for kind, before in result["accepts base"].items():
+            after = result["accepts port"][kind]
+            if after == PANIC or (before == "yes" != after):
+                found.append(Worse(name, f"argument: {kind}", before, after))
     return found

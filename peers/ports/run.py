@@ -28,6 +28,9 @@ HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parent.parent
 VERSIONS = ("base", "port")
 
+#: the results of the last run of all extensions
+SAVED = HERE / "results.json"
+
 #: processes of each version that measure, in turn
 ROUNDS = 5
 
@@ -96,21 +99,21 @@ class Extension:
         (wheel,) = wheels.iterdir()
         install = [self.python, "-m", "pip", "install", "-q", "--no-deps", "--target", self.modules(version)]
         run([*install, wheel])
-        if "in_place" in self.described:
-            for library in self.modules(version).rglob("*.so"):
-                inside = library.relative_to(self.modules(version))
-                shutil.copy(library, self.source(version) / self.described["in_place"] / inside)
         return {"seconds": seconds, "bytes": wheel.stat().st_size}
 
     def test(self, version: str) -> dict[str, Any]:
         """Runs the extension's own tests, unchanged."""
+        modules = [self.modules(version)]
+        if "in_place" in self.described:
+            modules.insert(0, self.source(version) / self.described["in_place"])
+            for library in modules[1].rglob("*.so"):
+                shutil.copy(library, modules[0] / library.relative_to(modules[1]))
         report = self.folder / f"{version}-tests.xml"
         # Without a file of its own, pytest would use that of this repository, which is in a folder above.
         options = ["-q", "-c", "pyproject.toml", "-p", "no:cacheprovider", f"--junitxml={report}"]
         command = [self.python, "-m", "pytest", *options, *self.described["tests"]]
-        run(
-            command, cwd=self.source(version), accepted=(0, 1), PYTHONPATH=str(self.modules(version)), CI="true"
-        )
+        path = os.pathsep.join(map(str, modules))
+        run(command, cwd=self.source(version), accepted=(0, 1), PYTHONPATH=path, CI="true")
         suite = next(ET.parse(report).iter("testsuite"))
         counts = {what: int(suite.get(what, "0")) for what in ("tests", "failures", "errors", "skipped")}
         bad = [
@@ -157,7 +160,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, required=True, help="where everything is made")
     parser.add_argument("--requirements", action="store_true", help="print what the tests need, and stop")
-    parser.add_argument("--only", nargs="*", help="names of extensions; the others keep their results")
+    parser.add_argument("--only", nargs="*", help="names of extensions; prints their part of the page and writes nothing")
     parser.add_argument("--resume", action="store_true", help="keep the steps that a run that failed has done")
     parser.add_argument("--render", action="store_true", help="write the page from the results that are there")
     options = parser.parse_args()
@@ -165,11 +168,30 @@ def main() -> None:
     if options.requirements:
         print(*sorted({need for one in described.values() for need in one["requirements"]}))
         return
-    saved = HERE / "results.json"
-    results = json.loads(saved.read_text()) if saved.exists() else {}
+    if options.only and (unknown := set(options.only) - described.keys()):
+        parser.error(f"unknown extensions: {', '.join(sorted(unknown))}")
+    if options.render:
+        results = json.loads(SAVED.read_text())
+    else:
+        results = results_of(options, described)
+    rendered = page.rendered(results)
+    if options.only:
+        print(rendered)
+    else:
+        if not options.render:
+            SAVED.write_text(json.dumps(results, indent=1) + "\n")
+        (REPOSITORY / "docs" / "ports.md").write_text(rendered)
+    worse = page.regressions(results)
+    if worse:
+        raise SystemExit("\n".join(page.table(worse)))
+
+
+def results_of(options: argparse.Namespace, described: dict[str, Any]) -> dict[str, Any]:
+    """Ports, tests and measures the extensions."""
     os.nice(19)
+    results = {}
     for name, description in described.items():
-        if options.render or (options.only and name not in options.only):
+        if options.only and name not in options.only:
             continue
         one = Extension(name, description, options.folder.resolve(), Path(sys.executable).absolute())
         one.fetch()
@@ -177,7 +199,7 @@ def main() -> None:
         known = one.folder / "steps.json"
         steps = json.loads(known.read_text()) if options.resume and known.exists() else {}
 
-        def step(label: str, make: Callable[[], Any]) -> None:
+        def step(label: str, make: Callable[[], Any], steps: dict[str, Any] = steps, known: Path = known) -> None:
             if label not in steps:
                 steps[label] = make()
                 known.write_text(json.dumps(steps))
@@ -188,11 +210,7 @@ def main() -> None:
             step(f"accepts {version}", partial(one.ask, version, "accepts"))
         step("times", one.measure)
         results[name] = result | steps
-        saved.write_text(json.dumps(results, indent=1) + "\n")
-    (REPOSITORY / "docs" / "ports.md").write_text(page.rendered(results))
-    worse = page.regressions(results)
-    if worse:
-        raise SystemExit("\n".join(worse))
+    return results
 
 
 if __name__ == "__main__":

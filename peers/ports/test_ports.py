@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import run
 from edits import apply, edited
-from page import regressions, rendered
+from page import regressions, rendered, table
 
 
 def test_script_of_diff_makes_the_new_file(tmp_path: Path) -> None:
@@ -68,22 +69,34 @@ def test_port_that_is_as_good_has_no_regression() -> None:
 
 def test_each_regression_is_reported() -> None:
     worse = {
-        "fails with dlbridge only": lambda r: r["tests port"].update(failed=["t::slow", "t::new"]),
-        "fewer tests pass": lambda r: r["tests port"].update(passed=2),
-        "takes 1.20 times as long": lambda r: r["times"]["port"].update(call=120.0),
-        "torch is no longer accepted": lambda r: r["accepts port"].update(torch="wrong"),
+        "| some | the test `t::new` | passes | fails |": lambda r: r["tests port"].update(failed=["t::slow", "t::new"]),
+        "| some | its own tests | 3 passed, 1 failed | 2 passed, 1 failed |": lambda r: r["tests port"].update(passed=2),
+        "| some | call | 100 ns | 120 ns (1.20 x) |": lambda r: r["times"]["port"].update(call=120.0),
+        "| some | argument: torch | yes | wrong |": lambda r: r["accepts port"].update(torch="wrong"),
+        "| some | argument: list | TypeError | PanicException |": lambda r: r["accepts port"].update(list="PanicException"),
     }
-    for text, change in worse.items():
+    for row, change in worse.items():
         result = copy.deepcopy(a_result())
         change(result)
-        (found,) = regressions({"some": result})
-        assert text in found
-        assert found in rendered({"some": result})
+        assert table(regressions({"some": result}))[2:] == [row]
+        assert row in rendered({"some": result}).splitlines()
 
 
 def test_larger_wheel_is_on_the_page_and_no_regression() -> None:
     result = a_result()
     result["build port"]["bytes"] = 2000
     assert regressions({"some": result}) == []
-    assert "- some: size of the wheel, 2.00 times as much" in rendered({"some": result})
-    assert "- nothing" in rendered({"some": a_result()})
+    assert "| some | wheel, kB | 1 | 2 (2.00 x) |" in rendered({"some": result})
+    assert "Nothing." in rendered({"some": a_result()})
+
+
+def test_run_of_some_extensions_does_not_write_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "docs").mkdir()
+    monkeypatch.setattr(run, "REPOSITORY", tmp_path)
+    monkeypatch.setattr(run, "SAVED", tmp_path / "results.json")
+    monkeypatch.setattr(run, "results_of", lambda *_: {"fastpdb": a_result()})
+    for arguments, written in ((["--only", "fastpdb"], False), ([], True)):
+        monkeypatch.setattr("sys.argv", ["run.py", "--folder", str(tmp_path), *arguments])
+        run.main()
+        assert (tmp_path / "docs" / "ports.md").exists() == written
+        assert (tmp_path / "results.json").exists() == written

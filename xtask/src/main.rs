@@ -72,7 +72,7 @@ cargo xtask ports [--render] [--only NAMES]
     Moves extensions of others from rust-numpy to dlbridge, runs their own tests with both versions,
     measures both, and writes docs/ports.md. Fails if a port is worse than the original.
     --render      only writes the page, from the results that are there
-    --only NAMES  some of the extensions, separated by commas; the others keep their results
+    --only NAMES  some of the extensions, separated by commas; prints the results and leaves the page
 
 cargo xtask bench [--quick | --render | --instructions [--write]]
     Builds benches/ with dlbridge and its peers, measures everything two times, and writes

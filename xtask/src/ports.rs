@@ -17,7 +17,7 @@ const INSTALLED: &[&str] = &["polars", "pandas"];
 pub(crate) struct Options {
     /// Only writes the page, from the results that are there.
     pub(crate) render: bool,
-    /// The extensions; all if there are none. The others keep their results.
+    /// The extensions; all if there are none. Only a run of all writes the page.
     pub(crate) only: Vec<String>,
 }
 
