@@ -29,7 +29,7 @@ const IMPORT: &str = "crates/dlbridge/src/raw/import.rs";
 const EXPORT: &str = "crates/dlbridge/src/raw/export.rs";
 const DRAFT: &str = "crates/dlbridge/src/raw/block/draft.rs";
 const CAPSULE: &str = "crates/dlbridge-pyo3/src/capsule.rs";
-const DLPACK: &str = "crates/dlbridge-pyo3/src/protocol/dlpack.rs";
+const DLPACK: &str = "crates/dlbridge-pyo3/src/protocol/dlpack_export.rs";
 const TABLE: &str = "crates/dlbridge-pyo3/src/protocol/exchange_table.rs";
 const TENSOR: &str = "crates/dlbridge-pyo3/src/tensor/methods.rs";
 

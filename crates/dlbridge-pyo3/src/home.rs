@@ -3,23 +3,22 @@
 use std::sync::Arc;
 
 use dlbridge::{DataType, DataTypeCode, Device, Tensor, sys};
-use pyo3::exceptions::{PyBufferError, PyModuleNotFoundError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyMemoryView, PyTuple};
 
 use crate::PyTensor;
-use crate::borrow::{Borrowed, Guard};
+use crate::borrow::Guard;
 use crate::consumer::{Argument, CONSUMERS, Consumer, Need, is_common};
 use crate::copies;
-use crate::elements::Elements;
 use crate::error::{to_py_err, type_name};
+use crate::lent;
 use crate::process::once;
 use crate::protocol::exchange_api::Table;
-use crate::protocol::numpy_api::NumpyApi;
 use crate::protocol::{buffer_abi, normalized, table_of};
+use crate::to_numpy::{give_numpy, is_absent, library};
 use crate::wanted::{Wanted, expect_bool, wrong_type};
-use crate::{lent, live};
 
 /// The consumer of a name.
 pub(crate) fn consumer(name: &str) -> PyResult<&'static Consumer> {
@@ -192,62 +191,6 @@ pub(crate) fn give<'py>(
     to(&Bound::new(py, tensor)?, consumer, None)
 }
 
-/// A new tensor of our own as an array of NumPy, made by NumPy's C API.
-pub(crate) fn give_numpy(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyAny>> {
-    if !tensor.is_read_only()
-        && !live::is_recording()
-        && let Some(api) = NumpyApi::known(py)
-    {
-        return match api.array(py, tensor)? {
-            Ok(array) => Ok(array),
-            Err(tensor) => give_numpy_slowly(py, tensor),
-        };
-    }
-    give_numpy_slowly(py, tensor)
-}
-
-/// The elements of a vector as an array of NumPy.
-#[inline]
-pub(crate) fn give_elements(py: Python<'_>, elements: Elements) -> PyResult<Bound<'_, PyAny>> {
-    let elements = match NumpyApi::known(py).filter(|_| !live::is_recording()) {
-        Some(api) => match api.array_of_elements(py, elements)? {
-            Ok(array) => return Ok(array),
-            Err(elements) => elements,
-        },
-        None => elements,
-    };
-    give_numpy_slowly(py, elements.into_tensor().map_err(to_py_err)?)
-}
-
-/// As [`give_numpy`], for the first array of a process, read-only memory, recorded exports, and tensors that
-/// NumPy's C API makes no array from.
-#[cold]
-fn give_numpy_slowly(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyAny>> {
-    let numpy = consumer("numpy")?;
-    // NumPy is imported, or the error says that it is not installed.
-    Entrance::of(py, numpy)?;
-    let api = NumpyApi::of_loaded(py)?;
-    if let Some(most) = api.map(NumpyApi::max_ndim).filter(|&most| most < tensor.ndim()) {
-        return Err(PyBufferError::new_err(format!(
-            "numpy takes at most {most} dimensions, not {}; reshape the tensor first",
-            tensor.ndim()
-        )));
-    }
-    let api = api.filter(|api| api.has(&tensor));
-    let general = |tensor| to(&Bound::new(py, PyTensor::from(tensor))?, numpy, None);
-    let Some(api) = api else { return general(tensor) };
-    let read_only = tensor.is_read_only();
-    let tensor = match live::is_recording() {
-        true => lent::same(&Arc::new(tensor), "numpy", read_only).map_err(to_py_err)?,
-        false => tensor,
-    };
-    let tensor = match read_only {
-        true => Borrowed::read_only(&Arc::new(tensor))?,
-        false => tensor,
-    };
-    api.array(py, tensor)?.or_else(general)
-}
-
 /// A copy for a library that computes with the bytes of truth values, if some are neither 0 nor 1.
 fn with_truth_values<'py>(
     tensor: &Bound<'py, PyTensor>,
@@ -293,14 +236,6 @@ fn refusal(py: Python<'_>, consumer: &Consumer, tensor: &Tensor) -> PyResult<Opt
     )))
 }
 
-/// Whether an import failed because that very package is not there, and not something that it needs.
-fn is_absent(error: &PyErr, py: Python<'_>, package: &str) -> PyResult<bool> {
-    if !error.is_instance_of::<PyModuleNotFoundError>(py) {
-        return Ok(false);
-    }
-    error.value(py).getattr(intern!(py, "name"))?.eq(package)
-}
-
 /// How a library is entered, found out once.
 struct Entrance {
     function: Py<PyAny>,
@@ -323,15 +258,7 @@ impl Entrance {
     }
 
     fn find_out(py: Python<'_>, consumer: &'static Consumer) -> PyResult<Self> {
-        let module = py.import(consumer.module).or_else(|error| {
-            if !is_absent(&error, py, consumer.package())? {
-                return Err(error);
-            }
-            let text = format!("{} is not installed; install it first", consumer.name);
-            let missing = PyModuleNotFoundError::new_err(text);
-            missing.set_cause(py, Some(error));
-            Err(missing)
-        })?;
+        let module = library(py, consumer.module, consumer.package(), consumer.name)?;
         let within = |path: &str| {
             path.split('.').try_fold(module.clone().into_any(), |object, name| object.getattr(name))
         };

@@ -52,21 +52,29 @@
 //! exception, and never unwind into C. Python objects are released while the interpreter lives,
 //! and leaked afterwards.
 
+// Without the class the compiler leaves out what only the class uses. Lints with default features find dead code.
+#![cfg_attr(not(feature = "tensor-class"), allow(dead_code, unused_imports))]
+
 #[macro_use]
 mod process;
 
 mod argument;
 mod borrow;
 mod capsule;
+#[cfg(feature = "tensor-class")]
 mod consumer;
 mod copies;
+#[cfg(feature = "tensor-class")]
 #[doc(hidden)]
 pub mod doors;
+#[cfg(feature = "tensor-class")]
 mod dtype_name;
 mod elements;
 mod error;
+#[cfg(feature = "tensor-class")]
 mod functions;
 mod gpu;
+#[cfg(feature = "tensor-class")]
 mod home;
 mod image;
 mod interpreter;
@@ -75,12 +83,15 @@ mod live;
 #[cfg(doctest)]
 mod must_not_compile;
 mod pending;
+#[cfg(feature = "tensor-class")]
 mod pickle;
 mod protocol;
 mod receipt;
 mod returned;
 mod shown;
+#[cfg(feature = "tensor-class")]
 mod tensor;
+mod to_numpy;
 mod wanted;
 
 /// The core: what a tensor is, without Python. Its features are features of this crate too.
@@ -150,21 +161,31 @@ pub use argument::{
 ///     }
 /// }
 /// ```
+#[cfg(feature = "tensor-class")]
 pub use dlbridge_pyo3_macros::producer;
+#[cfg(feature = "tensor-class")]
 #[doc(hidden)]
 pub use functions::{asdlpack, empty, from_dlpack};
+#[cfg(feature = "tensor-class")]
 #[doc(hidden)]
 pub use home::{canonical, consumers, fit, like, origin};
 pub use interpreter::is_main_interpreter;
+#[cfg(feature = "tensor-class")]
 #[doc(hidden)]
 pub use live::{live_exports, record_exports};
+#[cfg(feature = "tensor-class")]
 #[doc(hidden)]
 pub use pickle::{copy_bytes, rebuild};
+#[cfg(feature = "tensor-class")]
 pub use protocol::exchange_table::exchange_table;
 pub use protocol::{Protocol, import};
 pub use receipt::CopyReason;
-pub use returned::{IntoNumpy, Like, Numpy, Torch, into_capsule};
+pub use returned::{IntoNumpy, Numpy, into_capsule};
+#[cfg(feature = "tensor-class")]
+pub use returned::{Like, Torch};
+#[cfg(feature = "tensor-class")]
 pub use tensor::PyTensor;
+#[cfg(feature = "tensor-class")]
 #[doc(hidden)]
 pub use tensor::dtype::class as dtype_name_class;
 pub use wanted::{Order, Wanted};

@@ -90,10 +90,11 @@ fn record(tensor: &Tensor, door: &'static str) -> u64 {
 
 /// Whether exports are recorded now.
 pub(crate) fn is_recording() -> bool {
-    RECORDING.load(Ordering::Relaxed)
+    cfg!(feature = "tensor-class") && RECORDING.load(Ordering::Relaxed)
 }
 
 /// Begins or ends to record what is lent; whether it was recorded before.
+#[cfg(feature = "tensor-class")]
 #[pyfunction]
 pub fn record_exports(on: bool) -> bool {
     survive_forks();
@@ -102,6 +103,7 @@ pub fn record_exports(on: bool) -> bool {
 
 /// What was lent while exports were recorded, and is not given back: a list of dictionaries with the
 /// number of the export, dtype, shape, device, door and age in seconds.
+#[cfg(feature = "tensor-class")]
 #[pyfunction]
 pub fn live_exports(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
     // Making Python objects may run the collector, and that a deleter, which takes the lock.

@@ -124,6 +124,7 @@ macro_rules! described {
             ///     x.like(vec![0.5_f32; x.len()])
             /// }
             /// ```
+            #[cfg(feature = "tensor-class")]
             pub fn like<V>(&self, values: V) -> $crate::Like<'py>
             where
                 dlbridge::Tensor: From<V>,

@@ -12,6 +12,7 @@ use super::cast::Cast;
 use super::constraint::{Adjacent, Requirement};
 use super::refusal::{Found, Refusal, Unmet, Unwritable};
 use super::sequence;
+#[cfg(feature = "tensor-class")]
 use crate::PyTensor;
 use crate::borrow::{Bytes, Guard};
 use crate::copies;
@@ -182,6 +183,7 @@ impl Expected {
         &'static self,
         object: &Bound<'py, PyAny>,
     ) -> Result<Taken<'py>, Refusal> {
+        #[cfg(feature = "tensor-class")]
         if self.time.is_none()
             && let Ok(ours) = object.cast_exact::<PyTensor>()
         {
@@ -219,7 +221,7 @@ impl Expected {
             let tensor = unsafe { outliving(tensor) };
             return self.taken(tensor, Some(Lender::Buffer(buffer)), &kind, object);
         }
-        let ours = object.is_exact_instance_of::<PyTensor>();
+        let ours = protocol::is_ours(object);
         let answer = match ours || self.requirement.allow_copy {
             true => ByTable::None,
             false => protocol::by_table(object, &kind)?,

@@ -15,6 +15,7 @@ use super::memory::Memory;
 use super::stream::{self, DataStream, Streams};
 use super::typestr::ElementType;
 use super::{Imported, Lacking, Method, Protocol};
+#[cfg(feature = "tensor-class")]
 use crate::PyTensor;
 use crate::gpu::{self, Driver, Failure};
 use crate::wanted::Wanted;
@@ -105,6 +106,7 @@ fn no_driver(failure: Failure) -> PyErr {
 }
 
 /// The dictionary over a tensor, or an `AttributeError` if there can be none.
+#[cfg(feature = "tensor-class")]
 pub(crate) fn export<'py>(py: Python<'py>, lender: &PyTensor) -> PyResult<Bound<'py, PyDict>> {
     let device = lender.tensor().device();
     if !stream::has_streams(device) {

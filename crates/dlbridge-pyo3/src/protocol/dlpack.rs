@@ -3,24 +3,20 @@
 //! Source: the array API standard 2024.12 and the Python specification of DLPack.
 
 use dlbridge::sys::{self, DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
-use dlbridge::{Device, DeviceType, Error, Tensor, TensorRef};
+use dlbridge::{Device, DeviceType, Error, Tensor};
 use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyCapsule, PyDict, PyList, PyString, PyTuple};
+use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 
-use super::stream::{self, DataStream, Streams};
-use super::{Imported, Lacking, Method, Protocol, attribute, caveats, kind};
-use crate::PyTensor;
-use crate::borrow::Guard;
+use super::stream::Streams;
+use super::{Imported, Lacking, Method, attribute, caveats, kind};
 use crate::capsule;
-use crate::copies;
-use crate::error::to_py_err;
 use crate::gpu;
 use crate::process::once;
 use crate::receipt::CopyReason;
 use crate::shown::named;
-use crate::wanted::{Wanted, expect_bool, wrong_type};
+use crate::wanted::{Wanted, wrong_type};
 
 /// The `max_version` that a producer is asked for.
 pub(super) fn max_version(py: Python<'_>) -> PyResult<&Bound<'_, PyTuple>> {
@@ -85,7 +81,7 @@ fn not_there(
     error: PyErr,
 ) -> PyErr {
     let (Some(claimed), Some(to)) = (claimed, wanted.device) else { return error };
-    let is_ours = object.is_instance_of::<PyTensor>();
+    let is_ours = super::is_ours(object);
     if claimed == to || is_ours || !caveats::is_refusal(object, &error) {
         return error;
     }
@@ -297,101 +293,8 @@ fn is_unknown_keyword(error: &PyErr, sent: &Bound<'_, PyDict>) -> PyResult<bool>
     Ok(false)
 }
 
-/// The keywords of a call of `__dlpack__`, as they came.
-pub(crate) struct Request<'a, 'py> {
-    pub(crate) stream: Option<&'a Bound<'py, PyAny>>,
-    pub(crate) max_version: Option<&'a Bound<'py, PyAny>>,
-    pub(crate) dl_device: Option<&'a Bound<'py, PyAny>>,
-    pub(crate) copy: Option<&'a Bound<'py, PyAny>>,
-}
-
-/// Answers a call of `__dlpack__`.
-///
-/// The capsule is versioned if the consumer understands version 1 or later. With `copy=None` the data is copied only where
-/// it cannot be shared:
-/// - the consumer takes legacy capsules, and the data is read-only or has padded elements of less than a byte;
-/// - the consumer asks for the CPU, and the data is in host-accessible memory of another device;
-/// - the consumer asks for another device, and one of the two is a GPU whose driver is loaded.
-///
-/// Data of a legacy producer is marked read-only in a versioned capsule, because its producer did not say if it may be
-/// written. A legacy consumer gets it as it is.
-pub(crate) fn export<'py>(
-    py: Python<'py>,
-    lender: &PyTensor,
-    request: &Request<'_, 'py>,
-) -> PyResult<Bound<'py, PyCapsule>> {
-    let tensor = lender.tensor();
-    let versioned = request.max_version.map(|v| major(v)).transpose()?.is_some_and(|v| v >= 1);
-    let copy = request.copy.map(|copy| expect_bool("copy", copy)).transpose()?;
-    let to = match request.dl_device {
-        Some(asked) => expect_device("dl_device", asked)?,
-        None => tensor.device(),
-    };
-    let mut moved = false;
-    if copy == Some(true) || to != tensor.device() {
-        if copy != Some(false) && gpu::is_possible(tensor.device(), to) {
-            return give(py, copied_to(py, lender, to, request.stream)?, versioned);
-        }
-        moved = must_move(tensor.device(), to)?;
-    }
-    if request.stream.is_some() || !tensor.device().device_type().is_host_accessible() {
-        put_in_order(py, lender, request.stream)?;
-    }
-    let inexpressible = !versioned && (tensor.is_read_only() || tensor.is_subbyte_padded());
-    if copy == Some(true) || moved || inexpressible {
-        if copy == Some(false) {
-            return Err(match (inexpressible, tensor.is_read_only()) {
-                (true, true) => to_py_err(Error::LegacyReadOnly),
-                (true, false) => to_py_err(Error::LegacySubbytePadded),
-                _ => PyBufferError::new_err(format!(
-                    "moving the data from {} to the CPU needs a copy; leave out copy=False",
-                    tensor.device()
-                )),
-            });
-        }
-        let _reading = Guard::reading(tensor, "tensor that is copied")?;
-        return give(py, copies::copied(&TensorRef::from(&**tensor), 1)?, versioned);
-    }
-    match versioned {
-        // SAFETY: just lent, and given to the capsule alone.
-        true => unsafe { capsule::versioned(py, lender.lend(Protocol::Dlpack)?) },
-        // SAFETY: as above.
-        false => unsafe { capsule::legacy(py, lender.lend_legacy()?) },
-    }
-}
-
-/// A capsule that owns the tensor.
-fn give(py: Python<'_>, tensor: Tensor, versioned: bool) -> PyResult<Bound<'_, PyCapsule>> {
-    if versioned {
-        // SAFETY: a tensor of ours, given to the capsule alone.
-        return unsafe { capsule::versioned(py, tensor.into_raw()) };
-    }
-    let managed = tensor.into_raw_legacy().map_err(|(_, error)| to_py_err(error))?;
-    // SAFETY: as above.
-    unsafe { capsule::legacy(py, managed) }
-}
-
-/// The major version of a `max_version`.
-fn major(max_version: &Bound<'_, PyAny>) -> PyResult<i64> {
-    let wrong =
-        || wrong_type("max_version", "None or a tuple of two integers like (1, 3)", max_version);
-    let tuple = max_version.cast::<PyTuple>().map_err(|_| wrong())?;
-    let (major, _minor) = tuple.extract::<(i64, i64)>().map_err(|_| wrong())?;
-    Ok(major)
-}
-
-fn expect_device(argument: &str, dl_device: &Bound<'_, PyAny>) -> PyResult<Device> {
-    expect_pair(argument, "None or a tuple of two integers like (1, 0)", dl_device)
-}
-
-fn expect_pair(argument: &str, expected: &str, dl_device: &Bound<'_, PyAny>) -> PyResult<Device> {
-    let wrong = || wrong_type(argument, expected, dl_device);
-    let (device_type, id) = pair(dl_device)?.extract::<(i32, i32)>().map_err(|_| wrong())?;
-    Ok(device(device_type, id))
-}
-
 /// Whether the data must be copied to get to the device asked for.
-fn must_move(ours: Device, asked: Device) -> PyResult<bool> {
+pub(super) fn must_move(ours: Device, asked: Device) -> PyResult<bool> {
     if asked == ours {
         return Ok(false);
     }
@@ -403,42 +306,14 @@ fn must_move(ours: Device, asked: Device) -> PyResult<bool> {
     )))
 }
 
-/// Makes the consumer's stream wait for the one that the data is in the order of.
-#[cold]
-fn put_in_order(
-    py: Python<'_>,
-    lender: &PyTensor,
-    stream: Option<&Bound<'_, PyAny>>,
-) -> PyResult<()> {
-    let device = lender.tensor().device();
-    match stream {
-        // What the standard takes it for.
-        None if !stream::has_streams(device) => Ok(()),
-        None => stream::order(py, device, lender.stream(), &DataStream::Default),
-        Some(stream) => {
-            let consumers = DataStream::expect(stream, device)?;
-            stream::order(py, device, lender.stream(), &consumers)
-        }
-    }
-}
-
-/// A copy on a device, or of what is on one on the CPU.
-#[cold]
-fn copied_to(
-    py: Python<'_>,
-    lender: &PyTensor,
-    to: Device,
-    stream: Option<&Bound<'_, PyAny>>,
-) -> PyResult<Tensor> {
-    let consumers = match (to == Device::CPU, stream) {
-        (true, stream) => {
-            stream::expect_none(stream)?;
-            lender.stream().clone_ref(py)
-        }
-        (false, None) => DataStream::Default,
-        (false, Some(stream)) => DataStream::expect(stream, to)?,
-    };
-    super::copied(py, lender.tensor(), lender.stream(), to, &consumers)
+pub(super) fn expect_pair(
+    argument: &str,
+    expected: &str,
+    dl_device: &Bound<'_, PyAny>,
+) -> PyResult<Device> {
+    let wrong = || wrong_type(argument, expected, dl_device);
+    let (device_type, id) = pair(dl_device)?.extract::<(i32, i32)>().map_err(|_| wrong())?;
+    Ok(device(device_type, id))
 }
 
 /// The value of an argument `device`: a tuple as `__dlpack_device__` returns it, or a name as

@@ -16,7 +16,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyString, PyTuple};
 
-use super::dlpack::{self, Request};
+use super::dlpack_export::{self, Request};
 use crate::PyTensor;
 use crate::process::once;
 
@@ -124,7 +124,7 @@ unsafe fn answer<'py>(
         dl_device: dl_device.as_deref(),
         copy: copy.as_deref(),
     };
-    dlpack::export(py, tensor.get(), &request).map(Bound::into_any)
+    dlpack_export::export(py, tensor.get(), &request).map(Bound::into_any)
 }
 
 /// The place of a keyword among the names. Python interns the names that are written in a program.

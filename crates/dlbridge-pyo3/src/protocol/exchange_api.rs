@@ -18,6 +18,7 @@ use pyo3::types::{PyCapsule, PyCapsuleMethods, PyType};
 use super::sibling::{self, KeeperOf};
 use super::stream::{self, DataStream, Streams};
 use super::{Imported, Protocol, attribute};
+#[cfg(feature = "tensor-class")]
 use crate::PyTensor;
 use crate::error::to_py_err;
 use crate::gpu::Driver;
@@ -174,6 +175,7 @@ impl Table {
 
     /// A tensor as an object of the type, over the same memory. PyTorch and Paddle leak what they do
     /// not take.
+    #[cfg(feature = "tensor-class")]
     pub(crate) fn export<'py>(
         self,
         py: Python<'py>,

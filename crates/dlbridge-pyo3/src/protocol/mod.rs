@@ -5,16 +5,19 @@ pub(crate) mod array_struct;
 pub(crate) mod arrow;
 pub(crate) mod buffer;
 pub(crate) mod buffer_abi;
-#[cfg(any(Py_3_11, not(Py_LIMITED_API)))]
+#[cfg(all(feature = "tensor-class", any(Py_3_11, not(Py_LIMITED_API))))]
 pub(crate) mod buffer_export;
 mod buffer_format;
 mod caveats;
 pub(crate) mod cuda_array_interface;
 mod dlpack;
+#[cfg(feature = "tensor-class")]
+mod dlpack_export;
 // The calling convention is part of the stable ABI from Python 3.10.
-#[cfg(any(Py_3_10, not(Py_LIMITED_API)))]
+#[cfg(all(feature = "tensor-class", any(Py_3_10, not(Py_LIMITED_API))))]
 pub(crate) mod dlpack_method;
 pub(crate) mod exchange_api;
+#[cfg(feature = "tensor-class")]
 pub(crate) mod exchange_table;
 mod kind;
 mod lacking;
@@ -40,7 +43,9 @@ use dlbridge::{Access, Tensor};
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyType};
 
-pub(crate) use dlpack::{Request, expect_named_device, export};
+pub(crate) use dlpack::expect_named_device;
+#[cfg(feature = "tensor-class")]
+pub(crate) use dlpack_export::{Request, export};
 pub(crate) use ladder::{
     ByTable, by_dlpack, by_ladder, by_ladder_on, by_table, has_a_door, is_copied, past_table,
     told_copied,
@@ -55,6 +60,7 @@ use self::exchange_api::Table;
 use self::kind::Known;
 pub(crate) use self::kind::{Entry, Kind, array_of, is_instance, is_plain_python, package_of};
 use self::lacking::{Lacking, Method};
+#[cfg(feature = "tensor-class")]
 use crate::PyTensor;
 use crate::borrow::Borrowed;
 use crate::receipt::CopyReason;
@@ -235,13 +241,23 @@ pub fn import(object: &Bound<'_, PyAny>) -> PyResult<Tensor> {
 
 /// Imports an object, also one of our own class.
 pub(crate) fn imported(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Imported> {
-    match object.cast::<PyTensor>() {
-        Ok(tensor) => {
-            tensor.get().in_default_order(object.py())?;
-            Ok(Imported::new(tensor.get().alias()?, Protocol::ExchangeApi))
-        }
-        Err(_) => by_ladder(object, wanted),
+    #[cfg(feature = "tensor-class")]
+    if let Ok(tensor) = object.cast::<PyTensor>() {
+        tensor.get().in_default_order(object.py())?;
+        return Ok(Imported::new(tensor.get().alias()?, Protocol::ExchangeApi));
     }
+    by_ladder(object, wanted)
+}
+
+/// Whether an object is of our own class, which has no subclasses.
+pub(crate) fn is_ours(object: &Bound<'_, PyAny>) -> bool {
+    #[cfg(feature = "tensor-class")]
+    return object.is_exact_instance_of::<PyTensor>();
+    #[cfg(not(feature = "tensor-class"))]
+    return {
+        let _ = object;
+        false
+    };
 }
 
 /// Whether an object says that its data is where the CPU cannot read it.

@@ -12,6 +12,7 @@ use super::moved::kept_until_passed;
 use super::storage::with_storage;
 use super::stream::{self, DataStream, StreamOf, Streams};
 use super::{Imported, Protocol, caveats, kind};
+#[cfg(feature = "tensor-class")]
 use crate::PyTensor;
 use crate::wanted::Wanted;
 
@@ -23,6 +24,7 @@ pub(crate) fn on_device(
     choice: Option<StreamOf>,
 ) -> PyResult<(Imported, *mut c_void)> {
     let streams = choice.map_or_else(Streams::default, Streams::chosen);
+    #[cfg(feature = "tensor-class")]
     if let Ok(tensor) = object.cast::<PyTensor>() {
         let (py, tensor) = (object.py(), tensor.get());
         let device = tensor.tensor().device();

@@ -14,6 +14,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyMemoryView};
 
 use super::numpy_array::NumpyArray;
+#[cfg(feature = "tensor-class")]
 use crate::PyTensor;
 use crate::capsule::OWNER_OF_ARRAY;
 use crate::interpreter::PyOwner;
@@ -41,6 +42,7 @@ impl Source {
         let py = object.py();
         let mut object = object.clone();
         for _ in 0..MOST {
+            #[cfg(feature = "tensor-class")]
             if let Ok(tensor) = object.cast_exact::<PyTensor>() {
                 let tensor = tensor.get();
                 // Such an object may hold a borrow, so it must be kept itself.

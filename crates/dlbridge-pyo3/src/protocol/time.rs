@@ -7,7 +7,6 @@ use pyo3::prelude::*;
 use super::kind::{self, is_instance};
 use super::lacking::{Lacking, Method};
 use super::{Imported, arrow, caveats, ladder, memory, pandas};
-use crate::PyTensor;
 use crate::error::type_name;
 use crate::wanted::Wanted;
 
@@ -71,7 +70,7 @@ pub(crate) fn import<'py>(
         }
     }
     // A tensor exports its counts as integers.
-    let is_tensor = object.is_exact_instance_of::<PyTensor>();
+    let is_tensor = super::is_ours(object);
     let lacking = if is_tensor { Lacking::ALL } else { kind.lacking.now(py)? };
     let has = |method: Method| Ok::<_, PyErr>(method.of(object, lacking)?.is_some());
     if has(Method::ArrowArray)? || has(Method::ArrowDeviceArray)? || has(Method::ArrowStream)? {

@@ -2,8 +2,10 @@
 
 #[cfg(feature = "experimental-inspect")]
 mod hint;
+#[cfg(feature = "tensor-class")]
 mod like;
 mod numpy;
+#[cfg(feature = "tensor-class")]
 mod torch;
 
 use dlbridge::{Error, Tensor};
@@ -11,11 +13,14 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use crate::argument::{Accepts, DYNAMIC};
-use crate::protocol::{self, Protocol};
-use crate::{PyTensor, capsule, home};
+use crate::capsule;
+#[cfg(feature = "tensor-class")]
+use crate::{PyTensor, home, protocol};
 
+#[cfg(feature = "tensor-class")]
 pub use like::Like;
 pub use numpy::{IntoNumpy, Numpy};
+#[cfg(feature = "tensor-class")]
 pub use torch::Torch;
 
 /// Returns an error for a tensor of another dtype or another number of dimensions.
@@ -48,13 +53,17 @@ fn check<A: Accepts, const N: usize>(tensor: &Tensor) -> Result<(), Error> {
 /// ```
 pub fn into_capsule(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyCapsule>> {
     let managed = match tensor.is_read_only() {
-        true => PyTensor::from(tensor).lend(Protocol::Dlpack)?,
+        #[cfg(feature = "tensor-class")]
+        true => PyTensor::from(tensor).lend(protocol::Protocol::Dlpack)?,
+        #[cfg(not(feature = "tensor-class"))]
+        true => crate::borrow::Borrowed::read_only(&std::sync::Arc::new(tensor))?.into_raw(),
         false => tensor.into_raw(),
     };
     // SAFETY: a tensor of ours, given to the capsule alone.
     unsafe { capsule::versioned(py, managed) }
 }
 
+#[cfg(feature = "tensor-class")]
 impl PyTensor {
     /// The tensor as an object of the library that another object belongs to, most often an argument:
     /// who passes tensors of PyTorch gets tensors of PyTorch. The memory is shared, as

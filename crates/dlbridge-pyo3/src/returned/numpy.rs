@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use crate::argument::{Accepts, AnyDataType, DYNAMIC};
 use crate::elements::Elements;
 use crate::error::to_py_err;
-use crate::{home, protocol};
+use crate::{protocol, to_numpy};
 
 /// A result that is a `numpy.ndarray` in Python: write `-> Numpy<f64, 1>`.
 ///
@@ -154,8 +154,8 @@ impl<'py, A: Accepts, const N: usize> IntoPyObject<'py> for Numpy<A, N> {
             return give_times(py, self.source, name);
         }
         match self.source {
-            Source::Elements(elements) => home::give_elements(py, elements),
-            Source::Tensor(tensor) => home::give_numpy(py, tensor),
+            Source::Elements(elements) => to_numpy::give_elements(py, elements),
+            Source::Tensor(tensor) => to_numpy::give_numpy(py, tensor),
         }
     }
 }
@@ -166,7 +166,7 @@ fn give_times<'py>(py: Python<'py>, source: Source, name: &str) -> PyResult<Boun
         Source::Elements(elements) => elements.into_tensor().map_err(to_py_err)?,
         Source::Tensor(tensor) => tensor,
     };
-    let counts = home::give_numpy(py, protocol::counts_of_times(times)?)?;
+    let counts = to_numpy::give_numpy(py, protocol::counts_of_times(times)?)?;
     counts.call_method1(intern!(py, "view"), (name,))
 }
 
@@ -212,6 +212,6 @@ where
     Tensor: From<T>,
 {
     fn into_numpy(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
-        home::give_numpy(py, Tensor::from(self))
+        to_numpy::give_numpy(py, Tensor::from(self))
     }
 }

@@ -1,0 +1,112 @@
+//! Tensors and elements as arrays of NumPy.
+
+use std::sync::Arc;
+
+use dlbridge::Tensor;
+use pyo3::exceptions::{PyBufferError, PyModuleNotFoundError};
+use pyo3::prelude::*;
+
+use crate::borrow::Borrowed;
+use crate::elements::Elements;
+use crate::error::to_py_err;
+use crate::protocol::numpy_api::NumpyApi;
+use crate::{lent, live};
+
+/// A new tensor of our own as an array of NumPy, made by NumPy's C API.
+pub(crate) fn give_numpy(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyAny>> {
+    if !tensor.is_read_only()
+        && !live::is_recording()
+        && let Some(api) = NumpyApi::known(py)
+    {
+        return match api.array(py, tensor)? {
+            Ok(array) => Ok(array),
+            Err(tensor) => give_numpy_slowly(py, tensor),
+        };
+    }
+    give_numpy_slowly(py, tensor)
+}
+
+/// The elements of a vector as an array of NumPy.
+#[inline]
+pub(crate) fn give_elements(py: Python<'_>, elements: Elements) -> PyResult<Bound<'_, PyAny>> {
+    let elements = match NumpyApi::known(py).filter(|_| !live::is_recording()) {
+        Some(api) => match api.array_of_elements(py, elements)? {
+            Ok(array) => return Ok(array),
+            Err(elements) => elements,
+        },
+        None => elements,
+    };
+    give_numpy_slowly(py, elements.into_tensor().map_err(to_py_err)?)
+}
+
+/// As [`give_numpy`], for the first array of a process, read-only memory, recorded exports, and tensors that
+/// NumPy's C API makes no array from.
+#[cold]
+fn give_numpy_slowly(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyAny>> {
+    // NumPy is imported, or the error says that it is not installed.
+    library(py, "numpy", "numpy", "numpy")?;
+    let api = NumpyApi::of_loaded(py)?;
+    if let Some(most) = api.map(NumpyApi::max_ndim).filter(|&most| most < tensor.ndim()) {
+        return Err(PyBufferError::new_err(format!(
+            "numpy takes at most {most} dimensions, not {}; reshape the tensor first",
+            tensor.ndim()
+        )));
+    }
+    let api = api.filter(|api| api.has(&tensor));
+    let general = |tensor| through_dlpack(py, tensor);
+    let Some(api) = api else { return general(tensor) };
+    let read_only = tensor.is_read_only();
+    let tensor = match live::is_recording() {
+        true => lent::same(&Arc::new(tensor), "numpy", read_only).map_err(to_py_err)?,
+        false => tensor,
+    };
+    let tensor = match read_only {
+        true => Borrowed::read_only(&Arc::new(tensor))?,
+        false => tensor,
+    };
+    api.array(py, tensor)?.or_else(general)
+}
+
+/// As [`give_numpy`], for a tensor that NumPy's C API makes no array from.
+#[cfg(feature = "tensor-class")]
+fn through_dlpack(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyAny>> {
+    use crate::{PyTensor, home};
+    home::to(&Bound::new(py, PyTensor::from(tensor))?, home::consumer("numpy")?, None)
+}
+
+/// Refuses a tensor that NumPy's C API makes no array from: such arrays are made through the class.
+#[cfg(not(feature = "tensor-class"))]
+fn through_dlpack(_: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyAny>> {
+    let (dtype, device) = (tensor.dtype(), tensor.device());
+    Err(PyBufferError::new_err(format!(
+        "numpy's C API cannot make an array of {dtype} on {device}; build the extension with the feature \
+         `tensor-class` of dlbridge-pyo3, or return another dtype on the CPU"
+    )))
+}
+
+/// The module of a library that a function needs. `package` is the one whose absence means that the library is not
+/// installed.
+pub(crate) fn library<'py>(
+    py: Python<'py>,
+    module: &str,
+    package: &str,
+    name: &str,
+) -> PyResult<Bound<'py, PyModule>> {
+    py.import(module).or_else(|error| {
+        if !is_absent(&error, py, package)? {
+            return Err(error);
+        }
+        let missing =
+            PyModuleNotFoundError::new_err(format!("{name} is not installed; install it first"));
+        missing.set_cause(py, Some(error));
+        Err(missing)
+    })
+}
+
+/// Whether an import failed because that very package is not there, and not something that it needs.
+pub(crate) fn is_absent(error: &PyErr, py: Python<'_>, package: &str) -> PyResult<bool> {
+    if !error.is_instance_of::<PyModuleNotFoundError>(py) {
+        return Ok(false);
+    }
+    error.value(py).getattr(intern!(py, "name"))?.eq(package)
+}

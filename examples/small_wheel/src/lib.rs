@@ -1,0 +1,42 @@
+//! The smallest wheel: arguments of any library and NumPy arrays as results, without the default features of dlbridge-pyo3.
+
+use dlbridge_pyo3::{Numpy, PyReadonlyTensor, PyReadwriteTensor};
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+
+/// The sum of a vector of any library.
+#[pyfunction]
+fn sum(x: PyReadonlyTensor<'_, f64, 1>) -> f64 {
+    x.iter().sum()
+}
+
+/// A multiple of a vector, as a NumPy array.
+#[pyfunction]
+fn scale(x: PyReadonlyTensor<'_, f64, 1>, by: f64) -> Numpy<f64, 1> {
+    x.iter().map(|value| value * by).collect::<Vec<_>>().into()
+}
+
+/// Multiplies the elements of a vector in place.
+#[pyfunction]
+fn scale_in_place(mut x: PyReadwriteTensor<'_, f64, 1>, by: f64) {
+    x.iter_mut().for_each(|value| *value *= by);
+}
+
+/// The same memory as a NumPy array.
+#[pyfunction]
+fn as_numpy(x: &Bound<'_, PyAny>) -> PyResult<Numpy> {
+    Ok(Numpy::try_from(dlbridge_pyo3::import(x)?)?)
+}
+
+/// The same memory as a capsule for `__dlpack__`.
+#[pyfunction]
+fn as_capsule<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyCapsule>> {
+    dlbridge_pyo3::into_capsule(x.py(), dlbridge_pyo3::import(x)?)
+}
+
+/// The extension module.
+#[pymodule(gil_used = true)]
+mod small_wheel {
+    #[pymodule_export]
+    use super::{as_capsule, as_numpy, scale, scale_in_place, sum};
+}
