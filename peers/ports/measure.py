@@ -43,17 +43,17 @@ def converters() -> dict[str, Callable[[Any], Any]]:
         "polars": polars.Series,
         "pandas": pandas.Series,
         "memoryview": memoryview,
-        "array.array": lambda a: array.array({"int64": "q", "float64": "d"}[str(a.dtype)], a.tolist()),
+        "array.array": lambda a: array.array({"int64": "q", "uint64": "Q", "float64": "d"}[str(a.dtype)], a.tolist()),
         "strided array": lambda a: numpy.repeat(a, 2)[::2],
         "list": lambda a: a.tolist(),
     }
 
 
-def accepts(with_argument: Callable[[Any], Any]) -> dict[str, str]:
+def accepts(with_argument: Callable[[Any], Any], more: dict[str, Callable[[Any], Any]]) -> dict[str, str]:
     """The outcome for each object: `yes`, the name of an exception, or `wrong` for another result."""
     expected = with_argument(lambda a: a)
     outcomes = {}
-    for name, convert in converters().items():
+    for name, convert in (converters() | more).items():
         try:
             outcomes[name] = "yes" if with_argument(convert) == expected else "wrong"
         except BaseException as error:  # PyO3's panic is none of Exception
@@ -65,7 +65,7 @@ def main() -> None:
     name, what = sys.argv[1:]
     extension = importlib.import_module(f"calls.{name}")
     if what == "accepts":
-        result: Any = accepts(extension.with_argument)
+        result: Any = accepts(extension.with_argument, getattr(extension, "CONVERTERS", {}))
     else:
         result = {label: least(call) for label, call in extension.calls().items()}
     json.dump(result, sys.stdout)

@@ -112,10 +112,10 @@ def accepted(results: dict[str, Any]) -> list[str]:
     columns = [(name, version) for name in results for version in ("base", "port")]
     heads = [f"{name}, {'rust-numpy' if version == 'base' else 'dlbridge'}" for name, version in columns]
     rows = ["| | " + " | ".join(heads) + " |", "|" + " --- |" * (len(heads) + 1)]
-    kinds = next(iter(results.values()))["accepts base"] if results else {}
+    kinds = dict.fromkeys(kind for result in results.values() for kind in result["accepts base"])
     for kind in kinds:
-        outcomes = (results[name][f"accepts {version}"][kind] for name, version in columns)
-        cells = (outcome if outcome == "yes" else f"`{outcome}`" for outcome in outcomes)
+        outcomes = (results[name][f"accepts {version}"].get(kind, "") for name, version in columns)
+        cells = (outcome if outcome in ("yes", "") else f"`{outcome}`" for outcome in outcomes)
         rows.append(f"| {kind} | " + " | ".join(cells) + " |")
     return [*rows, ""]
 

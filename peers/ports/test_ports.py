@@ -90,6 +90,13 @@ def test_larger_wheel_is_on_the_page_and_no_regression() -> None:
     assert "Nothing." in rendered({"some": a_result()})
 
 
+def test_object_that_one_extension_tries_has_an_empty_cell_for_the_others() -> None:
+    other = a_result()
+    for version in ("base", "port"):
+        other[f"accepts {version}"]["int64"] = "yes"
+    assert "| int64 |  |  | yes | yes |" in rendered({"some": a_result(), "other": other}).splitlines()
+
+
 def test_run_of_some_extensions_does_not_write_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "docs").mkdir()
     monkeypatch.setattr(run, "REPOSITORY", tmp_path)
