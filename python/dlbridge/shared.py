@@ -138,21 +138,23 @@ def share_memory(obj: TensorLike | CapsuleType, /, *, name: str | None = None) -
     if len(MAGIC) + len(header) >= DATA:
         raise ValueError(f"the tensor has too many dimensions to be described: {len(shape)}")
     name = f"dlbridge_{os.urandom(8).hex()}" if name is None else _checked(name)
-    mapping, remove = _create(name, DATA + data.nbytes)
+    remove = _Remover(name)
+    # An interrupt may be raised anywhere in here.
     try:
+        mapping = _create(name, DATA + data.nbytes, remove)
         with memoryview(mapping) as view:
             with view[DATA : DATA + data.nbytes] as target:
                 _copy(target, data)
             view[len(MAGIC) : len(MAGIC) + len(header)] = header
             # Last, so that no process attaches before all is written.
             view[: len(MAGIC)] = MAGIC
+        shared = SharedTensor(name, _tensor(mapping, description), remove)
+        # Below zero: after the children have ended, which may still attach. Unlike the handlers of atexit it
+        # is also called at the end of a child, in every version of Python.
+        util.Finalize(shared, remove, exitpriority=-10)
     except BaseException:
         remove()
         raise
-    shared = SharedTensor(name, _tensor(mapping, description), remove)
-    # Below zero: after the children have ended, which may still attach. Unlike the handlers of atexit it
-    # is also called at the end of a child, in every version of Python.
-    util.Finalize(shared, remove, exitpriority=-10)
     return shared
 
 
@@ -258,33 +260,37 @@ class _Remover:
     """Removes a name once, in the process that made it."""
 
     def __init__(self, name: str) -> None:
-        self.name: str | None = name
+        self.name = name
         self.process = os.getpid()
+        #: whether there is something to remove
+        self.made = False
 
     def __call__(self) -> None:
-        name, self.name = self.name, None
-        if name is None or os.getpid() != self.process or sys.platform == "win32":
+        if os.getpid() != self.process or sys.platform == "win32":
             return
         # Another thread may make a segment of the same name as soon as this one has none.
         with _MAPS_LOCK:
+            if not self.made:
+                return
             try:
-                _posixshmem.shm_unlink(f"/{name}")
+                _posixshmem.shm_unlink(f"/{self.name}")
             except FileNotFoundError:
                 pass
-            resource_tracker.unregister(f"/{name}", "shared_memory")
+            self.made = False
+            resource_tracker.unregister(f"/{self.name}", "shared_memory")
 
 
-def _create(name: str, size: int) -> tuple[mmap.mmap, _Remover]:
+def _create(name: str, size: int, remove: _Remover) -> mmap.mmap:
     if sys.platform == "win32":
         if name in _MAPS:
             raise FileExistsError(errno.EEXIST, "there is shared memory of that name", name)
-        return _mapped(name, lambda: mmap.mmap(-1, size, tagname=name)), _Remover(name)
+        return _mapped(name, lambda: mmap.mmap(-1, size, tagname=name))
     flags = os.O_CREAT | os.O_EXCL | os.O_RDWR
     with _MAPS_LOCK:
         descriptor = _posixshmem.shm_open(f"/{name}", flags, mode=0o600)
+        remove.made = True
         # The tracker cleans up after a process that is killed before it removes the name.
         resource_tracker.register(f"/{name}", "shared_memory")
-    remove = _Remover(name)
     try:
         os.ftruncate(descriptor, size)
         if hasattr(os, "posix_fallocate"):
@@ -294,9 +300,8 @@ def _create(name: str, size: int) -> tuple[mmap.mmap, _Remover]:
             key = _key(descriptor, name)
             # A segment that was just made is in no map, so an entry under its name is of an older one.
             _MAPS.pop(key, None)
-            return _mapped(key, lambda: mmap.mmap(descriptor, size)), remove
+            return _mapped(key, lambda: mmap.mmap(descriptor, size))
     except OSError as error:
-        remove()
         text = f"{size} bytes of shared memory cannot be had: {error.strerror}"
         raise OSError(error.errno, text, name) from error
     finally:

@@ -72,7 +72,7 @@ pub fn rebuild<'py>(
     });
     let tensor = tensor.map_err(|error| {
         PyValueError::new_err(format!(
-            "the data of the pickle is no tensor of {dtype} with the shape {shape:?}: {error}"
+            "these bytes are no tensor of {dtype} with the shape {shape:?}: {error}"
         ))
     })?;
     Bound::new(py, this.with_tensor(py, Arc::new(tensor)))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -180,3 +182,27 @@ def test_lists_of_times_are_refused() -> None:
     flat = pa.array(np.arange(4).view("M8[ns]"))
     with pytest.raises(TypeError, match="cast the column first"):
         typed.nanoseconds_of_anything(pa.FixedSizeListArray.from_arrays(flat, 2))
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the limit of memory is read from /proc")
+def test_times_without_memory_for_a_copy_are_a_memory_error() -> None:
+    program = """
+import resource
+import numpy, pyarrow
+import typed_arguments as typed
+
+times = numpy.zeros(1 << 24, "M8[ns]")
+times[1] = "NaT"
+column = pyarrow.array(times)
+assert typed.nanoseconds_of_anything(column[:3])[0] == [0, None, 0]
+pages = int(open("/proc/self/statm").read().split()[0])
+limit = pages * resource.getpagesize() + (32 << 20)
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+try:
+    typed.nanoseconds_of_anything(column)
+except MemoryError as error:
+    print(error)
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout == f"no memory for the {1 << 24} times, of an Arrow array; import a slice of it\n"

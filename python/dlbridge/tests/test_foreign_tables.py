@@ -126,3 +126,34 @@ def test_exchange_table_on_a_class_of_another_library_is_refused(
 
     with pytest.raises(error, match="Thief"):
         dlbridge.asdlpack(Thief(8), protocol="exchange-api")
+
+
+@pytest.mark.parametrize(("version", "size"), [(0, 64), (2, 8)])
+def test_borrows_of_another_layout_are_not_called(run: Run, version: int, size: int) -> None:
+    """Of another extension, which left a table under the name of ours: an import is refused, and calls nothing."""
+    code = f"""
+import ctypes
+import dlbridge
+
+api = ctypes.pythonapi
+api.PyInterpreterState_Get.restype = ctypes.c_void_p
+api.PyInterpreterState_GetDict.restype = ctypes.py_object
+api.PyInterpreterState_GetDict.argtypes = [ctypes.c_void_p]
+api.PyCapsule_New.restype = ctypes.py_object
+api.PyCapsule_New.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+
+class Table(ctypes.Structure):
+    _fields_ = [("version", ctypes.c_uint32), ("size", ctypes.c_size_t), ("rest", ctypes.c_uint8 * 64)]
+
+table = Table({version}, {size})
+name = b"dlbridge.borrow.2"
+shared = api.PyInterpreterState_GetDict(api.PyInterpreterState_Get())
+shared[name.decode()] = api.PyCapsule_New(ctypes.addressof(table), name, None)
+try:
+    dlbridge.asdlpack(b"abc", copy=True)
+except ImportError as error:
+    print(error)
+"""
+    ended = run(code)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert f"shares borrows by version {version} of {size} bytes" in ended.stdout

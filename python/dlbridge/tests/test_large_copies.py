@@ -7,6 +7,7 @@ import operator
 import signal
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -95,6 +96,15 @@ def unpacked() -> Copy:
     return functools.partial(dlbridge.empty(COUNT, "int4").to, "numpy")
 
 
+def to_bytes() -> Copy:
+    square = memoryview(bytearray(COUNT)).cast("B", (4096, COUNT // 4096))
+    return dlbridge.asdlpack(square).T.__bytes__
+
+
+def checked() -> Copy:
+    return functools.partial(dlbridge.asdlpack, memoryview(bytearray(COUNT)).cast("?"))
+
+
 def arrow_booleans() -> Copy:
     values = require("pyarrow").array(require("numpy").zeros(COUNT, "?"))
     return functools.partial(dlbridge.asdlpack, values, protocol="arrow")
@@ -102,7 +112,7 @@ def arrow_booleans() -> Copy:
 
 COPIES = [
     copy_of_a_buffer, aligned, writable, transposed, from_our_dlpack, from_our_legacy_dlpack, pickled, shared,
-    byte_swapped, by_bytes, by_swapped_bytes, booleans, to_numpy, unpacked, arrow_booleans,
+    byte_swapped, by_bytes, by_swapped_bytes, booleans, to_numpy, unpacked, to_bytes, checked, arrow_booleans,
 ]  # fmt: skip
 
 
@@ -185,23 +195,26 @@ def test_interrupted_copy_leaves_no_borrow_and_no_export() -> None:
 def test_arrow_booleans_are_borrowed_while_they_are_unpacked() -> None:
     pyarrow, memory = require("pyarrow"), bytearray(COUNT // 8)
     values = pyarrow.Array.from_buffers(pyarrow.bool_(), COUNT, [None, pyarrow.py_buffer(memory)])
-    outcomes: list[str] = []
+    refused: list[str] = []
+    done = threading.Event()
 
     def write() -> None:
-        try:
-            _copy(memory, b"\1" * len(memory))
-            outcomes.append("written")
-        except BufferError as error:
-            outcomes.append(str(error))
+        # Before the elements are read, while there is made room for them, they may be written.
+        while not refused and not done.is_set():
+            try:
+                _copy(memory, b"\1" * len(memory))
+            except BufferError as error:
+                refused.append(str(error))
+            time.sleep(0.001)
 
     with let_in(write):
         for _ in range(CALLS):
             dlbridge.asdlpack(values)
-            if outcomes:
+            if refused:
                 break
-        during = list(outcomes)
-    assert len(during) == 1
-    assert "borrowed to be read" in during[0]
+        done.set()
+    assert len(refused) == 1
+    assert "borrowed to be read" in refused[0]
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="what was written of a copy is seen in the memory of the process")
@@ -229,6 +242,9 @@ class Interrupted(Exception):
 
 def interrupt(*_):
     if peak() - before > 1 << 24:
+        # Once: a signal may be waiting already.
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, signal.SIG_IGN)
         raise Interrupted
 
 memory = mmap.mmap(-1, SIDE * SIDE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -240,8 +256,47 @@ try:
     {copy}
     print("complete")
 except Interrupted:
-    signal.setitimer(signal.ITIMER_REAL, 0)
     print("before its end" if peak() - before < SIDE * SIDE * 3 // 4 else "at its end")
+"""
+    )
+    assert (ended.stdout, ended.stderr) == ("before its end\n", "")
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="what was read is seen in the faults of the pages")
+def test_interrupt_ends_the_check_of_booleans_before_it_is_complete(run: Run) -> None:
+    ended = run(
+        """
+import mmap, resource, signal
+import dlbridge
+
+BYTES = 1 << 32
+
+def faults():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+class Interrupted(Exception):
+    pass
+
+def interrupt(*_):
+    if faults() - before > PAGES // 256:
+        # Once: a signal may be waiting already.
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, signal.SIG_IGN)
+        raise Interrupted
+
+# Never written, so that all pages are the one of zeros: each costs a fault, and no memory.
+memory = mmap.mmap(-1, BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+memory.madvise(mmap.MADV_NOHUGEPAGE)
+PAGES = BYTES // mmap.PAGESIZE
+view = memoryview(memory).cast("?")
+before = faults()
+signal.signal(signal.SIGALRM, interrupt)
+signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
+try:
+    dlbridge.asdlpack(view)
+    print("complete")
+except Interrupted:
+    print("before its end" if faults() - before < PAGES * 3 // 4 else "at its end")
 """
     )
     assert (ended.stdout, ended.stderr) == ("before its end\n", "")

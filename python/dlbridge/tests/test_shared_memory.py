@@ -372,3 +372,32 @@ def test_segments_without_inodes_are_identified_by_name(monkeypatch: pytest.Monk
         with dlbridge.share_memory(b"hij", name=name) as new, dlbridge.attach(name) as other:
             assert new.tensor.address == other.tensor.address != old.address
             assert (bytes(old), bytes(new.tensor)) == (b"abc", b"hij")
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="the call that is interrupted is not there")
+def test_interrupt_while_memory_is_made_leaves_no_segment(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = f"dlbridge_interrupted_{os.getpid()}"
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "posix_fallocate", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            dlbridge.share_memory(b"abc", name=name)
+    with pytest.raises(FileNotFoundError):
+        dlbridge.attach(name)
+    # The name is free, and the tracker does not know it any more.
+    with dlbridge.share_memory(b"abc", name=name) as shared:
+        assert bytes(dlbridge.attach(name).tensor) == b"abc"
+        shared.unlink()
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="the call that fails is not there")
+def test_name_that_is_taken_is_not_removed_by_who_wants_it_too() -> None:
+    name = f"dlbridge_taken_{os.getpid()}"
+    with dlbridge.share_memory(b"abc", name=name) as shared:
+        with pytest.raises(FileExistsError):
+            dlbridge.share_memory(b"x", name=name)
+        assert bytes(dlbridge.attach(name).tensor) == b"abc"
+        shared.unlink()

@@ -50,8 +50,13 @@ fn in_place(
         return Ok(None);
     }
     match buffer::import(object, wanted) {
-        // An interrupt, say.
-        Err(error) if !error.is_instance_of::<PyException>(object.py()) => Err(error),
+        // Only the handler of a signal, which ends the copy, is Python code here, and so has a traceback.
+        Err(error)
+            if error.traceback(object.py()).is_some()
+                || !error.is_instance_of::<PyException>(object.py()) =>
+        {
+            Err(error)
+        }
         imported => Ok(imported.unwrap_or(None)),
     }
 }

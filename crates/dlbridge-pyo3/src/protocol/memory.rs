@@ -197,7 +197,7 @@ impl Memory<'_> {
 }
 
 /// The bytes of a copy, which is exclusive and contiguous, as elements of a dtype of whole bytes each.
-fn with_dtype<S: Copy + TryInto<i64>>(
+pub(super) fn with_dtype<S: Copy + TryInto<i64>>(
     copy: Tensor,
     dtype: DataType,
     subbyte_padded: bool,
@@ -241,6 +241,25 @@ fn relabelled(tensor: Tensor, dtype: DataType) -> PyResult<Tensor> {
     relabelled.map_err(to_py_err)
 }
 
+/// Returns true if the bytes of booleans are 0 and 1.
+fn are_booleans(tensor: &Tensor) -> PyResult<bool> {
+    let bytes = tensor.view_bool_as_u8().map_err(to_py_err)?;
+    let Some(bytes) = bytes.as_slice() else {
+        return copies::detached(tensor.len(), |_| Ok(Some(tensor.view::<bool>().is_ok())));
+    };
+    copies::detached(bytes.len(), |go_on| {
+        for (nth, block) in bytes.chunks(copies::BLOCK).enumerate() {
+            if nth > 0 && !go_on() {
+                return Ok(None);
+            }
+            if block.iter().fold(0, |all, byte| all | byte) > 1 {
+                return Ok(Some(false));
+            }
+        }
+        Ok(Some(true))
+    })
+}
+
 /// Booleans of 0 and 1, which is what consumers count on: other bytes are made 1, by a copy.
 pub(crate) fn normalized(
     tensor: Tensor,
@@ -251,7 +270,7 @@ pub(crate) fn normalized(
         return Ok((tensor, None));
     }
     let reading = Guard::reading(&tensor, "tensor that is copied")?;
-    if copies::detached(tensor.len(), |_| Ok(Some(tensor.view::<bool>().is_ok())))? {
+    if are_booleans(&tensor)? {
         drop(reading);
         return Ok((tensor, None));
     }

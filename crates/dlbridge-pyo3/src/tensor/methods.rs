@@ -294,11 +294,13 @@ impl PyTensor {
 
     fn __bytes__<'py>(this: &Bound<'py, Self>) -> Answer<'py> {
         let py = this.py();
-        if buffer_abi::EXPORTS {
-            return PyMemoryView::from(this.as_any())?.call_method0(intern!(py, "tobytes"));
-        }
+        // Python copies element by element if they are not adjacent, and lets no other thread run.
         let wanted = Wanted { contiguous: Some(Order::C), ..Wanted::default() };
         let contiguous = Self::import(this.as_any(), &wanted)?;
+        if buffer_abi::EXPORTS {
+            let view = PyMemoryView::from(contiguous.as_any())?;
+            return view.call_method0(intern!(py, "tobytes"));
+        }
         let bytes = buffer::to_bytearray(py, &contiguous.get().tensor)?;
         py.get_type::<PyBytes>().call1((bytes,))
     }

@@ -5,9 +5,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::{ptr, slice};
 
-use dlbridge::{Access, RawParts, Tensor, TensorRef};
+use dlbridge::{Access, DataType, Element, RawParts, Tensor, TensorRef};
 use dlbridge_borrow::Mode;
-use pyo3::exceptions::PyBufferError;
+use pyo3::exceptions::{PyBufferError, PyMemoryError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -20,7 +20,7 @@ use crate::borrow::Guard;
 use crate::copies;
 use crate::error::to_py_err;
 use crate::interpreter::check_main_interpreter;
-use crate::protocol::memory::{MAX_NDIM, normalized};
+use crate::protocol::memory::{MAX_NDIM, normalized, with_dtype};
 use crate::protocol::source::{is_within, root};
 use crate::protocol::time::Times;
 use crate::protocol::{Imported, Kind, Lacking, Method, Protocol, kind, pandas, picture};
@@ -196,10 +196,7 @@ impl Elements {
                 return Err(broken("an offset that is too large"));
             }
             let room = match level {
-                Level::Bits => Some(
-                    Tensor::zeros::<bool>([count as usize])
-                        .map_err(|_| broken("more truth values than there is memory for"))?,
-                ),
+                Level::Bits => Some(room::<u8>(count, "truth values, a byte each")?),
                 _ => None,
             };
             // SAFETY: by contract.
@@ -240,9 +237,9 @@ impl Elements {
                         },
                     };
                     let Some(mut values) = room else {
-                        return Err(broken("more truth values than there is memory for"));
+                        unreachable!("there is room for truth values")
                     };
-                    let unpacked = values.view_mut::<bool>().map_err(to_py_err)?.into_mut_slice();
+                    let unpacked = values.view_mut::<u8>().map_err(to_py_err)?.into_mut_slice();
                     let unpacked = unpacked.expect("new tensors are contiguous");
                     let kind = kind::of(object)?;
                     let _reading =
@@ -250,10 +247,11 @@ impl Elements {
                     copies::detached(unpacked.len(), |go_on| {
                         Ok(copies::each_block(unpacked, go_on, |begin, block| {
                             for (place, value) in (first as usize + begin..).zip(block) {
-                                *value = bits[place / 8] >> (place % 8) & 1 == 1;
+                                *value = bits[place / 8] >> (place % 8) & 1;
                             }
                         }))
                     })?;
+                    let values = with_dtype(values, DataType::BOOL, false, &[count])?;
                     return Ok(Self { shape, data: Data::Bits(values) });
                 }
             };
@@ -311,21 +309,43 @@ unsafe fn without_nulls(
     if validity.is_null() {
         return Err(broken("nulls and no validity bits"));
     }
-    let all = data.cast::<i64>();
     let kind = kind::of(object)?;
-    // SAFETY: by contract.
-    let bytes = unsafe { slice::from_raw_parts(all.cast::<u8>(), places.end as usize * 8) };
-    let _reading = Guard::acquire(&kind, object, &TensorRef::from(bytes), Mode::Read)?;
-    let times = places.map(|nth| {
-        // SAFETY: by contract: a bit and a number for each element.
-        unsafe {
-            match bit(validity, nth) {
-                true => all.add(nth as usize).read_unaligned(),
-                false => i64::MIN,
+    // SAFETY: by contract: a number and a bit for each element, from the beginning of the buffers.
+    let (numbers, bits) = unsafe {
+        let end = places.end as usize;
+        (
+            slice::from_raw_parts(data.cast::<[u8; 8]>(), end),
+            slice::from_raw_parts(validity, end.div_ceil(8)),
+        )
+    };
+    let bytes = TensorRef::from(numbers.as_flattened());
+    let _reading = Guard::acquire(&kind, object, &bytes, Mode::Read)?;
+    let mut times = room::<i64>(count, "times")?;
+    let filled = times.view_mut::<i64>().map_err(to_py_err)?.into_mut_slice();
+    let filled = filled.expect("new tensors are contiguous");
+    copies::detached(numbers.len() * 8, |go_on| {
+        Ok(copies::each_block(filled, go_on, |begin, block| {
+            for (place, value) in (first as usize + begin..).zip(block) {
+                *value = match bits[place / 8] >> (place % 8) & 1 {
+                    1 => i64::from_ne_bytes(numbers[place]),
+                    _ => i64::MIN,
+                };
             }
-        }
-    });
-    Ok(Tensor::from(times.collect::<Vec<_>>()))
+        }))
+    })?;
+    Ok(times)
+}
+
+/// Zeros for the elements of an array, which may be fewer than it says that it has.
+fn room<T: Element>(count: i64, what: &str) -> PyResult<Tensor> {
+    let extent = usize::try_from(count).unwrap_or(usize::MAX);
+    let bytes = extent.saturating_mul(size_of::<T>());
+    let room = copies::detached(bytes, |_| Ok(Some(Tensor::zeros::<T>([extent]).ok())))?;
+    room.ok_or_else(|| {
+        PyMemoryError::new_err(format!(
+            "no memory for the {count} {what}, of an Arrow array; import a slice of it"
+        ))
+    })
 }
 
 pub(super) fn broken(what: &str) -> PyErr {
