@@ -1,4 +1,4 @@
-"""What an extension without the class `Tensor` takes and returns."""
+"""Arguments and results of an extension without the class `Tensor`."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def test_matrix_of_a_wrong_shape_raises_the_core_error() -> None:
 
 @pytest.fixture(scope="session")
 def mypy_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What mypy has read of NumPy's types, which takes it half a minute."""
+    """Shared by all programs: mypy takes half a minute to read the types of NumPy."""
     return tmp_path_factory.mktemp("mypy_cache")
 
 

@@ -1,8 +1,8 @@
 """Forks beside native threads that call deleters: python fork_program.py LIBRARY FORKS RECORD.
 
 Every child uses the functions that touch what the threads of a process share on the CPU, and is killed if it hangs. Shared
-memory, which needs another process and half of the time, is used by one child in ten. What is shared for rust-numpy's
-borrows and for GPUs is not used here.
+memory, which needs another process and half of the time, is used by one child in ten. The locks of
+rust-numpy's borrows and of GPUs are not used here.
 """
 
 from __future__ import annotations

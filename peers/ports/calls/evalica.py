@@ -18,7 +18,7 @@ CONVERTERS = {
 
 
 def calls() -> dict[str, Callable[[], Any]]:
-    """What is measured, by name."""
+    """The calls that are measured, by name."""
     few, many = comparisons(10), comparisons(1_000_000)
     lists, long_lists = (tuple(a.tolist() for a in arrays) for arrays in (few, comparisons(100_000)))
     scores = np.linspace(0.1, 1, 2)

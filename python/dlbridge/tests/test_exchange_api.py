@@ -317,7 +317,7 @@ SOURCE_OF = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
 
 
 class Functions(ctypes.Structure):
-    """What the class of another copy of dlbridge offers."""
+    """The C functions that the class of another copy of dlbridge offers."""
 
     _fields_ = [("size", ctypes.c_size_t), ("keeper_of", SOURCE_OF)]
 

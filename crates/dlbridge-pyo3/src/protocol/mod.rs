@@ -66,7 +66,7 @@ use crate::borrow::Borrowed;
 use crate::receipt::CopyReason;
 use crate::wanted::Wanted;
 
-/// The door through which a tensor came.
+/// The protocol by which a tensor was imported.
 ///
 /// ```
 /// use dlbridge_pyo3::Protocol;
@@ -96,7 +96,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// All doors.
+    /// All protocols.
     pub(crate) const ALL: [Self; 8] = [
         Self::ExchangeApi,
         Self::Dlpack,
@@ -144,7 +144,7 @@ impl Protocol {
         !matches!(self, Self::LegacyDlpack)
     }
 
-    /// Whether an object has this door, without opening it.
+    /// Returns true if an object has the methods of this protocol, without a call of them.
     fn is_there(self, object: &Bound<'_, PyAny>, kind: &Kind) -> PyResult<bool> {
         let lacking = kind.lacking.now(object.py())?;
         let has = |method: Method| method.of(object, lacking).map(|found| found.is_some());

@@ -294,7 +294,7 @@ impl PyTensor {
 
     fn __bytes__<'py>(this: &Bound<'py, Self>) -> Answer<'py> {
         let py = this.py();
-        // Python copies element by element if they are not adjacent, and lets no other thread run.
+        // Python copies data that is not contiguous element by element, and lets no other thread run.
         let wanted = Wanted { contiguous: Some(Order::C), ..Wanted::default() };
         let contiguous = Self::import(this.as_any(), &wanted)?;
         if buffer_abi::EXPORTS {
