@@ -186,7 +186,7 @@ def imported(source: Any) -> bool:
     """Returns true if the source is imported, and false if it is refused; anything else fails."""
     try:
         tensor = dlbridge.asdlpack(source)
-    except (BufferError, ValueError):
+    except (BufferError, MemoryError, ValueError):
         return False
     assert tensor.nbytes <= 64 * ROOM
     if tensor.dtype != "float16" and tensor.nbytes:
