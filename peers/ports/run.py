@@ -143,8 +143,8 @@ class Extension:
 def run(command: list[Any], accepted: tuple[int, ...] = (0,), cwd: Path | None = None, **environment: str) -> None:
     """Runs a command, which must exit with an accepted code."""
     print("$", *command, flush=True)
-    # The toolchain that a folder names, and not that of this repository.
-    inherited = {name: value for name, value in os.environ.items() if name != "RUSTUP_TOOLCHAIN"}
+    # The toolchain that a folder names, for all crates, and not that of the cargo which runs this.
+    inherited = {name: value for name, value in os.environ.items() if name not in ("CARGO", "RUSTUP_TOOLCHAIN")}
     code = subprocess.run(command, cwd=cwd, env=inherited | environment).returncode
     if code not in accepted:
         raise SystemExit(f"{command[0]} failed with exit code {code}")
