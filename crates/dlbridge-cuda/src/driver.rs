@@ -1,7 +1,8 @@
 //! The questions to the driver: whether it is there, and what it knows of an address.
 
 use std::ffi::c_int;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use cudarc::driver::sys::{self, CUpointer_attribute, CUresult};
 use cudarc::driver::{CudaContext, DriverError, result};
@@ -17,9 +18,20 @@ use crate::{Error, Result};
 /// }
 /// ```
 pub fn is_present() -> bool {
-    static PRESENT: OnceLock<bool> = OnceLock::new();
-    // SAFETY: the driver's own library may be loaded at any time.
-    *PRESENT.get_or_init(|| unsafe { sys::is_culib_present() })
+    const UNKNOWN: u8 = 0;
+    const ABSENT: u8 = 1;
+    const THERE: u8 = 2;
+    // Not a cell that makes threads wait for the first one: a child after `fork` may lack that thread.
+    static PRESENT: AtomicU8 = AtomicU8::new(UNKNOWN);
+    match PRESENT.load(Ordering::Relaxed) {
+        UNKNOWN => {
+            // SAFETY: the driver's own library may be loaded at any time.
+            let present = unsafe { sys::is_culib_present() };
+            PRESENT.store(if present { THERE } else { ABSENT }, Ordering::Relaxed);
+            present
+        }
+        known => known == THERE,
+    }
 }
 
 pub(crate) fn check_present() -> Result<()> {

@@ -6,9 +6,10 @@
 //! - **Fork.** A handler of `pthread_atfork`, which holds for forks by C code too, takes every lock of
 //!   this file before a fork, and releases it in the parent and in the child. So no lock is held by a thread that the
 //!   child lacks, and no state is half written. While one of these locks is held, no code takes another one, waits for the
-//!   GIL, or forks.
+//!   GIL, or forks. The macro that declares the locks also makes the handler's list of them, so none can be missing there.
 //! - **Once.** Cells are written by [`once`] or `OnceLock::set`, attached and with a value that is ready. A Python process
-//!   forks attached, so a child finds a cell empty or full.
+//!   forks attached, so a child finds a cell empty or full. State that is found by threads which are not attached is an
+//!   `AtomicPtr`, which is NULL or complete.
 //!
 //! A child keeps the borrows, exports and known types that are recorded here. Objects that hold borrows are in the child's memory
 //! too, and return them there. A borrow of a thread that the child lacks is never returned in the child: the child keeps
@@ -18,6 +19,8 @@
 //! constants.
 
 use std::collections::HashMap;
+#[cfg(feature = "gpu")]
+use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::{AtomicBool, AtomicPtr};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -27,24 +30,18 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
 use crate::borrow::{Lent, Shared};
-use crate::gpu::{Buffer, ContextHandle, Pending};
+use crate::gpu::{Buffer, Pending};
 use crate::live::Exports;
 use crate::protocol::Entry;
 
 /// True while exports are recorded.
 pub(crate) static RECORDING: AtomicBool = AtomicBool::new(false);
 
-/// The recorded exports that their consumers still hold.
-pub(crate) static EXPORTS: Mutex<Exports> = Mutex::new(Exports::NONE);
-
 /// The borrows that this extension keeps, for all others if it was first.
 pub(crate) static REGISTRY: Registry = Registry::new();
 
 /// The state that all extensions of this process share, once this extension has found it.
 pub(crate) static SHARED: OnceLock<&'static Shared> = OnceLock::new();
-
-/// The borrows of extensions that use rust-numpy in our registry.
-pub(crate) static LENT: Mutex<Vec<Lent>> = Mutex::new(Vec::new());
 
 /// Types whose objects are imported quickly, by the type's address, kept for ever. Imports of such objects are so
 /// fast that a lock would cost much; a lookup here is one load and one comparison. If two types share a place, the
@@ -55,24 +52,47 @@ pub(crate) static KEPT_TYPES: [AtomicPtr<Entry>; 64] =
 /// NumPy's array, with a place of its own.
 pub(crate) static ARRAY_TYPE: AtomicPtr<Entry> = AtomicPtr::new(std::ptr::null_mut());
 
-/// The other types that were seen, by their addresses.
-pub(crate) static TYPES: Mutex<Types> = Mutex::new(None);
-pub(crate) type Types = Option<HashMap<usize, Arc<Entry>>>;
-
-/// The drivers that were needed and could be used.
+/// The drivers that were needed and could be used, each kept for ever. They are found by threads that are not attached too.
 #[cfg(feature = "gpu")]
-pub(crate) static CUDA: OnceLock<crate::gpu::Driver> = OnceLock::new();
+pub(crate) static CUDA: AtomicPtr<crate::gpu::Driver> = AtomicPtr::new(std::ptr::null_mut());
 #[cfg(feature = "gpu")]
-pub(crate) static ROCM: OnceLock<crate::gpu::Driver> = OnceLock::new();
+pub(crate) static ROCM: AtomicPtr<crate::gpu::Driver> = AtomicPtr::new(std::ptr::null_mut());
 
-/// The contexts of CUDA's devices that are held, by the numbers of the devices.
-pub(crate) static CONTEXTS: Mutex<Vec<(i32, ContextHandle)>> = Mutex::new(Vec::new());
+/// The contexts of CUDA's devices that are held, by the numbers of the devices; 0 for one that is not.
+#[cfg(feature = "gpu")]
+pub(crate) static CONTEXTS: [AtomicUsize; 64] = [const { AtomicUsize::new(0) }; 64];
 
-/// Pinned memory that no copy uses, kept for the next one.
-pub(crate) static BUFFERS: Mutex<Vec<Buffer>> = Mutex::new(Vec::new());
+/// Declares locks, and the type of all of them held, for the fork handler.
+macro_rules! locks {
+    ($($(#[$attribute:meta])* $name:ident: $guarded:ty = $value:expr;)*) => {
+        $($(#[$attribute])* pub(crate) static $name: Mutex<$guarded> = Mutex::new($value);)*
 
-/// The thread that frees memory once the streams that use it have passed. A child lacks this thread, and starts its own.
-pub(crate) static RELEASER: Mutex<Option<Sender<Pending>>> = Mutex::new(None);
+        #[cfg(unix)]
+        type AllLocks = ($(MutexGuard<'static, $guarded>,)*);
+
+        #[cfg(unix)]
+        fn lock_all() -> AllLocks {
+            ($(locked(&$name),)*)
+        }
+    };
+}
+
+locks! {
+    /// The recorded exports that their consumers still hold.
+    EXPORTS: Exports = Exports::NONE;
+
+    /// The borrows of extensions that use rust-numpy in our registry. Only threads that are attached take it.
+    LENT: Vec<Lent> = Vec::new();
+
+    /// The other types that were seen, by their addresses.
+    TYPES: Option<HashMap<usize, Arc<Entry>>> = None;
+
+    /// Pinned memory that no copy uses, kept for the next one.
+    BUFFERS: Vec<Buffer> = Vec::new();
+
+    /// The thread that frees memory once the streams that use it have passed. A child lacks this thread, and starts its own.
+    RELEASER: Option<Sender<Pending>> = None;
+}
 
 /// Takes a lock of this file. The state that it guards is never half written: no code panics while it is held.
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -144,13 +164,8 @@ mod fork {
     use std::cell::Cell;
     use std::ffi::c_int;
     use std::mem::{self, ManuallyDrop};
-    use std::sync::MutexGuard;
-    use std::sync::mpsc::Sender;
 
-    use super::{BUFFERS, CONTEXTS, EXPORTS, LENT, REGISTRY, RELEASER, TYPES, Types, locked};
-    use crate::borrow::Lent;
-    use crate::gpu::{Buffer, ContextHandle, Pending};
-    use crate::live::Exports;
+    use super::{AllLocks, REGISTRY, RELEASER, lock_all, locked};
 
     unsafe extern "C" {
         pub(super) fn pthread_atfork(
@@ -160,17 +175,10 @@ mod fork {
         ) -> c_int;
     }
 
-    type Lock<T> = MutexGuard<'static, T>;
-
     /// All locks of this file.
     struct Locks {
         registry: dlbridge_borrow::Held<'static>,
-        releaser: Lock<Option<Sender<Pending>>>,
-        _exports: Lock<Exports>,
-        _lent: Lock<Vec<Lent>>,
-        _types: Lock<Types>,
-        _contexts: Lock<Vec<(i32, ContextHandle)>>,
-        _buffers: Lock<Vec<Buffer>>,
+        _others: AllLocks,
     }
 
     thread_local! {
@@ -183,15 +191,7 @@ mod fork {
             LOCKS.set(Some(locks));
             return;
         }
-        let locks = Locks {
-            registry: REGISTRY.hold(),
-            releaser: locked(&RELEASER),
-            _exports: locked(&EXPORTS),
-            _lent: locked(&LENT),
-            _types: locked(&TYPES),
-            _contexts: locked(&CONTEXTS),
-            _buffers: locked(&BUFFERS),
-        };
+        let locks = Locks { registry: REGISTRY.hold(), _others: lock_all() };
         LOCKS.set(Some(ManuallyDrop::new(locks)));
     }
 
@@ -204,10 +204,11 @@ mod fork {
     }
 
     pub(super) extern "C" fn in_child() {
-        if let Some(mut locks) = taken() {
+        if let Some(Locks { registry, _others }) = taken() {
+            registry.release_in_child();
+            drop(_others);
             // The thread at the other end is gone, perhaps while it held a lock of the channel.
-            mem::forget(locks.releaser.take());
-            locks.registry.release_in_child();
+            mem::forget(locked(&RELEASER).take());
         }
     }
 }

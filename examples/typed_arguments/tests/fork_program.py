@@ -1,8 +1,21 @@
-"""Forks beside native threads that call deleters: python fork_program.py LIBRARY FORKS RECORD.
+"""Forks beside native threads that call deleters: python fork_program.py DELETERS FORKS FED [STAND_IN [RUST_NUMPY]].
 
-Every child uses the functions that touch what the threads of a process share on the CPU, and is killed if it hangs. Shared
-memory, which needs another process and half of the time, is used by one child in ten. The locks of
-rust-numpy's borrows and of GPUs are not used here.
+`DELETERS` is deleters.c, compiled; `FED` is what its threads delete: "recorded", "borrowed" or "on a device"; `STAND_IN` is the
+stand-in for the driver of CUDA; `RUST_NUMPY` is the folder of the extension built on rust-numpy. Without the last two, the
+children do not use a device or rust-numpy.
+
+Every child uses the functions that touch what the threads of a process share, and is killed if it hangs. Shared memory, which
+needs another process and half of the time, is used by one child in ten.
+
+The threads take the locks of borrows, of recorded exports, and of memory that waits for a stream, while the process forks.
+Three locks are different:
+
+- Only threads that are attached take those of rust-numpy's borrows, of known types and of the conformance kit. A thread that
+  calls `os.fork` is attached, so no other thread has them at that time. If a fork by C code copies one of them locked, the child
+  cannot attach to the interpreter, and never waits for it.
+- Copies, which are detached, take the lock of unused pinned memory, and so does dlbridge's own thread when it drops the memory of
+  copies that failed. It does that here while the process forks, but has the lock for so short a time that 2 000 forks do not hang a
+  child if it is left out of the fork handler. One macro in process.rs declares the locks and makes the list of the handler.
 """
 
 from __future__ import annotations
@@ -11,19 +24,36 @@ import ctypes
 import os
 import signal
 import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import dlbridge
 import numpy as np
 import typed_arguments as typed
+from dlbridge.conformance import crafter
+
+sys.path.append(str(Path(__file__).parents[3] / "python/dlbridge/tests"))
+
+from stand_in import NEW, Driver
 
 #: Tensors that the threads delete while the process forks. With fewer, the threads are done before the fork has copied
 #: the memory: if the recorded exports are left out of the fork handler, 400 hang a child within some 300 forks, 100
 #: within some 2 000.
 FED = 400
 
+#: Of those, the tensors on a device, which take longer to make and to delete.
+ON_DEVICE = 100
+
+#: Copies from a device that fail. Each has two buffers of pinned memory, of 4 MiB each.
+FAILED = 16
+
 #: Seconds after which a child is taken to hang.
 LIMIT = 20
+
+#: The answer of a real driver in a child.
+NOT_INITIALIZED = 3
 
 get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
 get_pointer.restype, get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
@@ -32,16 +62,25 @@ set_name.argtypes = [ctypes.py_object, ctypes.c_char_p]
 USED = b"used_dltensor_versioned"
 
 
-def exported(tensor: Any) -> int:
+def exported(tensor: Any, **options: Any) -> int:
     """The address of a managed tensor, to be deleted once."""
-    capsule = tensor.__dlpack__(max_version=(1, 3))
+    capsule = tensor.__dlpack__(max_version=(1, 3), **options)
     address: int = get_pointer(capsule, b"dltensor_versioned")
     set_name(capsule, USED)
     return address
 
 
+def is_refused(call: Callable[[], object], what: str) -> bool:
+    """Returns true if a call raises a BufferError about something."""
+    try:
+        call()
+    except BufferError as error:
+        return what in str(error)
+    return False
+
+
 def use_everything(borrowed: Any, read_only: Any) -> None:
-    """Calls whatever touches the state of the process."""
+    """Calls the functions that touch the state of the process on the CPU."""
     before = len(dlbridge.live_exports())
     recording = dlbridge.record_exports(True)
     # A type that this process has not seen, so that what is known of it is written.
@@ -57,15 +96,42 @@ def use_everything(borrowed: Any, read_only: Any) -> None:
     typed.negate(array)
     assert typed.total_of_anything(array.T) == (-6, True)
     assert typed.while_writing(array[:, ::2], lambda: typed.total_of_anything(array[:, 1])[0]) == -2
-    try:
-        typed.while_reading(array, lambda: typed.negate(array))
-    except BufferError:
-        pass
-    else:
-        raise AssertionError("a writer beside a reader")
+    assert is_refused(lambda: typed.while_reading(array, lambda: typed.negate(array)), "")
     typed.negate(borrowed)
     read_only.__array_struct__
     np.from_dlpack(read_only)
+    crafter.craft((2, 3))
+
+
+def use_rust_numpy(theirs: Any) -> None:
+    """Borrows arrays in an extension built on rust-numpy, which uses the registry of dlbridge."""
+    array = np.ones(8)
+    even, odd = array[::2], array[1::2]
+    theirs.hold_readwrite(even, lambda: typed.negate(odd))
+    theirs.hold_readonly(array, lambda: theirs.hold_readonly(even, list))
+    assert is_refused(lambda: theirs.hold_readwrite(array, lambda: typed.negate(odd)), "borrow")
+
+
+def use_device(driver: Driver) -> None:
+    """Copies to a device and back, and drops memory for which a stream has still work."""
+    there = dlbridge.asdlpack(NEW, device="cuda:0")
+    assert bytes(memoryview(dlbridge.asdlpack(there, device="cpu")).cast("B")) == NEW
+    del there
+    driver.finish()
+    before = driver.live_regions
+    dlbridge.asdlpack(NEW, device="cuda:0")
+    assert driver.live_regions > before
+    settle(driver, before)
+
+
+def use_lost_device(driver: Driver) -> None:
+    """Makes copies that a driver refuses because it does not work in a child."""
+    there = dlbridge.asdlpack(NEW, device="cuda:0")
+    driver.library.stand_in_end(NOT_INITIALIZED)
+    refused = f"error {NOT_INITIALIZED}"
+    assert is_refused(lambda: dlbridge.asdlpack(there, device="cpu"), refused)
+    assert is_refused(lambda: dlbridge.asdlpack(NEW, device="cuda:0"), refused)
+    del there
 
 
 def use_shared_memory() -> None:
@@ -75,23 +141,82 @@ def use_shared_memory() -> None:
         assert other.tensor.address == shared.tensor.address
 
 
-def main(path: str, forks: int, record: bool) -> None:
+def settle(driver: Driver, regions: int) -> None:
+    """Lets all streams pass, until only so much memory is left."""
+    deadline = time.monotonic() + LIMIT
+    driver.finish()
+    while driver.live_regions > regions:
+        assert time.monotonic() < deadline, "memory is not given back"
+        time.sleep(0.0002)
+        driver.finish()
+
+
+class Device:
+    """Tensors of a device for the threads, and copies that fail."""
+
+    def __init__(self, driver: Driver) -> None:
+        self.driver = driver
+        # Makes all pinned memory that is ever needed.
+        self.fail()
+        self.settle()
+
+    def tensor(self) -> int:
+        """The address of a managed tensor that a stream has still to write."""
+        return exported(dlbridge.asdlpack(NEW, device="cuda:0"), stream=-1)
+
+    def fail(self) -> None:
+        """Begins copies that fail, so that their buffers wait for the stream."""
+        # Memory on the device that waits with the buffers, and is dropped after the last of them.
+        there = dlbridge.asdlpack(NEW, device="cuda:1")
+        self.driver.library.stand_in_fail_waits(700)
+        for _ in range(FAILED):
+            assert is_refused(lambda: dlbridge.asdlpack(there, device="cpu"), "error 700")
+        self.driver.library.stand_in_fail_waits(0)
+
+    def pass_failed(self) -> None:
+        """Lets the stream of the failed copies pass, and no other."""
+        with self.driver.on(1):
+            self.driver.check(self.driver.library.cuCtxSynchronize())
+
+    def settle(self) -> None:
+        """Waits until dlbridge has dropped all that waited."""
+        settle(self.driver, 2 * FAILED)
+
+
+def main(path: str, forks: int, fed: str, stand_in: str = "", rust_numpy: str = "") -> None:
     """Forks `forks` times, and prints how many children hung or failed."""
     deleters = ctypes.CDLL(path)
     deleters.feed.argtypes = [ctypes.c_void_p]
     deleters.start(2)
-    dlbridge.record_exports(record)
+    dlbridge.record_exports(fed == "recorded")
     borrowed = np.zeros(4)
     tensor = dlbridge.empty(3)
     read_only = dlbridge.asdlpack(dlbridge.empty(5), writable=False)
     # The parent makes all first calls, so that everything cached at a first call is cached before a fork.
     use_everything(borrowed, read_only)
     use_shared_memory()
+    theirs = driver = device = None
+    if rust_numpy:
+        sys.path.append(rust_numpy)
+        import with_rust_numpy as theirs
+
+        use_rust_numpy(theirs)
+    if stand_in:
+        driver = Driver(Path(stand_in))
+        if fed == "on a device":
+            device = Device(driver)
+        use_device(driver)
     ends: dict[int, int] = {}
     for fork in range(forks):
-        for number in range(FED):
-            # A tensor that is recorded, or one that is borrowed as long as it is exported.
-            deleters.feed(exported(tensor if record and number % 2 else read_only))
+        if device:
+            for _ in range(ON_DEVICE):
+                deleters.feed(device.tensor())
+            device.fail()
+            device.pass_failed()
+        else:
+            for number in range(FED):
+                # A tensor that is recorded, or one that is borrowed as long as it is exported.
+                deleters.feed(exported(tensor if fed == "recorded" and number % 2 else read_only))
         deleters.go()
         child = os.fork()
         if child == 0:
@@ -99,6 +224,10 @@ def main(path: str, forks: int, record: bool) -> None:
             status = 1
             try:
                 use_everything(borrowed, read_only)
+                if theirs:
+                    use_rust_numpy(theirs)
+                if driver:
+                    use_device(driver) if fork % 2 else use_lost_device(driver)
                 if fork % 10 == 0:
                     use_shared_memory()
                 status = 0
@@ -107,13 +236,20 @@ def main(path: str, forks: int, record: bool) -> None:
         _, status = os.waitpid(child, 0)
         ends[status] = ends.get(status, 0) + 1
         deleters.finish()
+        if device:
+            device.settle()
         if status:
             break
     assert dlbridge.live_exports() == []
     use_everything(borrowed, read_only)
     use_shared_memory()
+    if theirs:
+        use_rust_numpy(theirs)
+    if driver:
+        use_device(driver)
+        assert (driver.faults, driver.not_put_back) == (0, 0)
     print(ends)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), sys.argv[3] == "True")
+    main(sys.argv[1], int(sys.argv[2]), *sys.argv[3:])

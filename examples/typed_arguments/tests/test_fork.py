@@ -10,7 +10,15 @@ from pathlib import Path
 
 import pytest
 
+sys.path.append(str(Path(__file__).parents[3] / "python/dlbridge/tests"))
+
+from conftest import missing
+from stand_in import build
+
 FOLDER = Path(__file__).parent
+
+#: The folder with the extension built on rust-numpy, which the children use if it is named.
+RUST_NUMPY = os.environ.get("DLBRIDGE_RUST_NUMPY", "")
 
 #: Of the process that forks; the children have a limit of their own.
 LIMIT = 300
@@ -31,13 +39,27 @@ def deleters(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The stand-in for the driver of CUDA, which is for Linux alone; otherwise no path."""
+    if sys.platform != "linux":
+        return ""
+    return str(build(tmp_path_factory.mktemp("driver")))
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform does not have os.fork")
-@pytest.mark.parametrize("record", [True, False], ids=["recorded", "not recorded"])
-def test_fork_while_threads_run_deleters_hangs_no_child(deleters: Path, record: bool) -> None:
+@pytest.mark.parametrize(("fed", "forks"), [("recorded", 1000), ("borrowed", 1000), ("on a device", 400)])
+def test_fork_while_threads_run_deleters_hangs_no_child(
+    deleters: Path, driver: str, fed: str, forks: int
+) -> None:
+    if fed == "on a device" and not driver:
+        missing("the stand-in for the driver of CUDA is for Linux")
+    if not RUST_NUMPY and os.environ.get("DLBRIDGE_REQUIRE") == "1":
+        pytest.fail("DLBRIDGE_RUST_NUMPY does not name the folder of the extension", pytrace=False)
     program = str(FOLDER / "fork_program.py")
-    command = [sys.executable, program, str(deleters), "1000", str(record)]
+    command = [sys.executable, program, str(deleters), str(forks), fed, driver, RUST_NUMPY]
     # NumPy's threads would be stopped and started anew at each fork, a fifth of the time.
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
     result = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, env=environment)
     assert (result.returncode, result.stderr) == (0, "")
-    assert result.stdout == "{0: 1000}\n"
+    assert result.stdout == f"{{0: {forks}}}\n"

@@ -52,6 +52,9 @@ int cuDeviceGetAttribute(int *value, int attribute, int device) {
 }
 
 int cuDevicePrimaryCtxRetain(Context **context, int device) {
+    if (ended) {
+        return ended;
+    }
     if (device < 0 || device >= device_count) {
         return INVALID_DEVICE;
     }
@@ -66,6 +69,9 @@ int cuDevicePrimaryCtxRelease_v2(int device) {
 }
 
 int cuCtxPushCurrent_v2(Context *context) {
+    if (ended) {
+        return ended;
+    }
     if (depth == CONTEXTS_OF_A_THREAD) {
         return OUT_OF_MEMORY;
     }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use dlbridge::{Device, DeviceType, Tensor};
 
 type StreamHandle = usize;
-pub(crate) type ContextHandle = usize;
 
 /// A driver, which does not exist here.
 pub(crate) enum Driver {}

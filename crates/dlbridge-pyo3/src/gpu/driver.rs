@@ -8,7 +8,7 @@ use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ptr;
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 use dlbridge::{Device, DeviceType};
 use libloading::Library;
@@ -20,7 +20,7 @@ pub(super) type Status = c_int;
 /// Handles are pointers that nobody here looks behind.
 pub(super) type StreamHandle = usize;
 pub(super) type EventHandle = usize;
-pub(crate) type ContextHandle = usize;
+pub(super) type ContextHandle = usize;
 
 /// Why a driver did not do what it was asked for, as a sentence; and its number for that, if it was the driver that
 /// refused.
@@ -154,18 +154,22 @@ impl Driver {
     }
 
     fn once(
-        driver: &'static OnceLock<Self>,
+        driver: &'static AtomicPtr<Self>,
         name: &'static str,
         libraries: &[&str],
         load: fn(&Functions) -> Result<Self>,
     ) -> Result<&'static Self> {
-        if let Some(driver) = driver.get() {
-            return Ok(driver);
+        // SAFETY: NULL, or the address of a driver that was leaked below, which no code writes or frees.
+        if let Some(known) = unsafe { driver.load(Ordering::Acquire).as_ref() } {
+            return Ok(known);
         }
-        let functions = Functions::open(name, libraries)?;
-        // Loaded before the cell is written, so that no fork finds it half written.
-        let loaded = load(&functions)?;
-        Ok(driver.get_or_init(|| loaded))
+        let loaded = load(&Functions::open(name, libraries)?)?;
+        let new = ptr::from_mut(Box::leak(Box::new(loaded)));
+        let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);
+        let first = driver.compare_exchange(ptr::null_mut(), new, success, failure);
+        // If another thread was first, its driver is used, and this one stays unused.
+        // SAFETY: a driver that was leaked here, by this thread or another one.
+        Ok(unsafe { &*first.map_or_else(|first| first, |_| new) })
     }
 
     fn load_cuda(library: &Functions) -> Result<Self> {

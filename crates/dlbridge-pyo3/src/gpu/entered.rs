@@ -1,9 +1,10 @@
 //! The device that a thread works on: made the current one for a call, and the one before it again after that.
 
 use std::ffi::c_int;
+use std::sync::atomic::Ordering;
 
 use super::driver::{ContextHandle, Driver, Result, StreamContext, StreamHandle, Switch};
-use crate::process::{CONTEXTS, locked, survive_forks};
+use crate::process::CONTEXTS;
 
 /// A device is the current one of this thread until this is dropped.
 pub(super) struct Entered<'d> {
@@ -52,16 +53,19 @@ impl Driver {
     /// The context of a device that all libraries share, which is held from then on.
     pub(super) fn context(&self, device: i32) -> Result<ContextHandle> {
         let Switch::Cuda { retain, .. } = self.switch else { return Ok(0) };
-        survive_forks();
-        let known = locked(&CONTEXTS).iter().find(|(number, _)| *number == device).copied();
-        if let Some((_, context)) = known {
-            return Ok(context);
+        // A device without a place is asked for each time.
+        let place = usize::try_from(device).ok().and_then(|number| CONTEXTS.get(number));
+        let known = place.map_or(0, |place| place.load(Ordering::Acquire));
+        if known != 0 {
+            return Ok(known);
         }
         let mut context = 0;
         // SAFETY: a place for the context; the driver checks the number.
         self.check("name the context of the device", unsafe { retain(&mut context, device) })?;
         // Two threads may both hold it, which does no harm.
-        locked(&CONTEXTS).push((device, context));
+        if let Some(place) = place {
+            place.store(context, Ordering::Release);
+        }
         Ok(context)
     }
 

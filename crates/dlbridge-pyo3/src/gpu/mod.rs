@@ -21,12 +21,12 @@ use dlbridge::{Device, DeviceType};
 
 #[cfg(not(feature = "gpu"))]
 pub(crate) use absent::{
-    Buffer, ContextHandle, Driver, Failure, Pending, Place, after_stream, copied, order, wait,
+    Buffer, Driver, Failure, Pending, Place, after_stream, copied, order, wait,
 };
 #[cfg(feature = "gpu")]
 pub(crate) use copy::{Place, copied};
 #[cfg(feature = "gpu")]
-pub(crate) use driver::{ContextHandle, Driver, Failure};
+pub(crate) use driver::{Driver, Failure};
 #[cfg(feature = "gpu")]
 pub(crate) use event::{order, wait};
 #[cfg(feature = "gpu")]

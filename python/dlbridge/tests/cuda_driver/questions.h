@@ -87,6 +87,11 @@ void stand_in_fail_waits(int status) {
     wait_result = status;
 }
 
+/* Every call that needs a context is refused from now on, as in a child of a process that uses a real driver. */
+void stand_in_end(int status) {
+    ended = status;
+}
+
 /* Copies from device to device are begun, and an error is reported. */
 void stand_in_fail_copies(int status) {
     copy_result = status;

@@ -71,7 +71,27 @@ static __thread Context *current[CONTEXTS_OF_A_THREAD];
 static __thread Stream *per_thread[DEVICES];
 static __thread int depth, relaxed;
 
+/* The answer of a driver whose process has forked, or has ended: 0 as long as it works. */
+static int ended;
+
+static void before_fork(void) {
+    pthread_mutex_lock(&lock);
+}
+
+static void after_fork(void) {
+    pthread_mutex_unlock(&lock);
+}
+
+/* Real drivers do not work in a child. This one does, unless stand_in_end is called there, so that a child reaches whatever
+ * dlbridge does with a driver that works. So no child may find the lock taken. */
+__attribute__((constructor)) static void survive_forks(void) {
+    pthread_atfork(before_fork, after_fork, after_fork);
+}
+
 #define WITH_CONTEXT                                                                                                    \
+    if (ended) {                                                                                                        \
+        return ended;                                                                                                   \
+    }                                                                                                                   \
     if (!depth || !current[depth - 1]) {                                                                                \
         return INVALID_CONTEXT;                                                                                         \
     }
