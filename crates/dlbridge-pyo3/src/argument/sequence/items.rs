@@ -44,35 +44,43 @@ impl<'py> Items<'py> {
         }
     }
 
-    /// Calls a function with each item and its index.
+    /// Calls a function with each item.
     #[inline(always)]
     fn each(
         &self,
         extent: usize,
         mut read: impl FnMut(&Bound<'py, PyAny>) -> Result<(), Fault>,
     ) -> Result<(), Fault> {
-        let mut read = |index, item: &Bound<'py, PyAny>| {
-            read(item).map_err(|fault| fault.within(index))?;
-            if index % UNINTERRUPTED == UNINTERRUPTED - 1 {
-                item.py().check_signals()?;
-            }
-            Ok::<(), Fault>(())
-        };
         match self {
-            Self::List(list) => {
-                for index in 0..extent {
-                    let Ok(item) = list.get_item(index) else { return Err(Fault::changed()) };
-                    read(index, &item)?;
-                }
-            }
-            Self::Tuple(tuple) => {
-                for index in 0..extent {
-                    read(index, &*tuple.get_borrowed_item(index)?)?;
-                }
-            }
-        }
+            Self::List(list) => in_blocks(list.py(), extent, |index| match list.get_item(index) {
+                Ok(item) => read(&item).map_err(|fault| fault.within(index)),
+                Err(_) => Err(Fault::changed()),
+            }),
+            Self::Tuple(tuple) => in_blocks(tuple.py(), extent, |index| {
+                let item = tuple.get_borrowed_item(index)?;
+                read(&item).map_err(|fault| fault.within(index))
+            }),
+        }?;
         if self.len() == extent { Ok(()) } else { Err(Fault::changed()) }
     }
+}
+
+/// Calls a function with each index, and asks for interrupts between blocks of them.
+#[inline(always)]
+fn in_blocks(
+    py: Python<'_>,
+    extent: usize,
+    mut read: impl FnMut(usize) -> Result<(), Fault>,
+) -> Result<(), Fault> {
+    for begin in (0..extent).step_by(UNINTERRUPTED) {
+        for index in begin..extent.min(begin + UNINTERRUPTED) {
+            read(index)?;
+        }
+        if extent - begin > UNINTERRUPTED {
+            py.check_signals()?;
+        }
+    }
+    Ok(())
 }
 
 /// The extents along the first items: all others must have the same. `None` if there are more than `MAX_DEPTH`.

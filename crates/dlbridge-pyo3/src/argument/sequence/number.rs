@@ -2,6 +2,7 @@
 
 use dlbridge::bits::{Bfloat16, Complex, Float16};
 use pyo3::exceptions::PyOverflowError;
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt, PyType};
 
@@ -24,7 +25,10 @@ pub(super) trait Number: Copy + Send + 'static {
 
     fn from_bool(value: bool) -> Self;
 
-    /// `None` if the number is out of range. Called for integers, if the kind takes them.
+    /// `None` if the number is out of range. Called if the kind takes integers.
+    fn from_i64(value: i64) -> Option<Self>;
+
+    /// The same for integers of any size.
     fn from_integer(item: &Bound<'_, PyAny>) -> PyResult<Option<Self>>;
 
     /// Called if the kind takes floats.
@@ -99,14 +103,30 @@ pub(super) fn element<'py, T: Number>(
     item: &Bound<'py, PyAny>,
     kinds: &mut Kinds<'py>,
 ) -> Result<T, Fault> {
-    // Almost all lists are of these two.
-    if T::KIND >= NumberKind::Float && item.is_exact_instance_of::<PyFloat>() {
-        return Ok(T::from_float(item.extract()?));
+    // Almost all lists are of these two. A cast that fails makes an error, and costs more than the question.
+    if T::KIND >= NumberKind::Float
+        && item.is_exact_instance_of::<PyFloat>()
+        && let Ok(float) = item.cast_exact::<PyFloat>()
+    {
+        return Ok(T::from_float(float.value()));
     }
-    if T::KIND >= NumberKind::Integer && item.is_exact_instance_of::<PyInt>() {
-        return T::from_integer(item)?.ok_or_else(|| Fault::out_of_range(item));
+    if T::KIND >= NumberKind::Integer
+        && item.is_exact_instance_of::<PyInt>()
+        && let Ok(integer) = item.cast_exact::<PyInt>()
+        && let Some(value) = small(integer)
+    {
+        return T::from_i64(value).ok_or_else(|| Fault::out_of_range(item));
     }
     other_element(item, kinds)
+}
+
+/// The value of an integer that 64 bits can hold. PyO3 takes a third longer, because its answer has room for an exception.
+#[inline(always)]
+fn small(integer: &Bound<'_, PyInt>) -> Option<i64> {
+    let mut overflow = 0;
+    // SAFETY: attached, and an `int`, for which this neither fails nor runs code.
+    let value = unsafe { ffi::PyLong_AsLongLongAndOverflow(integer.as_ptr(), &mut overflow) };
+    (overflow == 0).then_some(value)
 }
 
 #[inline(never)]
@@ -170,6 +190,10 @@ macro_rules! integers {
             }
 
             #[inline]
+            fn from_i64(value: i64) -> Option<Self> {
+                Self::try_from(value).ok()
+            }
+
             fn from_integer(item: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
                 integer(item)
             }
@@ -192,6 +216,10 @@ impl Number for bool {
 
     fn from_bool(value: bool) -> Self {
         value
+    }
+
+    fn from_i64(value: i64) -> Option<Self> {
+        Some(value != 0)
     }
 
     fn from_integer(item: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
@@ -217,6 +245,10 @@ macro_rules! floats {
             }
 
             #[inline]
+            fn from_i64(value: i64) -> Option<Self> {
+                Some(Self::from_float(value as f64))
+            }
+
             fn from_integer(item: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
                 Ok(integer_as_float(item)?.map(Self::from_float))
             }
@@ -247,6 +279,11 @@ macro_rules! complex {
 
             fn from_bool(value: bool) -> Self {
                 Self::from_float(f64::from(u8::from(value)))
+            }
+
+            #[inline]
+            fn from_i64(value: i64) -> Option<Self> {
+                Some(Self::from_float(value as f64))
             }
 
             fn from_integer(item: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
