@@ -165,7 +165,8 @@ def attach(name: str) -> SharedTensor:
     it: so a function that writes one is refused the other.
 
     Raises FileNotFoundError if no shared memory has that name, ValueError for a name that cannot be
-    one, and for memory that is not a tensor or was cut off.
+    one, and for memory that is not a tensor or was cut off, OSError for a link or a folder of that name, and for
+    memory that this user may not open.
     """
     name = _checked(name)
     try:

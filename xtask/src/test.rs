@@ -261,6 +261,8 @@ fn pytest(workplace: &Workplace, venv: &Venv<'_>, path: &str, required: bool) ->
     let mut pytest = venv.python();
     pytest.args(["-m", "pytest", "--quiet", path]);
     pytest.args([OsStr::new("-o"), format!("cache_dir={}", cache.display()).as_ref()]);
+    // It prints the traceback of a crash, and users may have set it.
+    pytest.env("PYTHONFAULTHANDLER", "1");
     if required {
         pytest.env("DLBRIDGE_REQUIRE", "1");
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import gc
 import json
+import math
 import operator
 import pickle
 import re
@@ -118,6 +119,21 @@ def test_view_that_cannot_be_is_refused_by_class() -> None:
             out()
 
 
+@pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 2**70])
+def test_number_beyond_64_bits_is_refused_as_one_that_is_out_of_bounds(number: int) -> None:
+    _, tensor = grid()
+    for method, arguments in [("permute", (number, 0, 1)), ("flip", (number,)), ("step_by", (number, 1)), ("insert_axis", (number,))]:
+        with pytest.raises(IndexError, match=f"axis {number} is out of bounds for a tensor of [34] dimensions"):
+            getattr(tensor, method)(*arguments)
+    with pytest.raises(ValueError, match=rf"24 elements cannot have the shape \({number}, -1\)"):
+        tensor.reshape(number, -1)
+    for name, arguments in [("start", (0, -number, 1)), ("stop", (0, 0, -abs(number)))]:
+        with pytest.raises(IndexError, match=f"{name} must be an integer from 0 to 9223372036854775807, not"):
+            tensor.slice(*arguments)
+    with pytest.raises(IndexError, match=f"step must be an integer from 0 to 9223372036854775807, not {number}"):
+        tensor.step_by(0, number)
+
+
 def test_length_and_iteration_follow_the_first_dimension() -> None:
     array, tensor = grid()
     assert (len(tensor), tensor.size, tensor.itemsize, tensor.data_ptr()) == (2, 24, 4, tensor.address)
@@ -137,8 +153,11 @@ def test_reversed_tensor_iterates_over_the_same_memory_from_the_end() -> None:
 
 def test_boolean_as_an_extent_or_dimension_is_refused_as_numpy_does() -> None:
     array, tensor = grid()
-    for method, arguments in [("reshape", (True, 24)), ("reshape", ((24, True),)), ("permute", (2, True, False))]:
-        with pytest.raises(TypeError, match="each dimension must be an integer, not (True|False)"):
+    cases: list[tuple[str, tuple[Any, ...]]] = [
+        ("reshape", (True, 24)), ("reshape", ((24, True),)), ("permute", (2, True, False)), ("flip", (True,)), ("slice", (0, False)),
+    ]  # fmt: skip
+    for method, arguments in cases:
+        with pytest.raises(TypeError, match="(each extent|axis|start) must be an integer, not (True|False)"):
             getattr(tensor, method)(*arguments)
     with pytest.raises(TypeError):
         array.reshape((True, 24))
@@ -197,7 +216,8 @@ def test_repr_shows_elements_up_to_a_limit() -> None:
 
 OPERATIONS: list[Any] = [
     lambda t: t + 1, lambda t: 1 + t, lambda t: t - t, lambda t: [1] * t, lambda t: t / 2.0, lambda t: t**2, lambda t: 2 @ t,
-    lambda t: -t, lambda t: ~t, lambda t: abs(t), lambda t: t < 1, lambda t: 1 >= t, lambda t: t == copy.copy(t),
+    lambda t: -t, lambda t: ~t, lambda t: abs(t), lambda t: divmod(t, 2), lambda t: divmod(2, t), lambda t: round(t),
+    lambda t: round(t, 1), lambda t: math.trunc(t), lambda t: t < 1, lambda t: 1 >= t, lambda t: t == copy.copy(t),
     lambda t: t != 1, lambda t: t == [1, 2], lambda t: 1 in t, lambda t: bool(t), lambda t: float(t), lambda t: int(t),
     lambda t: complex(t), lambda t: t.astype("float32"), lambda t: t.__setitem__(0, 1), lambda t: t.__delitem__(0),
     lambda t: t == b"abc", lambda t: t & True,

@@ -337,12 +337,25 @@ def test_source_that_another_copy_names_must_be_as_writable(native: Native) -> N
     assert deleted_at_once(native, bytes(range(64)), range(16, 48), Flags.READ_ONLY)
 
 
-def deleted_at_once(native: Native, memory: bytearray | bytes, where: range, flags: int = 0) -> bool:
+def test_functions_that_are_too_few_or_of_another_version_are_not_called(native: Native) -> None:
+    memory, where = bytearray(range(64)), range(16, 48)
+    assert not deleted_at_once(native, memory, where, size=ctypes.sizeof(Functions) - 1)
+    assert not deleted_at_once(native, memory, where, name=b"dlbridge.source.2")
+    assert deleted_at_once(native, memory, where, size=ctypes.sizeof(Functions) + 8)
+
+
+def deleted_at_once(
+    native: Native,
+    memory: bytearray | bytes,
+    where: range,
+    flags: int = 0,
+    size: int = ctypes.sizeof(Functions),
+    name: bytes = b"dlbridge.source.1",
+) -> bool:
     """Imports some bytes of a producer that names bytes 16 to 48 as their source: whether that is kept instead of the producer."""
     first = dlbridge.asdlpack(memory).address
     source = native.export(dlbridge.asdlpack(memoryview(memory)[16:48]), max_version=(1, 3))
-    functions = Functions(ctypes.sizeof(Functions), SOURCE_OF(lambda _: source.address))
-    name = b"dlbridge.source.1"
+    functions = Functions(size, SOURCE_OF(lambda _: source.address))
     KEPT.append((functions, name))
     crafted = native.craft((len(where),), dtype=n.UINT8, flags=flags, data=first + where.start)
     capsule = capsule_of(ctypes.addressof(functions), name)

@@ -263,9 +263,10 @@ except Interrupted:
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="what was read is seen in the faults of the pages")
-def test_interrupt_ends_the_check_of_booleans_before_it_is_complete(run: Run) -> None:
+@pytest.mark.parametrize("step", [1, 2])
+def test_interrupt_ends_the_check_of_booleans_before_it_is_complete(run: Run, step: int) -> None:
     ended = run(
-        """
+        f"""
 import mmap, resource, signal
 import dlbridge
 
@@ -288,7 +289,7 @@ def interrupt(*_):
 memory = mmap.mmap(-1, BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 memory.madvise(mmap.MADV_NOHUGEPAGE)
 PAGES = BYTES // mmap.PAGESIZE
-view = memoryview(memory).cast("?")
+view = memoryview(memory).cast("?")[::{step}]
 before = faults()
 signal.signal(signal.SIGALRM, interrupt)
 signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
@@ -297,6 +298,42 @@ try:
     print("complete")
 except Interrupted:
     print("before its end" if faults() - before < PAGES * 3 // 4 else "at its end")
+"""
+    )
+    assert (ended.stdout, ended.stderr) == ("before its end\n", "")
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="what was made of a list is seen in the memory of the process")
+def test_interrupt_ends_tolist_before_it_is_complete(run: Run) -> None:
+    ended = run(
+        """
+import resource, signal
+import dlbridge
+
+COUNT = 1 << 25
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+
+class Interrupted(Exception):
+    pass
+
+def interrupt(*_):
+    # More than the bytes that are copied before, so that the list is being made.
+    if peak() - before > 2 * COUNT:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, signal.SIG_IGN)
+        raise Interrupted
+
+tensor = dlbridge.asdlpack(bytes(COUNT))
+before = peak()
+signal.signal(signal.SIGALRM, interrupt)
+signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
+try:
+    tensor.tolist()
+    print("complete")
+except Interrupted:
+    print("before its end" if peak() - before < 7 * COUNT else "at its end")
 """
     )
     assert (ended.stdout, ended.stderr) == ("before its end\n", "")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from typing import Any, cast
+
 import dlbridge
 import pytest
 from conftest import require
@@ -9,8 +12,11 @@ from conftest import require
 np = require("numpy")
 image = require("PIL.Image")
 
+#: Bytes of an object of bytes in front of its data.
+HEADER = sys.getsizeof(b"") - 1
 
-@pytest.mark.parametrize("mode", ["L", "P", "I", "F", "LA", "RGB", "RGBA", "CMYK", "YCbCr", "I;16"])
+
+@pytest.mark.parametrize("mode", ["L", "P", "I", "F", "LA", "RGB", "RGBA", "CMYK", "YCbCr", "I;16", "I;16B", "I;16L", "I;16N"])
 def test_an_image_is_copied_once(mode: str) -> None:
     picture = image.new(mode, (5, 3))
     tensor = dlbridge.asdlpack(picture)
@@ -45,7 +51,25 @@ def test_copy_false_names_arrow_where_it_shares_this_image(mode: str, shared: st
     assert not dlbridge.asdlpack(picture, copy=False, protocol="arrow").copied
 
 
-@pytest.mark.parametrize("mode", ["I;16", "I;16L", "I;16B"])
+@pytest.mark.parametrize("mode", ["1", "L", "F", "RGB", "I;16", "I;16L", "I;16B", "I;16N"])
+def test_bytes_that_pillow_made_are_kept_and_not_copied(monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
+    def tobytes(picture: Any, *arguments: Any) -> bytes:
+        data = original(picture, *arguments)
+        places.append(id(data) + HEADER)
+        return cast(bytes, data)
+
+    places: list[int] = []
+    original = image.Image.tobytes
+    monkeypatch.setattr(image.Image, "tobytes", tobytes)
+    # Its bytes in the other order are another number.
+    picture = image.new(mode, (5, 3), 0x0102 if mode.startswith("I;16") else 1)
+    tensor = dlbridge.asdlpack(picture)
+    assert [tensor.address] == places
+    assert (tensor.tolist() == np.asarray(picture).tolist(), tensor.copied) == (True, True)
+    assert tensor.copy_reason == "the producer made a copy"
+
+
+@pytest.mark.parametrize("mode", ["I;16", "I;16L", "I;16B", "I;16N"])
 def test_copy_false_does_not_name_arrow_for_unsigned_pixels_of_16_bits(mode: str) -> None:
     picture = image.new(mode, (5, 3))
     match = f"leave it out, since protocol='arrow' cannot share it: Pillow exports the unsigned pixels of the mode {mode}"
@@ -78,7 +102,7 @@ def test_arrow_shares_the_pixels_row_by_row(mode: str, bands: int) -> None:
     assert np.array_equal(tensor.numpy().reshape(15, -1)[:, : channels.shape[1]], channels)
 
 
-@pytest.mark.parametrize("mode", ["I;16", "I;16B"])
+@pytest.mark.parametrize("mode", ["I;16", "I;16L", "I;16B", "I;16N"])
 def test_unsigned_pixels_that_arrow_would_sign_are_refused(mode: str) -> None:
     picture = image.new(mode, (5, 3), 40_000)
     with pytest.raises(BufferError, match=f"mode {mode} to Arrow as signed integers; leave out"):

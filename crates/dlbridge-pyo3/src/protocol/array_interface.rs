@@ -6,7 +6,7 @@
 use std::ffi::c_void;
 use std::ptr;
 
-use dlbridge::{Device, Tensor};
+use dlbridge::{Access, Device, Tensor};
 use pyo3::exceptions::{
     PyAttributeError, PyBufferError, PyOverflowError, PyTypeError, PyValueError,
 };
@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 
 use super::buffer::Buffer;
-use super::memory::{MAX_NDIM, Memory};
+use super::memory::{MAX_NDIM, Memory, access};
 use super::typestr::{self, ElementType};
 use super::{Imported, Lacking, Method, Protocol, picture};
 use crate::interpreter::PyOwner;
@@ -35,21 +35,25 @@ pub(super) fn import(
     let shape = interface.shape()?;
     let strides = interface.byte_strides(shape.len())?;
     let ElementType { dtype, byte_swapped } = interface.element_type()?;
-    let made_for_us = interface.is_copy();
+    let place = interface.place()?;
+    // Behind all that may run code of the producer, which could refer to the bytes.
+    let made_for_us = interface.is_copy(&place);
     if made_for_us && wanted.copy == Some(false) {
         return Err(picture::copies_always(object, wanted));
     }
-    let place = interface.place()?;
     if let Place::Within(buffer, offset) = &place {
         check_within(buffer.len(), *offset, &shape, strides.as_deref(), dtype.itemsize())?;
     }
     let (data, read_only) = match &place {
         Place::At(address, read_only) => (ptr::with_exposed_provenance_mut(*address), *read_only),
         Place::Within(buffer, offset) => {
-            // Bytes that were made for this call, which nothing else refers to: no reader would
-            // notice a write.
-            (buffer.data().wrapping_byte_add(*offset), buffer.is_read_only() && !made_for_us)
+            (buffer.data().wrapping_byte_add(*offset), buffer.is_read_only())
         }
+    };
+    let access = match made_for_us {
+        // Bytes that nothing else refers to: no reader would notice a write.
+        true => Access::Exclusive,
+        false => access(read_only),
     };
     let memory = Memory {
         door: "array interface",
@@ -59,7 +63,7 @@ pub(super) fn import(
         shape: &shape,
         byte_strides: strides.as_deref(),
         device: Device::CPU,
-        read_only,
+        access,
         subbyte_padded: dtype.is_subbyte(),
     };
     let (tensor, reason) = match place {
@@ -69,9 +73,13 @@ pub(super) fn import(
             // while a view is alive is promised by the program (see the crate documentation).
             unsafe { memory.into_tensor_of(object, owner, wanted.copy) }?
         }
-        // SAFETY: the elements were found to be within the buffer, which is locked while the owner
-        // lives. As above.
-        Place::Within(buffer, _) => unsafe { memory.into_tensor(buffer, wanted.copy) }?,
+        Place::Within(buffer, _) => {
+            // The last reference to bytes that were made for this call.
+            drop(interface);
+            // SAFETY: the elements were found to be within the buffer, which is locked while the owner
+            // lives. As above; and if exclusive, nothing else refers to the bytes.
+            unsafe { memory.into_tensor(buffer, wanted.copy) }?
+        }
     };
     let reason = reason.or(made_for_us.then_some(CopyReason::Producer));
     Ok(Some(Imported { reason, ..Imported::new(tensor, Protocol::ArrayInterface) }))
@@ -187,12 +195,13 @@ impl<'a, 'py> Interface<'a, 'py> {
 
     /// Whether the data are bytes that nobody but this dictionary has, which nobody but us has: a
     /// copy that was made to answer, as Pillow does.
-    fn is_copy(&self) -> bool {
+    fn is_copy(&self, place: &Place) -> bool {
+        let Place::Within(..) = place else { return false };
         let Ok(Some(data)) = self.field("data") else { return false };
         // SAFETY: attached, and objects.
         let owners = |object: &Bound<'_, PyAny>| unsafe { ffi::Py_REFCNT(object.as_ptr()) };
-        // The dictionary and `data` refer to the bytes, and `fields` to the dictionary.
-        data.is_exact_instance_of::<PyBytes>() && owners(&data) == 2 && owners(&self.fields) == 1
+        // The dictionary, `data` and the buffer refer to the bytes, and `fields` to the dictionary.
+        data.is_exact_instance_of::<PyBytes>() && owners(&data) == 3 && owners(&self.fields) == 1
     }
 
     fn place(&self) -> PyResult<Place> {

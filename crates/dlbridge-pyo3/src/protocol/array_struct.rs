@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyCapsuleMethods, PyTuple};
 
 use super::array_interface::byte_strides;
-use super::memory::{MAX_NDIM, Memory};
+use super::memory::{MAX_NDIM, Memory, access};
 use super::typestr::{self, ElementType};
 use super::{Imported, Lacking, Method, Protocol};
 use crate::interpreter::PyOwner;
@@ -113,7 +113,7 @@ pub(super) fn import(
         shape: &shape,
         byte_strides: byte_strides.as_deref(),
         device: Device::CPU,
-        read_only: fields.flags & WRITABLE == 0,
+        access: access(fields.flags & WRITABLE == 0),
         subbyte_padded: dtype.is_subbyte(),
     };
     let owner = PyOwner::new(PyTuple::new(py, [object, &answer])?.as_any())?;

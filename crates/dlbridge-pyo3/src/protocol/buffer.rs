@@ -17,7 +17,7 @@ use pyo3::{PyTraverseError, PyVisit, ffi};
 
 use super::buffer_abi::{self, View};
 use super::buffer_format::{self, Unfit};
-use super::memory::{MAX_NDIM, Memory, in_elements};
+use super::memory::{MAX_NDIM, Memory, access, in_elements};
 use super::{Imported, Protocol, typestr};
 use crate::borrow::Guard;
 use crate::copies;
@@ -244,7 +244,7 @@ impl Buffer {
             shape: &shape[..ndim],
             byte_strides: has_strides.then_some(&byte_strides[..ndim]),
             device: Device::CPU,
-            read_only: self.is_read_only(),
+            access: access(self.is_read_only()),
             subbyte_padded: false,
         };
         // SAFETY: the protocol: the memory of the described elements stays valid, and in place,

@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use super::array_interface::{Interface, fields};
-use super::memory::Memory;
+use super::memory::{Memory, access};
 use super::stream::{self, DataStream, Streams};
 use super::typestr::ElementType;
 use super::{Imported, Lacking, Method, Protocol};
@@ -79,7 +79,7 @@ pub(super) fn import<'py>(
         shape: &shape,
         byte_strides: strides.as_deref(),
         device,
-        read_only,
+        access: access(read_only),
         subbyte_padded: dtype.is_subbyte(),
     };
     let owner = interface.owner()?;

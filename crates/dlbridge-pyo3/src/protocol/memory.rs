@@ -46,9 +46,15 @@ pub(super) struct Memory<'a> {
     /// C order where there are none.
     pub(super) byte_strides: Option<&'a [isize]>,
     pub(super) device: Device,
-    pub(super) read_only: bool,
+    /// `Exclusive` if the memory cannot be reached in another way.
+    pub(super) access: Access,
     /// Whether elements narrower than a byte take a whole byte each.
     pub(super) subbyte_padded: bool,
+}
+
+/// The access to memory that its producer keeps.
+pub(super) fn access(read_only: bool) -> Access {
+    if read_only { Access::ReadOnly } else { Access::Shared }
 }
 
 impl Memory<'_> {
@@ -138,9 +144,15 @@ impl Memory<'_> {
         let strides = self.byte_strides.map(|_| &strides[..ndim]);
         // SAFETY: the contract of this function.
         let tensor = unsafe { Tensor::from_raw_parts(owner, self.parts(), self.shape, strides) };
-        let tensor = tensor.map_err(to_py_err)?;
+        let mut tensor = tensor.map_err(to_py_err)?;
         if !swapped {
             return normalized(tensor, copy);
+        }
+        // Only an exclusive tensor, without elements that overlap, can be written here.
+        if let Ok(target) = TensorRefMut::try_from(&mut tensor) {
+            let bytes = target.as_tensor_ref().len() * itemsize as usize;
+            copies::detached(bytes, |_| target.swap_bytes().map(Some))?;
+            return Ok((tensor, None));
         }
         let _reading = Guard::reading(&tensor, "tensor that is copied")?;
         let swapped = copies::byte_swapped(&TensorRef::from(&tensor))?;
@@ -150,7 +162,7 @@ impl Memory<'_> {
     fn parts(&self) -> RawParts {
         RawParts {
             device: self.device,
-            access: if self.read_only { Access::ReadOnly } else { Access::Shared },
+            access: self.access,
             subbyte_padded: self.subbyte_padded,
             ..RawParts::new(self.data, self.dtype)
         }
@@ -243,16 +255,19 @@ fn relabelled(tensor: Tensor, dtype: DataType) -> PyResult<Tensor> {
 
 /// Returns true if the bytes of booleans are 0 and 1.
 fn are_booleans(tensor: &Tensor) -> PyResult<bool> {
-    let bytes = tensor.view_bool_as_u8().map_err(to_py_err)?;
-    let Some(bytes) = bytes.as_slice() else {
-        return copies::detached(tensor.len(), |_| Ok(Some(tensor.view::<bool>().is_ok())));
-    };
-    copies::detached(bytes.len(), |go_on| {
-        for (nth, block) in bytes.chunks(copies::BLOCK).enumerate() {
-            if nth > 0 && !go_on() {
+    let view = tensor.view_bool_as_u8().map_err(to_py_err)?;
+    copies::detached(view.len(), |go_on| {
+        let mut strided = view.iter();
+        for begin in (0..view.len()).step_by(copies::BLOCK) {
+            if begin > 0 && !go_on() {
                 return Ok(None);
             }
-            if block.iter().fold(0, |all, byte| all | byte) > 1 {
+            let count = copies::BLOCK.min(view.len() - begin);
+            let all_bits = match view.as_slice() {
+                Some(bytes) => bytes[begin..begin + count].iter().fold(0, |all, byte| all | byte),
+                None => strided.by_ref().take(count).fold(0, |all, byte| all | byte),
+            };
+            if all_bits > 1 {
                 return Ok(Some(false));
             }
         }
@@ -260,7 +275,7 @@ fn are_booleans(tensor: &Tensor) -> PyResult<bool> {
     })
 }
 
-/// Booleans of 0 and 1, which is what consumers count on: other bytes are made 1, by a copy.
+/// Booleans of 0 and 1, which is what consumers count on: other bytes are made 1, in a copy unless the tensor is exclusive.
 pub(crate) fn normalized(
     tensor: Tensor,
     copy: Option<bool>,
@@ -280,16 +295,26 @@ pub(crate) fn normalized(
              copy, or fix them first",
         ));
     }
-    let bytes = tensor.view_bool_as_u8().map_err(to_py_err)?;
-    let mut copy = copies::copied(&TensorRef::from(bytes), 1)?;
-    let values = copy.view_mut::<u8>().map_err(to_py_err)?.into_mut_slice();
-    let values = values.expect("a copy is contiguous");
+    let shape = tensor.shape().to_vec();
+    let (mut bytes, reason) = match tensor.access() == Access::Exclusive && tensor.is_c_contiguous()
+    {
+        true => {
+            drop(reading);
+            (with_dtype(tensor, DataType::UINT8, false, &shape)?, None)
+        }
+        false => {
+            let bytes = tensor.view_bool_as_u8().map_err(to_py_err)?;
+            let copy = copies::copied(&TensorRef::from(bytes), 1)?;
+            (copy, Some(CopyReason::TruthValues))
+        }
+    };
+    let values = bytes.view_mut::<u8>().map_err(to_py_err)?.into_mut_slice();
+    let values = values.expect("these bytes are contiguous");
     copies::detached(values.len(), |go_on| {
         let normalize = |_, block: &mut [u8]| {
             block.iter_mut().for_each(|byte| *byte = u8::from(*byte != 0));
         };
         Ok(copies::each_block(values, go_on, normalize))
     })?;
-    let values = with_dtype(copy, DataType::BOOL, false, tensor.shape())?;
-    Ok((values, Some(CopyReason::TruthValues)))
+    Ok((with_dtype(bytes, DataType::BOOL, false, &shape)?, reason))
 }

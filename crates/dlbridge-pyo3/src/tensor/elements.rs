@@ -46,6 +46,9 @@ impl Elements {
     }
 }
 
+/// Numbers of a list that are made between two questions for interrupts; a million take some 50 ms.
+const ASKED_EVERY: i64 = 1 << 20;
+
 /// All elements as lists within lists.
 pub(super) fn to_list<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Bound<'py, PyAny>> {
     let elements = Elements::of(tensor)?;
@@ -63,10 +66,14 @@ fn nested<'py, 'a>(
         // As many elements as the shape has.
         return object(py, dtype, elements.next().unwrap_or_default());
     };
-    // A shape without elements may still ask for more lists than there is time for.
+    // A shape without elements may ask for more lists than there is time for. Asked at each list, since an exception that is
+    // raised while Python collects garbage, as many lists make it do, is lost.
     py.check_signals()?;
     let list = PyList::empty(py);
-    for _ in 0..extent {
+    for nth in 0..extent {
+        if nth % ASKED_EVERY == ASKED_EVERY - 1 {
+            py.check_signals()?;
+        }
         list.append(nested(py, inner, dtype, elements)?)?;
     }
     Ok(list.into_any())

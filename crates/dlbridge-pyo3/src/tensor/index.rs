@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use dlbridge::{Error, Result, Tensor};
+use pyo3::conversion::FromPyObjectOwned;
 use pyo3::exceptions::{PyBufferError, PyIndexError, PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyEllipsis, PyList, PySlice, PyTuple};
@@ -166,33 +167,55 @@ fn sliced(tensor: Tensor, axis: usize, slice: &Bound<'_, PySlice>) -> PyResult<T
     }
 }
 
+/// An argument as an integer; `None` if it is too large for one of this machine.
+fn number<'py, T>(argument: &str, number: &Bound<'py, PyAny>) -> PyResult<Option<T>>
+where
+    T: FromPyObjectOwned<'py, Error = PyErr>,
+{
+    let integer = integer(number)?.ok_or_else(|| wrong_type(argument, "an integer", number))?;
+    match integer.extract() {
+        Ok(number) => Ok(Some(number)),
+        Err(error) if error.is_instance_of::<PyOverflowError>(number.py()) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// A dimension by its number, counted from the end where it is negative.
-pub(super) fn axis(axis: isize, ndim: usize) -> PyResult<usize> {
-    let found = if axis < 0 { axis.checked_add_unsigned(ndim) } else { Some(axis) };
+pub(super) fn axis(axis: &Bound<'_, PyAny>, ndim: usize) -> PyResult<usize> {
+    let found: Option<isize> = number("axis", axis)?;
+    let found = found.and_then(|at| if at < 0 { at.checked_add_unsigned(ndim) } else { Some(at) });
     found.and_then(|axis| usize::try_from(axis).ok()).filter(|&axis| axis < ndim).ok_or_else(|| {
         PyIndexError::new_err(format!(
-            "axis {axis} is out of bounds for a tensor of {ndim} dimensions"
+            "axis {} is out of bounds for a tensor of {ndim} dimensions",
+            shown(axis)
+        ))
+    })
+}
+
+/// An argument that counts indices.
+fn count(argument: &str, count: &Bound<'_, PyAny>) -> PyResult<usize> {
+    let number: Option<isize> = number(argument, count)?;
+    number.and_then(|number| usize::try_from(number).ok()).ok_or_else(|| {
+        PyIndexError::new_err(format!(
+            "{argument} must be an integer from 0 to {}, not {}",
+            isize::MAX,
+            shown(count)
         ))
     })
 }
 
 /// The numbers of `permute(1, 0)` and `permute((1, 0))`.
-fn numbers(arguments: &Bound<'_, PyTuple>) -> PyResult<Vec<isize>> {
+fn numbers<'py>(arguments: &Bound<'py, PyTuple>) -> PyResult<Vec<Bound<'py, PyAny>>> {
     let only = match arguments.len() {
         1 => Some(arguments.get_item(0)?),
         _ => None,
     };
-    let numbers: Vec<Bound<'_, PyAny>> = match only {
+    match only {
         Some(only) if only.is_instance_of::<PyTuple>() || only.is_instance_of::<PyList>() => {
             only.extract()
         }
         _ => arguments.extract(),
-    }?;
-    let one = |number: &Bound<'_, PyAny>| match integer(number)? {
-        Some(number) => number.extract(),
-        None => Err(wrong_type("each dimension", "an integer", number)),
-    };
-    numbers.iter().map(one).collect()
+    }
 }
 
 /// The dimensions in another order.
@@ -203,7 +226,7 @@ pub(super) fn permuted(
 ) -> PyResult<PyTensor> {
     let ndim = tensor.tensor().ndim();
     let order = numbers(order)?;
-    let order = order.into_iter().map(|number| axis(number, ndim)).collect::<PyResult<Vec<_>>>()?;
+    let order = order.iter().map(|number| axis(number, ndim)).collect::<PyResult<Vec<_>>>()?;
     part(py, tensor, |tensor| tensor.permute(order))
 }
 
@@ -226,9 +249,15 @@ pub(super) fn reshaped(
     tensor: &PyTensor,
     shape: &Bound<'_, PyTuple>,
 ) -> PyResult<PyTensor> {
-    let shape = numbers(shape)?;
+    let requested = numbers(shape)?;
     let len = tensor.tensor().len();
-    let unfit = || PyValueError::new_err(format!("{len} elements cannot have the shape {shape:?}"));
+    let unfit = || {
+        let requested =
+            PyTuple::new(py, &requested).map_or_else(|_| String::new(), |shape| shown(&shape));
+        PyValueError::new_err(format!("{len} elements cannot have the shape {requested}"))
+    };
+    let one = |extent: &Bound<'_, PyAny>| number("each extent", extent)?.ok_or_else(unfit);
+    let shape = requested.iter().map(one).collect::<PyResult<Vec<isize>>>()?;
     let known = shape.iter().filter(|&&extent| extent != -1);
     let product = known
         .clone()
@@ -248,12 +277,14 @@ pub(super) fn reshaped(
 pub(super) fn range(
     py: Python<'_>,
     tensor: &PyTensor,
-    number: isize,
-    start: usize,
-    stop: Option<usize>,
+    number: &Bound<'_, PyAny>,
+    start: Option<&Bound<'_, PyAny>>,
+    stop: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<PyTensor> {
     let axis = axis(number, tensor.tensor().ndim())?;
-    let stop = stop.unwrap_or(tensor.tensor().shape()[axis] as usize);
+    let start = start.map_or(Ok(0), |start| count("start", start))?;
+    let end = tensor.tensor().shape()[axis] as usize;
+    let stop = stop.map_or(Ok(end), |stop| count("stop", stop))?;
     part(py, tensor, |tensor| tensor.slice(axis, start..stop))
 }
 
@@ -261,10 +292,11 @@ pub(super) fn range(
 pub(super) fn stepped(
     py: Python<'_>,
     tensor: &PyTensor,
-    number: isize,
-    step: usize,
+    number: &Bound<'_, PyAny>,
+    step: &Bound<'_, PyAny>,
 ) -> PyResult<PyTensor> {
     let axis = axis(number, tensor.tensor().ndim())?;
+    let step = count("step", step)?;
     if step == 0 {
         return Err(PyValueError::new_err("step must be 1 or more, not 0"));
     }
@@ -275,7 +307,7 @@ pub(super) fn stepped(
 pub(super) fn at(
     py: Python<'_>,
     tensor: &PyTensor,
-    number: isize,
+    number: &Bound<'_, PyAny>,
     index: &Bound<'_, PyAny>,
 ) -> PyResult<PyTensor> {
     let axis = axis(number, tensor.tensor().ndim())?;
@@ -284,7 +316,11 @@ pub(super) fn at(
 }
 
 /// A new dimension of extent 1; behind the last one too.
-pub(super) fn with_axis(py: Python<'_>, tensor: &PyTensor, number: isize) -> PyResult<PyTensor> {
+pub(super) fn with_axis(
+    py: Python<'_>,
+    tensor: &PyTensor,
+    number: &Bound<'_, PyAny>,
+) -> PyResult<PyTensor> {
     let axis = axis(number, tensor.tensor().ndim() + 1)?;
     part(py, tensor, |tensor| tensor.insert_axis(axis))
 }

@@ -250,35 +250,45 @@ impl PyTensor {
     }
 
     /// The indices from start to stop of a dimension, over the same memory.
-    #[pyo3(signature = (axis, start=0, stop=None))]
+    #[pyo3(signature = (axis, start=None, stop=None), text_signature = "($self, axis, start=0, stop=None)")]
     fn slice(
         &self,
         py: Python<'_>,
-        axis: isize,
-        start: usize,
-        stop: Option<usize>,
+        axis: &Bound<'_, PyAny>,
+        start: Option<&Bound<'_, PyAny>>,
+        stop: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         index::range(py, self, axis, start, stop)
     }
 
     /// Every step-th index of a dimension, over the same memory.
-    fn step_by(&self, py: Python<'_>, axis: isize, step: usize) -> PyResult<Self> {
+    fn step_by(
+        &self,
+        py: Python<'_>,
+        axis: &Bound<'_, PyAny>,
+        step: &Bound<'_, PyAny>,
+    ) -> PyResult<Self> {
         index::stepped(py, self, axis, step)
     }
 
     /// A dimension from its end to its beginning, over the same memory.
-    fn flip(&self, py: Python<'_>, axis: isize) -> PyResult<Self> {
+    fn flip(&self, py: Python<'_>, axis: &Bound<'_, PyAny>) -> PyResult<Self> {
         let axis = index::axis(axis, self.tensor.ndim())?;
         index::part(py, self, |tensor| tensor.flip(axis))
     }
 
     /// One index of a dimension, which goes, over the same memory.
-    fn index_axis(&self, py: Python<'_>, axis: isize, index: &Bound<'_, PyAny>) -> PyResult<Self> {
+    fn index_axis(
+        &self,
+        py: Python<'_>,
+        axis: &Bound<'_, PyAny>,
+        index: &Bound<'_, PyAny>,
+    ) -> PyResult<Self> {
         index::at(py, self, axis, index)
     }
 
     /// A new dimension of extent 1 in front of another, or behind the last, over the same memory.
-    fn insert_axis(&self, py: Python<'_>, axis: isize) -> PyResult<Self> {
+    fn insert_axis(&self, py: Python<'_>, axis: &Bound<'_, PyAny>) -> PyResult<Self> {
         index::with_axis(py, self, axis)
     }
 
@@ -490,6 +500,14 @@ impl PyTensor {
         Err(operators::refusal("'//'"))
     }
 
+    fn __divmod__<'py>(this: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Answer<'py> {
+        operators::binary(this, other, "__rdivmod__", "divmod()")
+    }
+
+    fn __rdivmod__(&self, _other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        Err(operators::refusal("divmod()"))
+    }
+
     fn __mod__<'py>(this: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Answer<'py> {
         operators::binary(this, other, "__rmod__", "%")
     }
@@ -584,5 +602,14 @@ impl PyTensor {
 
     fn __abs__(&self) -> PyResult<Py<PyAny>> {
         Err(operators::refusal("abs()"))
+    }
+
+    #[pyo3(signature = (_ndigits=None))]
+    fn __round__(&self, _ndigits: Option<&Bound<'_, PyAny>>) -> PyResult<Py<PyAny>> {
+        Err(operators::refusal("round()"))
+    }
+
+    fn __trunc__(&self) -> PyResult<Py<PyAny>> {
+        Err(operators::refusal("math.trunc()"))
     }
 }

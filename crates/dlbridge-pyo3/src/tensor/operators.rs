@@ -93,7 +93,11 @@ fn answer<'py>(
 
 /// The refusal of an operator, with what the other operand raised as its cause.
 fn refused(py: Python<'_>, symbol: &str, cause: Option<PyErr>) -> PyErr {
-    let refusal = refusal(&format!("'{symbol}'"));
+    let what = match symbol.ends_with(')') {
+        true => symbol.to_owned(),
+        false => format!("'{symbol}'"),
+    };
+    let refusal = refusal(&what);
     refusal.set_cause(py, cause);
     refusal
 }
