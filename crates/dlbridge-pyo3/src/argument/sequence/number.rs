@@ -103,7 +103,7 @@ pub(super) fn element<'py, T: Number>(
     item: &Bound<'py, PyAny>,
     kinds: &mut Kinds<'py>,
 ) -> Result<T, Fault> {
-    // Almost all lists are of these two. A cast that fails makes an error, and costs more than the question.
+    // Almost all lists are of these two. A cast that fails makes an error, which takes longer than a comparison.
     if T::KIND >= NumberKind::Float
         && item.is_exact_instance_of::<PyFloat>()
         && let Ok(float) = item.cast_exact::<PyFloat>()
@@ -120,7 +120,7 @@ pub(super) fn element<'py, T: Number>(
     other_element(item, kinds)
 }
 
-/// The value of an integer that 64 bits can hold. PyO3 takes a third longer, because its answer has room for an exception.
+/// The value of an integer that 64 bits can hold. PyO3 returns a result that can hold an exception, and takes a third longer.
 #[inline(always)]
 fn small(integer: &Bound<'_, PyInt>) -> Option<i64> {
     let mut overflow = 0;
