@@ -113,7 +113,7 @@ def use_rust_numpy(theirs: Any) -> None:
 
 
 def use_device(driver: Driver) -> None:
-    """Copies to a device and back, and drops memory for which a stream has still work."""
+    """Copies to a device and back, and drops memory that a stream still uses."""
     there = dlbridge.asdlpack(NEW, device="cuda:0")
     assert bytes(memoryview(dlbridge.asdlpack(there, device="cpu")).cast("B")) == NEW
     del there

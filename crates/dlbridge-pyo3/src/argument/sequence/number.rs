@@ -124,7 +124,7 @@ pub(super) fn element<'py, T: Number>(
 #[inline(always)]
 fn small(integer: &Bound<'_, PyInt>) -> Option<i64> {
     let mut overflow = 0;
-    // SAFETY: attached, and an `int`, for which this neither fails nor runs code.
+    // SAFETY: attached; the object is an `int`, so this call cannot fail and does not run Python code.
     let value = unsafe { ffi::PyLong_AsLongLongAndOverflow(integer.as_ptr(), &mut overflow) };
     (overflow == 0).then_some(value)
 }
