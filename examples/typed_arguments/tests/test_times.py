@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import subprocess
 import sys
@@ -33,6 +34,11 @@ COLUMNS: dict[str, Callable[[Any], Any]] = {
     "pyarrow-chunked": lambda x: pa.chunked_array([pa.array(x)]),
     "pyarrow-slice": lambda x: pa.concat_arrays([pa.array(x), pa.array(x)])[len(x) :],
 }
+
+
+def bool8(values: list[int | None]) -> Any:
+    """An array of booleans of one byte each."""
+    return pa.ExtensionArray.from_storage(pa.bool8(), pa.array(values, "int8"))
 
 
 @pytest.mark.parametrize("make", COLUMNS.values(), ids=COLUMNS)
@@ -92,6 +98,8 @@ def test_spans_are_not_points() -> None:
         (lambda: pl.Series([1, 2]), "got int64; cast"),
         (lambda: pl.Series(WHOLE).dt.date(), "got dates of 32 bits"),
         (lambda: pa.array(["a"]), "Arrow format 'u'"),
+        (lambda: bool8([1, 0]), "got bool; cast"),
+        (lambda: bool8([1, None]), "got bool; cast"),
         (lambda: pl.Series(WHOLE).dt.replace_time_zone("Europe/Berlin"), "with the time zone Europe/Berlin; take the zone away"),
         (lambda: dlbridge.asdlpack(TIMES.view("i8")), "got int64"),
         (lambda: typed.epoch(), "got a dlbridge.Tensor, which is no array or column with a unit of time"),
@@ -108,6 +116,33 @@ def test_other_elements_are_refused_with_the_fix(make: Callable[[], Any], match:
     with pytest.raises(dlbridge.TensorMismatchError, match=match) as refusal:
         typed.nanoseconds(times)
     assert "expected datetime64[ns]" in str(refusal.value)
+
+
+def test_booleans_with_nulls_are_not_read_as_times() -> None:
+    # An import that allows copies fills nulls, and read 8 bytes for each of these elements of one byte.
+    for booleans in [bool8([1, None]), bool8([1, 0])]:
+        with pytest.raises(dlbridge.TensorMismatchError, match="got bool"):
+            typed.nanoseconds_of_anything(booleans)
+
+
+def test_unit_that_arrow_does_not_have_is_refused() -> None:
+    class Renamed:
+        """The capsules of an array of times, with another format."""
+
+        def __init__(self, name: bytes) -> None:
+            self.name = name
+
+        def __arrow_c_array__(self, requested_schema: Any = None) -> Any:
+            capsules = pa.array(WHOLE).__arrow_c_array__()
+            pointer = ctypes.pythonapi.PyCapsule_GetPointer
+            pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+            ctypes.c_char_p.from_address(pointer(capsules[0], b"arrow_schema")).value = self.name
+            return capsules
+
+    assert typed.nanoseconds(Renamed(b"tsn:")) == [COUNTS[0], COUNTS[2]]
+    for name in [b"tsns:", b"tDns", b"tsx:", b"ts:"]:
+        with pytest.raises(dlbridge.TensorMismatchError, match=f"got elements of the Arrow format '{name.decode()}'"):
+            typed.nanoseconds(Renamed(name))
 
 
 def test_times_with_a_zone_are_refused_by_pandas_too() -> None:

@@ -204,3 +204,11 @@ def test_each_field_wrong_at_each_level_reaches_every_branch_and_is_released_onc
 @pytest.mark.parametrize("base", SOUND)
 def test_array_without_a_wrong_field_is_imported(base: str) -> None:
     assert outcome(with_room(SOUND[base])) == "imported"
+
+
+def test_dictionary_of_bool8_is_refused() -> None:
+    made = with_room(lambda: Crafted(b"c"))
+    metadata = named(b"arrow.bool8")
+    made.schema.metadata = ctypes.cast(metadata, ctypes.c_char_p)
+    made.schema.dictionary = ctypes.pointer(made.schema)
+    assert "decode the dictionary" in outcome(made)

@@ -36,12 +36,11 @@ impl Level {
         // SAFETY: by contract a string.
         let format = unsafe { CStr::from_ptr(schema.format) }.to_string_lossy();
         // SAFETY: by contract.
-        match (unsafe { extension_name(schema) }?.as_deref(), &*format) {
-            (None | Some(fixed_shape::NAME), _) => {}
-            // One byte for each boolean: any value except 0 is true.
-            (Some("arrow.bool8"), "c") => return Ok(Self::Numbers(DataType::BOOL)),
+        let is_bool8 = match (unsafe { extension_name(schema) }?.as_deref(), &*format) {
+            (None | Some(fixed_shape::NAME), _) => false,
+            (Some("arrow.bool8"), "c") => true,
             (Some(name), _) => return Err(unknown_extension(name)),
-        }
+        };
         if !schema.dictionary.is_null() {
             return Err(unfit(
                 &format,
@@ -50,13 +49,16 @@ impl Level {
             ));
         }
         if let Some(times) = times {
-            let (name, zone) = name_of_times(&format);
+            let (name, zone) =
+                if is_bool8 { ("bool".to_owned(), "") } else { name_of_times(&format) };
             return match (name == times.name, zone) {
                 (true, "") => Ok(Self::Numbers(DataType::INT64)),
                 (_, zone) => Err(other_times(times, &name, zone)),
             };
         }
         let numbers = match &*format {
+            // One byte for each boolean: any value except 0 is true.
+            _ if is_bool8 => DataType::BOOL,
             "c" => DataType::INT8,
             "C" => DataType::UINT8,
             "s" => DataType::INT16,
@@ -83,16 +85,18 @@ impl Level {
 /// NumPy's name for the times of a format, or the format of other elements; and their time zone.
 fn name_of_times(format: &str) -> (String, &str) {
     let unit = |letter: &str| match letter {
-        "m" => "ms".to_owned(),
-        "u" => "us".to_owned(),
-        "n" => "ns".to_owned(),
-        letter => letter.to_owned(),
+        "s" => Some("s"),
+        "m" => Some("ms"),
+        "u" => Some("us"),
+        "n" => Some("ns"),
+        _ => None,
     };
-    if let Some((letter, zone)) = format.strip_prefix("ts").and_then(|rest| rest.split_once(':')) {
-        return (format!("datetime64[{}]", unit(letter)), zone);
+    let point = format.strip_prefix("ts").and_then(|rest| rest.split_once(':'));
+    if let Some((unit, zone)) = point.and_then(|(letter, zone)| Some((unit(letter)?, zone))) {
+        return (format!("datetime64[{unit}]"), zone);
     }
-    if let Some(letter) = format.strip_prefix("tD") {
-        return (format!("timedelta64[{}]", unit(letter)), "");
+    if let Some(unit) = format.strip_prefix("tD").and_then(unit) {
+        return (format!("timedelta64[{unit}]"), "");
     }
     match format {
         // Milliseconds since 1970.
