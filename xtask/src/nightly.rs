@@ -82,13 +82,18 @@ pub(crate) fn with_python(steps: &mut Steps, workplace: &Workplace, venv: &Venv<
 pub(crate) fn with_onnx_runtime(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) {
     steps.try_run("AddressSanitizer: dlbridge-ort", || {
         with(workplace, &[], |workplace| {
-            let arguments = ["+nightly", "test", "--package", "dlbridge-ort", "--lib", "--tests"];
-            let mut test = workplace.cargo(&arguments);
-            test.args(["--target", HOST, "--target-dir"]).arg(workplace.target.join("asan"));
-            test.env("RUSTFLAGS", "-Zsanitizer=address")
-                .env("ASAN_OPTIONS", "detect_leaks=1:allocator_may_return_null=1");
-            crates::with_frameworks(&mut test, venv)?;
-            process::run(&mut test)
+            let test = |what: &[&str]| {
+                let mut test = workplace.cargo(&["+nightly", "test", "--package", "dlbridge-ort"]);
+                test.args(["--target", HOST, "--target-dir"]).arg(workplace.target.join("asan"));
+                test.env("RUSTFLAGS", "-Zsanitizer=address")
+                    .env("RUSTDOCFLAGS", "-Zsanitizer=address")
+                    .env("ASAN_OPTIONS", "detect_leaks=1:allocator_may_return_null=1");
+                crates::with_frameworks(&mut test, venv)?;
+                process::run(test.args(what))
+            };
+            test(&["--lib", "--tests"])?;
+            // Only this compiler compares the error codes.
+            test(&["--doc", "must_not_compile"])
         })
     });
 }

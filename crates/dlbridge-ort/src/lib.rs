@@ -85,6 +85,8 @@ mod error;
 mod input;
 mod lend;
 mod library;
+#[cfg(doctest)]
+mod must_not_compile;
 mod protect;
 mod value;
 

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use dlbridge::{Access, DataType, Error as Refusal, RawParts, Tensor};
-use dlbridge_ort::{Error, Input, TensorExt};
+use dlbridge_ort::{Error, Input, TensorExt, ValueExt};
 use ort::environment::Environment;
 use ort::memory::Allocator;
 use ort::session::IoBinding;
 use ort::session::Session;
 use ort::value::{DynTensor, TensorElementType};
-use support::{Counted, Model, ReadInput, SoleValue, environment};
+use support::{Counted, Model, environment};
 
 /// A session of a model.
 fn session(environment: &Environment, model: &Model) -> Session {
@@ -73,10 +73,12 @@ fn a_model_runs_on_a_tensor_of_any_access() {
     let mut session = session(environment, &affine());
     for access in [Access::Exclusive, Access::Shared, Access::ReadOnly] {
         let (tensor, drops) = square(access);
-        let input = tensor.read_input().unwrap();
+        // SAFETY: no code writes an output.
+        let input = unsafe { tensor.into_input() }.unwrap();
         let mut outputs = session.run(ort::inputs!["x" => &input]).unwrap();
         let address = outputs["y"].try_extract_tensor::<f32>().unwrap().1.as_ptr();
-        let tensor = outputs.remove("y").unwrap().sole_tensor().unwrap();
+        // SAFETY: no code writes the output, the input, or another value on that memory.
+        let tensor = unsafe { outputs.remove("y").unwrap().into_tensor() }.unwrap();
         drop(outputs);
         assert_eq!((tensor.data().cast_const().cast(), tensor.shape()), (address, &[2, 3][..]));
         assert_eq!((tensor.access(), tensor.dtype()), (Access::Shared, DataType::FLOAT32));
@@ -95,9 +97,11 @@ fn an_output_outlives_its_session() {
     let Some(environment) = environment() else { return };
     let mut session = session(environment, &twice());
     let (tensor, drops) = square(Access::Shared);
-    let input = tensor.read_input().unwrap();
+    // SAFETY: no code writes an output.
+    let input = unsafe { tensor.into_input() }.unwrap();
     let output = session.run(ort::inputs!["x" => &input]).unwrap().remove("y").unwrap();
-    let managed = output.sole_tensor().unwrap().into_raw();
+    // SAFETY: no code writes the output, the input, or another value on that memory.
+    let managed = unsafe { output.into_tensor() }.unwrap().into_raw();
     drop((session, input));
     assert_eq!(drops.load(Ordering::Relaxed), 1);
     // SAFETY: out of `into_raw`.
@@ -111,9 +115,11 @@ fn an_output_is_the_next_input() {
     let mut session = session(environment, &twice());
     let mut tensor = square(Access::Exclusive).0;
     for _ in 0..3 {
-        let input = tensor.read_input().unwrap();
+        // SAFETY: no code writes an output.
+        let input = unsafe { tensor.into_input() }.unwrap();
         let output = session.run(ort::inputs!["x" => &input]).unwrap().remove("y").unwrap();
-        tensor = output.sole_tensor().unwrap();
+        // SAFETY: no code writes the output, the input, or another value on that memory.
+        tensor = unsafe { output.into_tensor() }.unwrap();
     }
     assert_eq!(numbers(&tensor), [8.0, 16.0, 24.0, 32.0]);
 }
@@ -125,9 +131,11 @@ fn a_model_sees_the_memory_of_the_tensor_and_keeps_it() {
     for access in [Access::Shared, Access::ReadOnly] {
         let (tensor, drops) = square(access);
         let address = tensor.data();
-        let input = tensor.read_input().unwrap();
+        // SAFETY: no code writes an output.
+        let input = unsafe { tensor.into_input() }.unwrap();
         let output = session.run(ort::inputs!["x" => &input]).unwrap().remove("x").unwrap();
-        let tensor = output.sole_tensor().unwrap();
+        // SAFETY: no code writes the output, the input, or another value on that memory.
+        let tensor = unsafe { output.into_tensor() }.unwrap();
         assert_eq!(tensor.data(), address, "the output is the input");
         assert_eq!(tensor.access(), access, "what must not be written stays so");
         drop(input);
@@ -137,7 +145,9 @@ fn a_model_sees_the_memory_of_the_tensor_and_keeps_it() {
     }
     // Who is over that memory next is not taken for it.
     let (tensor, _) = square(Access::Exclusive);
-    assert_eq!(tensor.into_value().unwrap().sole_tensor().unwrap().access(), Access::Shared);
+    // SAFETY: no code writes the output, the input, or another value on that memory.
+    let tensor = unsafe { tensor.into_value().unwrap().into_tensor() }.unwrap();
+    assert_eq!(tensor.access(), Access::Shared);
 }
 
 #[test]
@@ -146,7 +156,8 @@ fn the_memory_of_an_input_becomes_no_value() {
     let mut session = session(environment, &nothing());
     let mut run = |input: &Input| {
         let output = session.run(ort::inputs!["x" => input]).unwrap().remove("x").unwrap();
-        output.sole_tensor().unwrap()
+        // SAFETY: no code writes the output, the input, or another value on that memory.
+        unsafe { output.into_tensor() }.unwrap()
     };
     let refused = |tensor: Tensor| match tensor.into_value_of::<f32>() {
         Err(Error::Tensor(error)) => error,
@@ -158,7 +169,8 @@ fn the_memory_of_an_input_becomes_no_value() {
             _ => Refusal::Shared,
         };
         let (tensor, drops) = square(access);
-        let input = tensor.read_input().unwrap();
+        // SAFETY: no code writes an output.
+        let input = unsafe { tensor.into_input() }.unwrap();
         let (one, other) = (run(&input), run(&input));
         assert_eq!(refused(one), error);
         assert_eq!(drops.load(Ordering::Relaxed), 0);
@@ -167,17 +179,19 @@ fn the_memory_of_an_input_becomes_no_value() {
         assert_eq!(drops.load(Ordering::Relaxed), 1);
     }
     static WEIGHTS: [f32; 4] = [1.0; 4];
-    let input = Tensor::from(&WEIGHTS[..]).reshape([2, 2]).unwrap().read_input().unwrap();
+    // SAFETY: no code writes an output.
+    let input =
+        unsafe { Tensor::from(&WEIGHTS[..]).reshape([2, 2]).unwrap().into_input() }.unwrap();
     assert_eq!(refused(run(&input)), Refusal::ReadOnly);
 
     // Memory of ONNX Runtime's own.
     let output = || {
-        DynTensor::new(&Allocator::default(), TensorElementType::Float32, [2_usize, 2])
-            .unwrap()
-            .sole_tensor()
-            .unwrap()
+        let value = DynTensor::new(&Allocator::default(), TensorElementType::Float32, [2_usize, 2]);
+        // SAFETY: no code writes another value on that memory.
+        unsafe { value.unwrap().into_tensor() }.unwrap()
     };
-    let input = output().read_input().unwrap();
+    // SAFETY: no code writes an output.
+    let input = unsafe { output().into_input() }.unwrap();
     assert_eq!(refused(run(&input)), Refusal::Shared);
     let last = run(&input);
     drop(input);
@@ -186,13 +200,16 @@ fn the_memory_of_an_input_becomes_no_value() {
         Refusal::Shared,
         "the last value, but the memory may still be shared"
     );
-    let input = output().into_read_only().read_input().unwrap();
+    // SAFETY: no code writes an output.
+    let input = unsafe { output().into_read_only().into_input() }.unwrap();
     assert_eq!(refused(run(&input)), Refusal::ReadOnly);
     // A part of it.
-    let input = output().read_input().unwrap();
+    // SAFETY: no code writes an output.
+    let input = unsafe { output().into_input() }.unwrap();
     let (whole, rows) = (run(&input), run(&input).slice(0, 1..2).unwrap());
     drop(input);
-    let rows = rows.read_input().unwrap();
+    // SAFETY: no code writes an output.
+    let rows = unsafe { rows.into_input() }.unwrap();
     assert_eq!(refused(whole), Refusal::Shared);
     drop(rows);
     assert_eq!(refused(output().into_read_only()), Refusal::ReadOnly);
@@ -205,14 +222,18 @@ fn the_memory_of_an_input_is_protected_as_long_as_a_binding_has_it() {
     let host = Allocator::default();
     let output = || DynTensor::new(&host, TensorElementType::Float32, [2_usize, 2]).unwrap();
     for read_only in [false, true] {
-        let tensor = output().sole_tensor().unwrap();
-        let input = if read_only { tensor.into_read_only() } else { tensor }.read_input().unwrap();
+        // SAFETY: no code writes the output, the input, or another value on that memory.
+        let tensor = unsafe { output().into_tensor() }.unwrap();
+        let tensor = if read_only { tensor.into_read_only() } else { tensor };
+        // SAFETY: no code writes an output.
+        let input = unsafe { tensor.into_input() }.unwrap();
         let mut binding = session.create_binding().unwrap();
         binding.bind_input("x", &input.as_value()).unwrap();
         binding.bind_output_to_device("x", host.memory_info()).unwrap();
         drop(input);
         let outputs = session.run_binding(&binding).unwrap().remove("x").unwrap();
-        let tensor = outputs.sole_tensor().unwrap();
+        // SAFETY: no code writes the output, the input, or another value on that memory.
+        let tensor = unsafe { outputs.into_tensor() }.unwrap();
         assert_eq!(tensor.is_read_only(), read_only);
         let refusal = if read_only { Refusal::ReadOnly } else { Refusal::Shared };
         assert!(matches!(tensor.into_value(), Err(Error::Tensor(error)) if error == refusal));
@@ -228,9 +249,11 @@ fn what_a_model_hands_on_in_a_loop_makes_no_chain() {
         let address = tensor.data();
         let mut tensor = tensor;
         for _ in 0..20_000 {
-            let input = tensor.read_input().unwrap();
+            // SAFETY: no code writes an output.
+            let input = unsafe { tensor.into_input() }.unwrap();
             let output = session.run(ort::inputs!["x" => &input]).unwrap().remove("x").unwrap();
-            tensor = output.sole_tensor().unwrap();
+            // SAFETY: no code writes the output, the input, or another value on that memory.
+            tensor = unsafe { output.into_tensor() }.unwrap();
         }
         assert_eq!((tensor.data(), tensor.access()), (address, access));
         assert_eq!(drops.load(Ordering::Relaxed), 0);
@@ -246,7 +269,8 @@ fn a_model_writes_into_the_memory_of_a_tensor() {
     let Some(environment) = environment() else { return };
     let mut session = session(environment, &twice());
     let (tensor, input_drops) = square(Access::ReadOnly);
-    let input = tensor.read_input().unwrap();
+    // SAFETY: no code writes an output.
+    let input = unsafe { tensor.into_input() }.unwrap();
     let (tensor, output_drops) = square(Access::Exclusive);
     let address = tensor.data();
     let mut output = tensor.into_value_of::<f32>().unwrap();
@@ -255,7 +279,8 @@ fn a_model_writes_into_the_memory_of_a_tensor() {
     binding.bind_output("y", &mut output).unwrap();
     drop(session.run_binding(&binding).unwrap());
     drop((binding, input, session));
-    let tensor = output.sole_tensor().unwrap();
+    // SAFETY: no code writes the output, the input, or another value on that memory.
+    let tensor = unsafe { output.into_tensor() }.unwrap();
     assert_eq!((tensor.data(), numbers(&tensor)), (address, vec![2.0, 4.0, 6.0, 8.0]));
     drop(tensor);
     let drops = [input_drops, output_drops].map(|drops| drops.load(Ordering::Relaxed));
@@ -266,16 +291,20 @@ fn a_model_writes_into_the_memory_of_a_tensor() {
 fn a_run_writes_what_its_binding_has_hold_of() {
     let Some(environment) = environment() else { return };
     let mut session = session(environment, &twice());
-    let [one, ten] =
-        [1.0_f32, 10.0].map(|first| Tensor::from([[first, 2.0], [3.0, 4.0]]).read_input().unwrap());
+    let [one, ten] = [1.0_f32, 10.0].map(|first| {
+        // SAFETY: no output of the model is its input.
+        unsafe { Tensor::from([[first, 2.0], [3.0, 4.0]]).into_input() }.unwrap()
+    });
     let host = Allocator::default();
     let mut binding = session.create_binding().unwrap();
     let mut bound = square(Access::Exclusive).0.into_value().unwrap();
     binding.bind_output("y", &mut bound).unwrap();
-    let bound = bound.sole_tensor().unwrap();
+    // SAFETY: the runs below write this memory too, but no view of the tensor lives while one runs.
+    let bound = unsafe { bound.into_tensor() }.unwrap();
     let mut run = |binding: &mut IoBinding, input: &Input| {
         binding.bind_input("x", &input.as_value()).unwrap();
-        session.run_binding(binding).unwrap().remove("y").unwrap().sole_tensor().unwrap()
+        // SAFETY: the next run may write this memory, but no view of the tensor lives while it runs.
+        unsafe { session.run_binding(binding).unwrap().remove("y").unwrap().into_tensor() }.unwrap()
     };
     assert_eq!(run(&mut binding, &one).data(), bound.data());
     assert_eq!(numbers(&bound), [2.0, 4.0, 6.0, 8.0]);

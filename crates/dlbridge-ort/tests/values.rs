@@ -16,7 +16,7 @@ use dlbridge_ort::{Error, TensorExt, ValueExt};
 use ort::AsPointer;
 use ort::memory::{AllocationDevice, Allocator, AllocatorType, MemoryInfo, MemoryType};
 use ort::value::{DynTensor, DynValue, Map, Sequence, TensorElementType};
-use support::{Counted, ReadInput, SoleValue, environment};
+use support::{Counted, environment};
 
 const DTYPES: &str = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 bfloat16 float32 float64 \
                       float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu int2 uint2 int4 \
@@ -67,7 +67,8 @@ fn every_dtype_goes_and_comes_without_a_copy() {
         let value = tensor.into_value().unwrap();
         assert_eq!(value.data_ptr(), address.cast_const(), "{name}");
         assert_eq!((&**value.shape(), value.size()), (&[5][..], Some(bytes.len())), "{name}");
-        let tensor = value.sole_tensor().unwrap();
+        // SAFETY: the only value on its memory.
+        let tensor = unsafe { value.into_tensor() }.unwrap();
         assert_eq!((tensor.data(), tensor.dtype()), (address, dtype), "{name}");
         assert_eq!((tensor.shape(), tensor.device()), (&[5][..], Device::CPU), "{name}");
         assert_eq!(tensor.is_read_only(), dtype == DataType::BOOL, "{name}");
@@ -85,7 +86,8 @@ fn the_values_of_ort_itself_are_tensors() {
         let element = *sample(dtype, 1).into_value().unwrap().data_type();
         let value = DynTensor::new(&Allocator::default(), element, [2_usize, 3]).unwrap();
         let address = value.data_ptr();
-        let tensor = value.sole_tensor().unwrap();
+        // SAFETY: the only value on its memory.
+        let tensor = unsafe { value.into_tensor() }.unwrap();
         assert_eq!((tensor.data().cast_const(), tensor.dtype()), (address, dtype), "{name}");
         assert_eq!((tensor.shape(), tensor.strides()), (&[2, 3][..], &[3, 1][..]), "{name}");
         assert!(
@@ -140,7 +142,9 @@ fn what_onnx_runtime_does_not_have_is_refused_by_name() {
         let error = sample(dtype, 2).into_value().unwrap_err();
         assert!(matches!(error, Error::DataType { dtype: found } if found == dtype), "{error}");
         assert!(error.to_string().contains(name), "{error}");
-        assert!(matches!(sample(dtype, 2).read_input(), Err(Error::DataType { .. })), "{name}");
+        // SAFETY: no model runs on the input.
+        let input = unsafe { sample(dtype, 2).into_input() };
+        assert!(matches!(input, Err(Error::DataType { .. })), "{name}");
     }
     // These have a name in ONNX, and no values.
     for name in ["complex64", "complex128"] {
@@ -157,17 +161,20 @@ fn values_that_are_no_tensors_are_refused_by_name() {
     }
     let strings = ort::value::Tensor::from_string_array(([2_usize], &["a", "b"][..])).unwrap();
     assert!(matches!(strings.to_tensor(), Err(Error::ElementType { .. })));
-    let error = strings.sole_tensor().unwrap_err();
+    // SAFETY: the only value on its memory.
+    let error = unsafe { strings.into_tensor() }.unwrap_err();
     assert!(matches!(error, Error::ElementType { element: TensorElementType::String }), "{error}");
     assert!(error.to_string().contains("String"), "{error}");
     let one = ort::value::Tensor::from_array(([1_usize], vec![1.0_f32])).unwrap();
     let sequence = Sequence::new([one]).unwrap();
     assert!(matches!(sequence.to_tensor(), Err(Error::NotATensor { .. })));
-    let error = sequence.sole_tensor().unwrap_err();
+    // SAFETY: the only value on its memory.
+    let error = unsafe { sequence.into_tensor() }.unwrap_err();
     assert!(matches!(error, Error::NotATensor { .. }), "{error}");
     assert!(error.to_string().contains("Sequence"), "{error}");
     let map = Map::<i64, f32>::new([(1, 2.0)]).unwrap();
-    let error = map.sole_tensor().unwrap_err();
+    // SAFETY: the only value on its memory.
+    let error = unsafe { map.into_tensor() }.unwrap_err();
     assert!(matches!(error, Error::NotATensor { .. }), "{error}");
     assert!(error.to_string().contains("Map"), "{error}");
 }
@@ -188,7 +195,8 @@ fn a_sparse_value_is_refused() {
     };
     assert!(value.dtype().is_tensor(), "as ort sees it");
     assert!(matches!(value.to_tensor(), Err(Error::NotATensor { .. })));
-    let error = value.sole_tensor().unwrap_err();
+    // SAFETY: the only value on its memory.
+    let error = unsafe { value.into_tensor() }.unwrap_err();
     assert!(matches!(error, Error::NotATensor { .. }), "{error}");
     assert!(error.to_string().contains("a sparse Tensor"), "{error}");
 }
@@ -212,7 +220,8 @@ fn a_value_on_another_device_is_refused_by_its_name() {
     };
     let copy = value.to_tensor().unwrap_err();
     assert!(matches!(&copy, Error::Device { name } if name == "Cuda"), "{copy}");
-    let error = value.sole_tensor().unwrap_err();
+    // SAFETY: the only value on its memory.
+    let error = unsafe { value.into_tensor() }.unwrap_err();
     assert!(matches!(&error, Error::Device { name } if name == "Cuda"), "{error}");
 }
 
@@ -224,7 +233,8 @@ fn a_tensor_is_dropped_with_the_last_value() {
     let drops = drops();
     let value = counted(Access::Exclusive, &drops).into_value().unwrap();
     assert_eq!(count(&drops), 0);
-    let tensor = value.sole_tensor().unwrap();
+    // SAFETY: the only value on its memory.
+    let tensor = unsafe { value.into_tensor() }.unwrap();
     let managed = tensor.into_raw();
     // SAFETY: a valid managed tensor, which is ours.
     let tensor = unsafe { Tensor::from_raw(managed) }.unwrap();
@@ -232,7 +242,8 @@ fn a_tensor_is_dropped_with_the_last_value() {
     assert_eq!(count(&drops), 0);
     thread::spawn(move || drop(tensor)).join().unwrap();
     assert_eq!(count(&drops), 1);
-    let input = counted(Access::ReadOnly, &drops).read_input().unwrap();
+    // SAFETY: no model runs on the input.
+    let input = unsafe { counted(Access::ReadOnly, &drops).into_input() }.unwrap();
     thread::spawn(move || drop(input)).join().unwrap();
     assert_eq!(count(&drops), 2);
 }
@@ -273,7 +284,8 @@ fn elements_must_be_on_the_host_and_aligned() {
         bytes[first + 1..first + 5].copy_from_slice(&1.5_f32.to_ne_bytes());
         Tensor::from_bytes(bytes, DataType::FLOAT32, [1], first + 1).unwrap()
     };
-    let error = refusal(odd().read_input().unwrap_err());
+    // SAFETY: no model runs on the input.
+    let error = refusal(unsafe { odd().into_input() }.unwrap_err());
     assert!(matches!(error, Refusal::Misaligned { required: 4, .. }), "{error}");
     let copy = odd().to_value().unwrap();
     assert_eq!(copy.try_extract_tensor::<f32>().unwrap().1, [1.5]);
@@ -285,7 +297,9 @@ fn elements_must_be_on_the_host_and_aligned() {
     let far = unsafe { Tensor::from_raw_parts((), parts, &[1], None::<&[i64]>) }.unwrap();
     let error = refusal(far.to_value().unwrap_err());
     assert_eq!(error, Refusal::NotHostAccessible { device });
-    assert_eq!(refusal(far.read_input().unwrap_err()), Refusal::NotHostAccessible { device });
+    // SAFETY: no model runs on the input.
+    let error = refusal(unsafe { far.into_input() }.unwrap_err());
+    assert_eq!(error, Refusal::NotHostAccessible { device });
 }
 
 #[test]
@@ -297,12 +311,14 @@ fn nothing_and_one_are_values() {
     let one = Tensor::from_parts(Counted(vec![7.0], drops.clone()), []).unwrap();
     let value = one.into_value_of::<f32>().unwrap();
     assert_eq!((value.shape().len(), value.extract_tensor().1), (0, &[7.0][..]));
-    assert_eq!(value.sole_tensor().unwrap().shape(), [0_i64; 0]);
+    // SAFETY: the only value on its memory.
+    assert_eq!(unsafe { value.into_tensor() }.unwrap().shape(), [0_i64; 0]);
     assert_eq!(count(&drops), 1);
     let nothing = Tensor::from_parts(Counted(Vec::new(), drops.clone()), [0, 3]).unwrap();
     let value = nothing.into_value_of::<f32>().unwrap();
     assert_eq!((&**value.shape(), value.extract_tensor().1), (&[0, 3][..], &[][..]));
-    let tensor = value.sole_tensor().unwrap();
+    // SAFETY: the only value on its memory.
+    let tensor = unsafe { value.into_tensor() }.unwrap();
     assert_eq!((tensor.shape(), tensor.data().is_null()), (&[0, 3][..], true));
     assert_eq!(&**tensor.into_value().unwrap().shape(), [0, 3]);
     assert_eq!(count(&drops), 2);
@@ -329,7 +345,9 @@ fn strided_tensors_are_copied_when_asked() {
         assert_ne!(value.data_ptr(), tensor.data().cast_const(), "{name}");
         assert_eq!(**value.shape(), *tensor.shape(), "{name}");
         assert_eq!(value.try_extract_tensor::<i64>().unwrap().1, expected, "{name}");
-        assert_eq!(refusal(tensor.read_input().unwrap_err()), Refusal::NotContiguous, "{name}");
+        // SAFETY: no model runs on the input.
+        let error = refusal(unsafe { tensor.into_input() }.unwrap_err());
+        assert_eq!(error, Refusal::NotContiguous, "{name}");
     }
     let rows = base().slice(0, 1..2).unwrap();
     let address = rows.data();
@@ -346,43 +364,53 @@ fn a_value_comes_back_as_the_same_object() {
     let value =
         DynTensor::new(&Allocator::default(), TensorElementType::Float32, [2_usize, 3]).unwrap();
     let object = value.ptr();
-    let tensor = value.sole_tensor().unwrap();
+    // SAFETY: the only value on its memory.
+    let tensor = unsafe { value.into_tensor() }.unwrap();
     assert_eq!(tensor.access(), Access::Shared);
     let value = tensor.into_value().unwrap();
     assert_eq!(value.ptr(), object);
+    // SAFETY: the only value on its memory.
+    let tensor = unsafe { value.into_tensor() }.unwrap();
     // SAFETY: out of `into_raw`.
-    let tensor = unsafe { Tensor::from_raw(value.sole_tensor().unwrap().into_raw()) }.unwrap();
+    let tensor = unsafe { Tensor::from_raw(tensor.into_raw()) }.unwrap();
     let value = tensor.into_value().unwrap();
     assert_eq!(value.ptr(), object);
     // An input is a value of its own, over the same memory, so that what protects it lasts as long as it does.
-    let tensor = value.sole_tensor().unwrap();
+    // SAFETY: the only value on its memory.
+    let tensor = unsafe { value.into_tensor() }.unwrap();
     let address = tensor.data().cast_const();
-    let input = tensor.read_input().unwrap();
+    // SAFETY: no model runs on the input.
+    let input = unsafe { tensor.into_input() }.unwrap();
     let seen = input.as_value();
     assert_ne!(seen.ptr(), object);
     assert_eq!(seen.try_extract_tensor::<f32>().unwrap().1.as_ptr().cast(), address);
     // Values without elements, and of booleans, become inputs too.
     let nothing =
         DynTensor::new(&Allocator::default(), TensorElementType::Float32, [0_usize]).unwrap();
-    assert_eq!(**nothing.sole_tensor().unwrap().read_input().unwrap().shape(), [0]);
+    // SAFETY: the only value on its memory.
+    let nothing = unsafe { nothing.into_tensor() }.unwrap();
+    // SAFETY: no model runs on the input.
+    assert_eq!(**unsafe { nothing.into_input() }.unwrap().shape(), [0]);
     let booleans = ort::value::Tensor::from_array(([2_usize], vec![true, false])).unwrap();
     let address = booleans.data_ptr();
-    let tensor = booleans.sole_tensor().unwrap();
+    // SAFETY: the only value on its memory.
+    let tensor = unsafe { booleans.into_tensor() }.unwrap();
     assert_eq!(tensor.access(), Access::Immutable);
-    let input = tensor.read_input().unwrap();
+    // SAFETY: no model runs on the input.
+    let input = unsafe { tensor.into_input() }.unwrap();
     let seen = input.as_value();
     let (_, elements) = seen.try_extract_tensor::<bool>().unwrap();
     assert_eq!((elements.as_ptr().cast(), elements), (address, &[true, false][..]));
     // A part of it is not.
     let whole = || {
-        DynTensor::new(&Allocator::default(), TensorElementType::Float32, [2_usize, 3])
-            .unwrap()
-            .sole_tensor()
-            .unwrap()
+        let value = DynTensor::new(&Allocator::default(), TensorElementType::Float32, [2_usize, 3]);
+        // SAFETY: the only value on its memory.
+        unsafe { value.unwrap().into_tensor() }.unwrap()
     };
     let part = whole().slice(0, 1..2).unwrap();
     let address = part.data();
-    let input = part.read_input().unwrap();
+    // SAFETY: no model runs on the input.
+    let input = unsafe { part.into_input() }.unwrap();
     assert_eq!(&**input.shape(), [1, 3]);
     let part = input.as_value();
     assert_eq!(part.try_extract_tensor::<f32>().unwrap().1.as_ptr().cast(), address.cast_const());
@@ -403,21 +431,27 @@ fn bytes_that_are_no_bool_stay_out() {
     let bytes = |bytes: Vec<u8>| Tensor::from_bytes(bytes, DataType::BOOL, [2], 0).unwrap();
     let error = refusal(bytes(vec![0, 2]).into_value().unwrap_err());
     assert_eq!(error, Refusal::InvalidElement { dtype: DataType::BOOL });
-    assert!(bytes(vec![0, 2]).into_read_only().read_input().is_err());
+    // SAFETY: no model runs on the input.
+    assert!(unsafe { bytes(vec![0, 2]).into_read_only().into_input() }.is_err());
     let immutable = bytes(vec![0, 1]).try_into_immutable().unwrap();
-    assert!(immutable.read_input().is_ok());
-    let read_only = bytes(vec![0, 1]).into_read_only().read_input();
+    // SAFETY: no model runs on the input.
+    assert!(unsafe { immutable.into_input() }.is_ok());
+    // SAFETY: no model runs on the input.
+    let read_only = unsafe { bytes(vec![0, 1]).into_read_only().into_input() };
     assert!(matches!(read_only, Err(Error::UnstableBool { access: Access::ReadOnly })));
     let value = bytes(vec![0, 1]).into_value_of::<bool>().unwrap();
     assert_eq!(value.extract_tensor().1, [false, true]);
-    let tensor = value.sole_tensor().unwrap();
+    // SAFETY: the only value on its memory.
+    let tensor = unsafe { value.into_tensor() }.unwrap();
     assert!(tensor.is_read_only(), "for consumers");
     assert_eq!(tensor.into_value_of::<bool>().unwrap().extract_tensor().1, [false, true]);
     let mut owner = vec![true, false];
     let parts = RawParts::new(owner.as_mut_ptr().cast(), DataType::BOOL);
     // SAFETY: two bytes, which nobody writes.
     let shared = || unsafe { Tensor::from_raw_parts((), parts, &[2], None::<&[i64]>) }.unwrap();
-    assert!(matches!(shared().read_input(), Err(Error::UnstableBool { access: Access::Shared })));
+    // SAFETY: no model runs on the input.
+    let input = unsafe { shared().into_input() };
+    assert!(matches!(input, Err(Error::UnstableBool { access: Access::Shared })));
     let copy = shared().to_value().unwrap();
     assert_eq!(copy.try_extract_tensor::<bool>().unwrap().1, [true, false]);
 }
@@ -431,7 +465,8 @@ fn padded_elements_are_packed_by_a_copy() {
     let error = padded().into_value().unwrap_err();
     assert!(matches!(error, Error::SubbytePadded { dtype: DataType::INT4 }), "{error}");
     assert!(error.to_string().contains("to_value"), "{error}");
-    let tensor = padded().to_value().unwrap().sole_tensor().unwrap();
+    // SAFETY: the only value on its memory.
+    let tensor = unsafe { padded().to_value().unwrap().into_tensor() }.unwrap();
     assert!(
         tensor.view_subbyte().unwrap().iter().eq([1, 0, 2]),
         "the low half of a byte is the first"

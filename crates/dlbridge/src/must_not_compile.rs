@@ -265,6 +265,15 @@
 //! ```compile_fail,E0080
 //! let _ = dlbridge::Unaligned::from(true).get_byte_swapped();
 //! ```
+//!
+//! # Promises that safe code cannot make
+//!
+//! ```compile_fail,E0133
+//! let _ = dlbridge::Tensor::from([1_u8]).assume_immutable();
+//! ```
+//! ```compile_fail,E0133
+//! let _ = dlbridge::Tensor::from([1_u8]).assume_exclusive();
+//! ```
 
 /// The same for views of ndarray.
 ///

@@ -5,10 +5,8 @@ use std::env;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use dlbridge::{Access, Owner, Tensor};
-use dlbridge_ort::{Input, Result as OrtResult, TensorExt, ValueExt};
+use dlbridge::{Access, Owner};
 use ort::environment::Environment;
-use ort::value::{Value, ValueTypeMarker};
 
 /// What ONNX calls float32.
 const FLOAT: u64 = 1;
@@ -31,32 +29,6 @@ pub(crate) fn environment() -> Option<&'static Environment> {
             println!("skipped: no ONNX Runtime: {reason}");
             None
         }
-    }
-}
-
-/// Values that a test alone holds, or that it writes only while nothing views the tensor.
-pub(crate) trait SoleValue {
-    /// Wraps the value in a tensor, without a copy.
-    fn sole_tensor(self) -> OrtResult<Tensor>;
-}
-
-impl<Type: ValueTypeMarker + ?Sized> SoleValue for Value<Type> {
-    fn sole_tensor(self) -> OrtResult<Tensor> {
-        // SAFETY: the trait is for such values, and only one test writes a value beside its tensor, between views.
-        unsafe { self.into_tensor() }
-    }
-}
-
-/// Tensors that go into models whose outputs no test writes.
-pub(crate) trait ReadInput {
-    /// Lends the tensor as an input, without a copy.
-    fn read_input(self) -> OrtResult<Input>;
-}
-
-impl ReadInput for Tensor {
-    fn read_input(self) -> OrtResult<Input> {
-        // SAFETY: the trait is for such tensors.
-        unsafe { self.into_input() }
     }
 }
 
