@@ -305,8 +305,12 @@ fn written_by_another_handle() -> (Tensor, *mut DLManagedTensorVersioned) {
     (read_only, writer)
 }
 
-fn delete(managed: *mut DLManagedTensorVersioned) {
-    // SAFETY: the caller just exported it, and does not use it again.
+/// Runs the deleter of a managed tensor.
+///
+/// # Safety
+/// The managed tensor was exported, and is not used again.
+unsafe fn delete(managed: *mut DLManagedTensorVersioned) {
+    // SAFETY: by contract.
     unsafe { (*managed).deleter.unwrap()(managed) };
 }
 
@@ -315,7 +319,8 @@ fn read_only_tensor_that_another_handle_writes_is_refused() {
     let (read_only, writer) = written_by_another_handle();
     let access = Access::ReadOnly;
     assert_eq!(refused(read_only.into_array().map(drop)), TensorError::Unstable { access });
-    delete(writer);
+    // SAFETY: exported by `written_by_another_handle`, and not used again.
+    unsafe { delete(writer) };
 }
 
 #[test]

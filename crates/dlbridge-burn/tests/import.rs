@@ -355,8 +355,12 @@ fn written_by_another_handle() -> (Tensor, *mut DLManagedTensorVersioned) {
     (read_only, writer)
 }
 
-fn delete(managed: *mut DLManagedTensorVersioned) {
-    // SAFETY: the caller just exported it, and does not use it again.
+/// Runs the deleter of a managed tensor.
+///
+/// # Safety
+/// The managed tensor was exported, and is not used again.
+unsafe fn delete(managed: *mut DLManagedTensorVersioned) {
+    // SAFETY: by contract.
     unsafe { (*managed).deleter.unwrap()(managed) };
 }
 
@@ -365,7 +369,8 @@ fn read_only_tensor_that_another_handle_writes_is_refused() {
     let (read_only, writer) = written_by_another_handle();
     let access = Access::ReadOnly;
     assert_eq!(read_only.into_flex().err(), Some(dlbridge::Error::Unstable { access }.into()));
-    delete(writer);
+    // SAFETY: exported by `written_by_another_handle`, and not used again.
+    unsafe { delete(writer) };
 }
 
 #[test]

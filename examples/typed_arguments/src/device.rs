@@ -36,7 +36,7 @@ static CHOSEN: AtomicUsize = AtomicUsize::new(0);
 /// The stream that Python chose.
 pub(crate) struct Chosen;
 
-// SAFETY: whoever calls `choose_stream` vouches for the handle, as callers of `__dlpack__` do for theirs.
+// SAFETY: the handle comes from Python code, which promises that the stream lives, as for `__dlpack__(stream=...)`.
 unsafe impl Stream for Chosen {
     const HANDLE: Option<fn(Device) -> PyResult<*mut c_void>> =
         Some(|_| Ok(ptr::without_provenance_mut(CHOSEN.load(Ordering::Relaxed))));

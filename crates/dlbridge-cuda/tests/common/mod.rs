@@ -19,6 +19,10 @@ use libloading::Library;
 /// An error of the driver.
 const UNKNOWN: c_int = 999;
 
+/// The functions of the stand-in that return a number and take no argument.
+const COUNTS: &[&str] =
+    &["stand_in_faults", "stand_in_live_events", "stand_in_live_regions", "stand_in_stream_waits"];
+
 /// The stand-in, which all tests of a program share: one at a time has it. When it is given back, nothing of the
 /// driver's may be left, and nothing may have been done that must not be.
 pub(crate) struct Cuda {
@@ -77,13 +81,19 @@ fn load() -> Result<Library, String> {
 }
 
 impl Cuda {
-    fn function<F: Copy>(&self, name: &str) -> F {
-        // SAFETY: the callers below name the types of the source.
+    /// A function of the stand-in.
+    ///
+    /// # Safety
+    /// `F` is a pointer to a function of the type that it has in the source.
+    unsafe fn function<F: Copy>(&self, name: &str) -> F {
+        // SAFETY: by contract.
         *unsafe { self.library.get::<F>(name.as_bytes()) }.unwrap()
     }
 
     fn count(&self, name: &str) -> c_int {
-        let function: extern "C" fn() -> c_int = self.function(name);
+        assert!(COUNTS.contains(&name), "{name}");
+        // SAFETY: the type of all `COUNTS` in the source.
+        let function: extern "C" fn() -> c_int = unsafe { self.function(name) };
         function()
     }
 
@@ -105,7 +115,9 @@ impl Cuda {
 
     /// How often the host has waited.
     pub(crate) fn host_waits(&self) -> c_int {
-        let function: extern "C" fn(*mut u64) -> c_int = self.function("stand_in_synchronized");
+        // SAFETY: the type in the source.
+        let function: extern "C" fn(*mut u64) -> c_int =
+            unsafe { self.function("stand_in_synchronized") };
         function(&mut 0)
     }
 
@@ -116,7 +128,8 @@ impl Cuda {
 
     /// The devices have no pools of memory from here on.
     pub(crate) fn without_pools(&self) {
-        let function: extern "C" fn() = self.function("stand_in_without_pools");
+        // SAFETY: the type in the source.
+        let function: extern "C" fn() = unsafe { self.function("stand_in_without_pools") };
         function();
     }
 
@@ -130,7 +143,8 @@ impl Cuda {
 
     /// The host cannot wait while `work` is done, and no event is to be had.
     pub(crate) fn without_waits<R>(&self, work: impl FnOnce() -> R) -> R {
-        let fail: extern "C" fn(c_int) = self.function("stand_in_fail_waits");
+        // SAFETY: the type in the source.
+        let fail: extern "C" fn(c_int) = unsafe { self.function("stand_in_fail_waits") };
         fail(UNKNOWN);
         let result = self.without_events(work);
         fail(0);
@@ -139,7 +153,8 @@ impl Cuda {
 
     /// Copies from device to device report an error while `work` is done, although they begin.
     pub(crate) fn with_failing_copies<R>(&self, work: impl FnOnce() -> R) -> R {
-        let fail: extern "C" fn(c_int) = self.function("stand_in_fail_copies");
+        // SAFETY: the type in the source.
+        let fail: extern "C" fn(c_int) = unsafe { self.function("stand_in_fail_copies") };
         fail(UNKNOWN);
         let result = work();
         fail(0);
@@ -148,7 +163,8 @@ impl Cuda {
 
     /// Whether there are no events from here on.
     pub(crate) fn fail_events(&self, fails: bool) {
-        let fail: extern "C" fn(c_int) = self.function("stand_in_fail_events");
+        // SAFETY: the type in the source.
+        let fail: extern "C" fn(c_int) = unsafe { self.function("stand_in_fail_events") };
         fail(if fails { UNKNOWN } else { 0 });
     }
 
@@ -161,11 +177,16 @@ impl Cuda {
     /// All streams do what they have.
     pub(crate) fn finish(&self) {
         // Another thread's context is none of this one's.
+        // SAFETY: the type in the source.
         let retain: extern "C" fn(*mut *mut c_void, c_int) -> c_int =
-            self.function("cuDevicePrimaryCtxRetain");
-        let release: extern "C" fn(c_int) -> c_int = self.function("cuDevicePrimaryCtxRelease_v2");
-        let set: extern "C" fn(*mut c_void) -> c_int = self.function("cuCtxSetCurrent");
-        let wait: extern "C" fn() -> c_int = self.function("cuCtxSynchronize");
+            unsafe { self.function("cuDevicePrimaryCtxRetain") };
+        // SAFETY: the type in the source.
+        let release: extern "C" fn(c_int) -> c_int =
+            unsafe { self.function("cuDevicePrimaryCtxRelease_v2") };
+        // SAFETY: the type in the source.
+        let set: extern "C" fn(*mut c_void) -> c_int = unsafe { self.function("cuCtxSetCurrent") };
+        // SAFETY: the type in the source.
+        let wait: extern "C" fn() -> c_int = unsafe { self.function("cuCtxSynchronize") };
         let current = self.current();
         for device in 0..2 {
             let mut context = ptr::null_mut();
@@ -177,7 +198,9 @@ impl Cuda {
 
     /// The context of this thread.
     pub(crate) fn current(&self) -> *mut c_void {
-        let get: extern "C" fn(*mut *mut c_void) -> c_int = self.function("cuCtxGetCurrent");
+        // SAFETY: the type in the source.
+        let get: extern "C" fn(*mut *mut c_void) -> c_int =
+            unsafe { self.function("cuCtxGetCurrent") };
         let mut current = ptr::null_mut();
         assert_eq!(get(&mut current), 0);
         current
@@ -186,14 +209,16 @@ impl Cuda {
     /// A kernel that writes bytes when its stream gets there.
     pub(crate) fn kernel(&self, stream: &CudaStream, address: u64, bytes: &[u8]) {
         type Write = extern "C" fn(usize, u64, *const u8, usize) -> c_int;
-        let write: Write = self.function("stand_in_write");
+        // SAFETY: the type in the source.
+        let write: Write = unsafe { self.function("stand_in_write") };
         stream.context().bind_to_thread().unwrap();
         assert_eq!(write(stream.cu_stream() as usize, address, bytes.as_ptr(), bytes.len()), 0);
     }
 
     /// The bytes of now, whatever is still to be done.
     pub(crate) fn now(&self, address: u64, len: usize) -> Vec<u8> {
-        let read: extern "C" fn(u64, *mut u8, usize) = self.function("stand_in_read");
+        // SAFETY: the type in the source.
+        let read: extern "C" fn(u64, *mut u8, usize) = unsafe { self.function("stand_in_read") };
         let mut bytes = vec![0; len];
         read(address, bytes.as_mut_ptr(), len);
         bytes

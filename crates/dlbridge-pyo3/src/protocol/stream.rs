@@ -191,7 +191,8 @@ pub(crate) fn order(
         _ => {
             let of = |stream: &DataStream| (device, stream.handle().unwrap_or_default());
             let (from, to) = (of(passed), of(waiting));
-            // SAFETY: the caller that names a stream promises that it lives.
+            // SAFETY: both streams live: the handles are those that Python code named, which dlbridge believes (docs/safety.md), or
+            // those of an implementation of the unsafe trait `Stream`.
             py.detach(|| unsafe { gpu::order(from, to) }).map_err(|failure| {
                 let number = |stream: &DataStream| {
                     stream.to_object(py, device).map_or(String::new(), |number| shown(&number))
@@ -212,7 +213,7 @@ pub(crate) fn order(
 pub(crate) fn wait(py: Python<'_>, device: Device, stream: &DataStream) -> PyResult<()> {
     let Some(handle) = stream.handle() else { return Ok(()) };
     // Detached, because the pending work may wait for Python code on other threads.
-    // SAFETY: the caller that names a stream promises that it lives.
+    // SAFETY: the stream lives, as in `order`.
     py.detach(|| unsafe { gpu::wait(device, handle) }).map_err(|failure| {
         let text = format!("dlbridge cannot wait for the pending work on {device}: {failure}");
         refused(&failure, text)
