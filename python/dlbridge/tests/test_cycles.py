@@ -130,6 +130,10 @@ def through_a_memoryview(o: Any) -> None:
     o.t = dlbridge.asdlpack(memoryview(o))
 
 
+def through_an_array_of_objects(o: Any) -> None:
+    o.kept = np.array([None, dlbridge.asdlpack(o)], object)
+
+
 def through_a_legacy_capsule(o: Any) -> None:
     o.kept = dlbridge.asdlpack(o, protocol="dlpack-legacy")
 
@@ -166,7 +170,7 @@ class Exporter:
     [
         *itertools.product(
             [some_bytes, some_array],
-            [slice_and_whole, array_of_another_library, capsule, through_a_memoryview],
+            [slice_and_whole, array_of_another_library, capsule, through_a_memoryview, through_an_array_of_objects],
         ),
         (some_array, through_a_legacy_capsule),
         (some_array, through_an_array_struct),
@@ -191,6 +195,17 @@ def test_cycle_that_the_documentation_lists_stays_until_its_attribute_is_deleted
     del revived
     gc.collect()
     assert reference() is None
+
+
+def test_cycle_through_an_array_of_objects_stays_without_a_tensor_too() -> None:
+    o = some_bytes()
+    o.kept = np.array([None, o], object)
+    reference = weakref.ref(o)
+    del o
+    gc.collect()
+    revived: Any = reference()
+    assert revived is not None
+    del revived.kept
 
 
 def test_memoryview_that_a_tensor_keeps_is_not_cleared(monkeypatch: pytest.MonkeyPatch) -> None:

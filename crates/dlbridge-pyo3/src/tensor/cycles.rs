@@ -3,8 +3,10 @@
 //! - **Sole.** An object is shown only where every handle between it and the tensor is the only one. The collector takes what it is
 //!   shown for the references that a cycle would lose, and would clear an object that something else still holds.
 //!
-//! The class does not implement `__clear__`: code that reaches a tensor while a cycle is taken apart finds its memory valid. The cycle
-//! needs another link that Python can clear, such as an attribute or a list.
+//! The class does not implement `__clear__`: code that reaches a tensor while a cycle is taken apart finds its memory valid. So the
+//! collector breaks the cycle at another object: it collects a cycle only if every object in it shows its references, and one that can be
+//! cleared is among them, such as an instance of a Python class or a list. A NumPy array of objects shows no references, and a
+//! `memoryview` cannot be cleared while its buffer is exported.
 
 use std::sync::Arc;
 
