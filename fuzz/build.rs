@@ -1,0 +1,6 @@
+//! Lets the targets that run Python inside find its library.
+
+fn main() {
+    #[cfg(feature = "python")]
+    pyo3_build_config::add_libpython_rpath_link_args();
+}
