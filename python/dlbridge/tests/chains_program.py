@@ -6,11 +6,13 @@ result is dropped, on a thread with a stack of 512 KiB: deleters that ran inside
 
 from __future__ import annotations
 
+import pickle
 import shutil
 import sys
 import tempfile
 import threading
 from collections.abc import Callable
+from importlib import import_module
 from importlib.machinery import ExtensionFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -34,9 +36,9 @@ def by(protocol: str) -> Step:
 
 def through(function: str) -> Step:
     """Through another library, by a function of it."""
-    module, name = function.split(".")
-    library = __import__(module)
-    return lambda t: dlbridge.asdlpack(getattr(library, name)(t))
+    module, name = function.rsplit(".", 1)
+    to_library = getattr(import_module(module), name)
+    return lambda t: dlbridge.asdlpack(to_library(t))
 
 
 def second_copy() -> Any:
@@ -68,6 +70,7 @@ FLAT: dict[str, tuple[Callable[[], Any], Callable[[], Step]]] = {
         lambda: dlbridge.asdlpack(b"12345678"),
         lambda: lambda t: dlbridge.asdlpack(memoryview(t)),
     ),
+    "pickle-buffer": (tensor, lambda: lambda t: dlbridge.asdlpack(pickle.PickleBuffer(t))),
     "numpy": (tensor, lambda: lambda t: dlbridge.asdlpack(t.numpy())),
     "numpy-of-bytes": (lambda: dlbridge.asdlpack(b"12345678"), lambda: lambda t: dlbridge.asdlpack(t.numpy())),
     "asarray": (tensor, lambda: lambda t: dlbridge.asdlpack(np.asarray(t))),
@@ -84,6 +87,7 @@ class Subclass(np.ndarray):
 
 GROWING: dict[str, tuple[Callable[[], Any], Callable[[], Step]]] = {
     "torch": (tensor, lambda: through("torch.from_dlpack")),
+    "jax": (tensor, lambda: through("jax.dlpack.from_dlpack")),
     "pyarrow": (tensor, lambda: through("pyarrow.array")),
     "numpy": (tensor, lambda: lambda t: dlbridge.asdlpack(t.numpy().view(Subclass))),
 }
@@ -96,6 +100,12 @@ def torch_alone() -> Step:
     return torch.from_dlpack
 
 
+def jax_alone() -> Step:
+    from jax.dlpack import from_dlpack
+
+    return from_dlpack
+
+
 def pyarrow_alone() -> Step:
     import pyarrow
 
@@ -104,6 +114,7 @@ def pyarrow_alone() -> Step:
 
 ALONE: dict[str, tuple[Callable[[], Any], Callable[[], Step]]] = {
     "torch": (lambda: __import__("torch").arange(8.0), torch_alone),
+    "jax": (lambda: import_module("jax.numpy").arange(8.0), jax_alone),
     "pyarrow": (lambda: __import__("pyarrow").array(np.arange(8.0)), pyarrow_alone),
     "numpy": (lambda: np.arange(8.0).view(Subclass), lambda: lambda array: np.from_dlpack(array).view(Subclass)),
 }

@@ -123,6 +123,13 @@ impl Buffer {
         unsafe { self.0.as_ref() }
     }
 
+    /// The object whose memory this is, which need not be the one that was asked: a `PickleBuffer` passes the request on.
+    fn exporter<'py>(&self, asked: &Bound<'py, PyAny>) -> Bound<'py, PyAny> {
+        // SAFETY: attached; an object that the buffer has a reference to, or NULL.
+        let exporter = unsafe { Bound::from_borrowed_ptr_or_opt(asked.py(), self.fields().obj) };
+        exporter.unwrap_or_else(|| asked.clone())
+    }
+
     /// An array of `ndim` numbers that the buffer points at.
     fn numbers(&self, pointer: *const ffi::Py_ssize_t, ndim: usize) -> Option<&[isize]> {
         // SAFETY: the protocol: not NULL means `ndim` numbers that live as long as the buffer.
@@ -247,10 +254,11 @@ impl Buffer {
             access: access(self.is_read_only()),
             subbyte_padded: false,
         };
+        let exporter = self.exporter(object);
         // SAFETY: the protocol: the memory of the described elements stays valid, and in place,
         // until the buffer is released, which the owner does when dropped. That nobody writes while
         // a view is alive is promised by the program (see the crate documentation).
-        unsafe { memory.into_tensor_of(object, self, copy) }
+        unsafe { memory.into_tensor_of(&exporter, self, copy) }
     }
 }
 
