@@ -189,11 +189,62 @@ def to_torch() -> Iterator[Row]:
         yield Row("torch", work, library, statement, names(library, make="make"))
 
 
+def conversions() -> Iterator[Row]:
+    """Lists and other dtypes as arguments that copy them, and an array that no argument takes."""
+
+    def integers(*shape: int, dtype: str = "int64") -> Callable[[], Any]:
+        def make() -> Any:
+            import numpy as np
+
+            return np.ones(shape, dtype)
+
+        return make
+
+    def names(library: str, function: str, make: Callable[[], Any]) -> Callable[[], Names]:
+        return lambda: {"f": function_of(library, function), "x": make()}
+
+    refused = "array of another dtype, refused"
+    work: dict[str, tuple[str, Callable[[], Any]]] = {
+        "10 floats in a list -> no-op": ("vector", lambda: [0.5] * 10),
+        "1000 floats in a list -> no-op": ("vector", lambda: [0.5] * 1000),
+        "1000 integers in a list -> no-op": ("integers", lambda: list(range(1000))),
+        "10 x 10 floats in lists -> no-op": ("matrix", lambda: [[0.5] * 10] * 10),
+        "4 x 6 int64 as float64 -> no-op": ("cast", integers(4, 6)),
+        "1000 x 10 int64 as float64 -> no-op": ("cast", integers(1000, 10)),
+        refused: ("refuses", integers(6, dtype="int32")),
+    }
+    for title, (function, make) in work.items():
+        for library in ("dlbridge", "rust-numpy"):
+            yield Row("conversions", title, library, "f(x)", names(library, function, make))
+    tried = names("dlbridge", "tries", integers(6, dtype="int32"))
+    yield Row("conversions", refused, "dlbridge: `try_extract`", "f(x)", tried)
+
+
+def both_registries() -> Iterator[Row]:
+    """An argument in a process where extensions built on both libraries borrow arrays."""
+
+    def names(first: str, second: str, measured: str) -> Callable[[], Names]:
+        def get() -> Names:
+            x = matrix("numpy")
+            # Each borrows once, in this order, and installs or finds the registry that both share.
+            for library in (first, second):
+                function_of(library, "noop")(x)
+            return {"f": function_of(measured, "noop"), "x": x}
+
+        return get
+
+    libraries = ("dlbridge", "rust-numpy")
+    for first, second in (libraries, libraries[::-1]):
+        for library in libraries:
+            work = f"numpy -> no-op, {first} borrowed first"
+            yield Row(f"{first} first", work, library, "f(x)", names(first, second, library))
+
+
 def rows() -> list[Row]:
     every: list[Row] = []
     for group in ("numpy", "torch", "jax"):
         every += [*arguments(group), *imports(group)]
-    return [*every, *exports(), *returns(), *to_torch()]
+    return [*every, *exports(), *returns(), *to_torch(), *conversions(), *both_registries()]
 
 
-GROUPS = ("numpy", "torch", "jax", "export")
+GROUPS = ("numpy", "torch", "jax", "export", "conversions", "dlbridge first", "rust-numpy first")

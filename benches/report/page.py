@@ -37,6 +37,15 @@ WORKS = {
     "12 new vectors -> numpy": "12 new vectors -> NumPy arrays in tuples",
     "new tensor -> torch": "new tensor -> PyTorch tensor",
     "object -> torch": "object of the extension -> PyTorch tensor",
+    "10 floats in a list -> no-op": "list of 10 floats -> argument of a function that does nothing",
+    "1000 floats in a list -> no-op": "list of 1000 floats -> the same",
+    "1000 integers in a list -> no-op": "list of 1000 integers -> the same",
+    "10 x 10 floats in lists -> no-op": "10 lists of 10 floats -> the same",
+    "4 x 6 int64 as float64 -> no-op": "NumPy array of 4 x 6 int64 -> argument of float64",
+    "1000 x 10 int64 as float64 -> no-op": "NumPy array of 1000 x 10 int64 -> argument of float64",
+    "array of another dtype, refused": "NumPy array that the argument refuses",
+    "numpy -> no-op, dlbridge borrowed first": "NumPy array -> argument, in a process where dlbridge borrowed before rust-numpy",
+    "numpy -> no-op, rust-numpy borrowed first": "NumPy array -> argument, in a process where rust-numpy borrowed before dlbridge",
 }
 
 
