@@ -89,7 +89,7 @@ fn pick<T: Copy>(u: &mut Unstructured<'_>, right: T, wrong: &[T]) -> Result<T> {
     if u.int_in_range(0..=19)? == 19 { Ok(*u.choose(wrong)?) } else { Ok(right) }
 }
 
-/// Whether something seldom is so.
+    /// True for one of many inputs.
 fn seldom(u: &mut Unstructured<'_>) -> Result<bool> {
     pick(u, false, &[true])
 }
@@ -117,7 +117,7 @@ enum Child {
 
 const WRONG_CHILDREN: &[Child] = &[Child::NoList, Child::OddList, Child::Null, Child::Odd];
 
-/// The metadata of a schema: pairs of texts, any of which may be said to have a negative length.
+/// The metadata of a schema: pairs of texts with lengths that may be negative.
 #[derive(Debug)]
 struct Metadata {
     count: i32,
@@ -400,7 +400,7 @@ fn list<T>(child: Option<*mut T>, count: i64, wrong: Child) -> (Option<Box<*mut 
     }
 }
 
-/// What a struct points at, counted until it is released.
+/// The data that a struct points at, counted until it is released.
 fn live<T>(parts: T) -> *mut c_void {
     LIVE.fetch_add(1, Ordering::SeqCst);
     Box::into_raw(Box::new(parts)).cast()
@@ -628,7 +628,7 @@ unsafe extern "C" fn release_array(array: *mut ArrowArray) {
     LIVE.fetch_sub(1, Ordering::SeqCst);
 }
 
-/// What an import must come to.
+/// The result that an import must have.
 enum Expected {
     Refused,
     /// This reader does not know.
@@ -657,7 +657,7 @@ fn expected(schema: &Schema, array: &Array, times: bool) -> Expected {
     read(schema, array, times).unwrap_or(Expected::Refused)
 }
 
-/// The simple reader: `None` for what it refuses.
+/// The simple reader: `None` for arrays that it refuses.
 fn read(root: &Schema, array: &Array, times: bool) -> Option<Expected> {
     if root.released || array.released {
         return None;
@@ -847,7 +847,7 @@ fn drop_stream(stream: &mut ArrowArrayStream) {
     }
 }
 
-/// What a stream gives.
+/// The answer of a stream.
 struct Streamed {
     schema: Option<ArrowSchema>,
     /// The last comes first.
@@ -981,7 +981,7 @@ fn run(py: Python<'_>, u: &mut Unstructured<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Imports an object, and compares what comes of it.
+/// Imports an object, and compares the result.
 fn check<T>(object: PyResult<Bound<'_, T>>, expected: &Expected, times: bool) {
     let object = object.expect("an object").into_any();
     if times {

@@ -1,4 +1,4 @@
-//! What the compiler must refuse, with the error it must give (which nightly compares: `cargo +nightly test -p dlbridge-ort --doc
+//! Code that the compiler must refuse with a certain error (nightly compares it: `cargo +nightly test -p dlbridge-ort --doc
 //! must_not_compile`).
 //!
 //! Safe code does not promise that nothing writes an output that is the input:

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use dlbridge::{Access, Owner};
 use ort::environment::Environment;
 
-/// What ONNX calls float32.
+/// The number of float32 in ONNX.
 const FLOAT: u64 = 1;
 
 /// The environment of ONNX Runtime, or nothing, with the reason printed.
