@@ -89,7 +89,7 @@ fn pick<T: Copy>(u: &mut Unstructured<'_>, right: T, wrong: &[T]) -> Result<T> {
     if u.int_in_range(0..=19)? == 19 { Ok(*u.choose(wrong)?) } else { Ok(right) }
 }
 
-    /// True for one of many inputs.
+/// True for one of many inputs.
 fn seldom(u: &mut Unstructured<'_>) -> Result<bool> {
     pick(u, false, &[true])
 }
