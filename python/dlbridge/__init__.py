@@ -64,7 +64,8 @@ _LATE = {
 
 #: Functions that array libraries have, and that a newcomer looks for here.
 _MAKERS = frozenset(
-    ["arange", "array", "asarray", "full", "from_numpy", "from_torch", "linspace", "ones", "rand", "tensor", "zeros"]
+    ["arange", "array", "as_tensor", "asarray", "empty_like", "eye", "frombuffer", "full", "from_numpy", "from_torch"]
+    + ["linspace", "ones", "ones_like", "rand", "tensor", "zeros", "zeros_like"]
 )
 
 

@@ -303,10 +303,21 @@ def _create(name: str, size: int, remove: _Remover) -> mmap.mmap:
             _MAPS.pop(key, None)
             return _mapped(key, lambda: mmap.mmap(descriptor, size))
     except OSError as error:
+        if not _is_raised_here(error):
+            # By the handler of a signal that arrived meanwhile.
+            raise
         text = f"{size} bytes of shared memory cannot be had: {error.strerror}"
         raise OSError(error.errno, text, name) from error
     finally:
         os.close(descriptor)
+
+
+def _is_raised_here(error: BaseException) -> bool:
+    """Return true if a call in this file raised an exception itself, and not by code of another file."""
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    return last is not None and last.tb_frame.f_code.co_filename == __file__
 
 
 def _open(name: str) -> mmap.mmap:

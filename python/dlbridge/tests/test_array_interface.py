@@ -533,6 +533,60 @@ def test_data_that_is_copied_for_the_answer() -> None:
     assert not dlbridge.asdlpack(Kept(), copy=False).copied
 
 
+@pytest.mark.parametrize("typestr", ["|u1", f"{OTHER}u2"])
+def test_bytes_that_a_producer_keeps_as_its_dictionary_is_freed_are_not_written(typestr: str) -> None:
+    kept: list[bytes] = []
+
+    class Keeping(dict[str, Any]):
+        def __del__(self) -> None:
+            kept.append(self["data"])
+
+    class Producer:
+        @property
+        def __array_interface__(self) -> Any:
+            return Keeping(version=3, shape=(6 // int(typestr[-1]),), typestr=typestr, data=bytes(bytearray(b"abcdef")))
+
+    tensor = dlbridge.asdlpack(Producer())
+    assert kept == [b"abcdef"]
+    assert tensor.readonly or tensor.copied
+    if not tensor.readonly:
+        tensor.numpy()[...] = 0
+    assert kept == [b"abcdef"]
+
+
+def test_bytes_under_a_second_key_that_equals_the_first_are_not_written() -> None:
+    kept = bytes(bytearray(b"abcdef"))
+
+    class Key(str):
+        """Equals "data" at its first comparisons only."""
+
+        equal: int
+
+        def __eq__(self, other: object) -> bool:
+            self.equal -= 1
+            return self.equal >= 0
+
+        def __hash__(self) -> int:
+            return hash("data")
+
+    for comparisons in range(8):
+        key = Key("other")
+        key.equal = 0
+        interface: dict[str, Any] = {"version": 3, "shape": (6,), "typestr": "|u1"}
+        interface[key] = kept
+        interface["data"] = bytes(bytearray(b"ghijkl"))
+        key.equal = comparisons
+
+        class Producer:
+            __array_interface__ = interface
+
+        tensor = dlbridge.asdlpack(Producer())
+        if not tensor.readonly:
+            tensor.numpy()[...] = 0
+        del tensor
+        assert kept == b"abcdef"
+
+
 def test_an_interface_without_data() -> None:
     class Nowhere:
         __array_interface__ = {"version": 3, "shape": (3,), "typestr": "<f4"}

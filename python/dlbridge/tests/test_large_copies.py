@@ -70,6 +70,18 @@ def byte_swapped() -> Copy:
     return functools.partial(dlbridge.asdlpack, require("numpy").zeros(COUNT // 4, ">f4"))
 
 
+def swapped_in_place() -> Copy:
+    class Producer:
+        """Its bytes are made for each answer."""
+
+        @property
+        def __array_interface__(self) -> dict[str, Any]:
+            other = "<>"[sys.byteorder == "little"]
+            return {"version": 3, "shape": (COUNT // 2,), "typestr": f"{other}u2", "data": bytes(COUNT)}
+
+    return functools.partial(dlbridge.asdlpack, Producer())
+
+
 def by_bytes() -> Copy:
     records = require("numpy").zeros(COUNT // 4, [("flag", "u1"), ("value", "f4")])
     return functools.partial(dlbridge.asdlpack, records["value"])
@@ -112,7 +124,7 @@ def arrow_booleans() -> Copy:
 
 COPIES = [
     copy_of_a_buffer, aligned, writable, transposed, from_our_dlpack, from_our_legacy_dlpack, pickled, shared,
-    byte_swapped, by_bytes, by_swapped_bytes, booleans, to_numpy, unpacked, to_bytes, checked, arrow_booleans,
+    byte_swapped, swapped_in_place, by_bytes, by_swapped_bytes, booleans, to_numpy, unpacked, to_bytes, checked, arrow_booleans,
 ]  # fmt: skip
 
 
@@ -226,13 +238,15 @@ def test_interrupt_ends_a_copy_before_it_is_complete(run: Run, copy: str) -> Non
     require("numpy")
     ended = run(
         f"""
-import mmap, resource, signal
+import mmap, pathlib, signal
 import dlbridge, numpy
 
 SIDE = 1 << 15
 
 def peak():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+    # That of getrusage begins with the memory of the process that started this one.
+    status = pathlib.Path("/proc/self/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) << 10
 
 def swapped():
     return dlbridge.asdlpack(numpy.frombuffer(memory, ">u2").reshape(SIDE // 2, SIDE).T)
@@ -307,13 +321,15 @@ except Interrupted:
 def test_interrupt_ends_tolist_before_it_is_complete(run: Run) -> None:
     ended = run(
         """
-import resource, signal
+import pathlib, signal
 import dlbridge
 
 COUNT = 1 << 25
 
 def peak():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+    # That of getrusage begins with the memory of the process that started this one.
+    status = pathlib.Path("/proc/self/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) << 10
 
 class Interrupted(Exception):
     pass
@@ -334,6 +350,48 @@ try:
     print("complete")
 except Interrupted:
     print("before its end" if peak() - before < 7 * COUNT else "at its end")
+"""
+    )
+    assert (ended.stdout, ended.stderr) == ("before its end\n", "")
+
+
+def test_interrupt_ends_the_change_of_the_byte_order_before_it_is_complete(run: Run) -> None:
+    """The bytes that a producer made are changed in their place, so the last of them is seen if the producer looks later."""
+    ended = run(
+        """
+import ctypes, signal, sys
+import dlbridge
+
+COUNT = 1 << 28
+OTHER = "<>"[sys.byteorder == "little"]
+
+class Interrupted(Exception):
+    pass
+
+class Producer:
+    @property
+    def __array_interface__(self):
+        data = b"\1\2" * (COUNT // 2)
+        self.address = id(data) + sys.getsizeof(b"") - 1
+        return {"version": 3, "shape": (COUNT // 2,), "typestr": f"{OTHER}u2", "data": data}
+
+def interrupt(*_):
+    if producer.address is not None and ctypes.string_at(producer.address, 2) == b"\2\1":
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, signal.SIG_IGN)
+        global last
+        last = ctypes.string_at(producer.address + COUNT - 2, 2)
+        raise Interrupted
+
+producer, last = Producer(), None
+producer.address = None
+signal.signal(signal.SIGALRM, interrupt)
+signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
+try:
+    dlbridge.asdlpack(producer)
+    print("complete")
+except Interrupted:
+    print("before its end" if last == b"\1\2" else "at its end")
 """
     )
     assert (ended.stdout, ended.stderr) == ("before its end\n", "")

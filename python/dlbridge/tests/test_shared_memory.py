@@ -375,15 +375,18 @@ def test_segments_without_inodes_are_identified_by_name(monkeypatch: pytest.Monk
 
 
 @pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="the call that is interrupted is not there")
-def test_interrupt_while_memory_is_made_leaves_no_segment(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [KeyboardInterrupt, TimeoutError])
+def test_interrupt_while_memory_is_made_leaves_no_segment(
+    monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
+) -> None:
     name = f"dlbridge_interrupted_{os.getpid()}"
 
     def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
+        raise error
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "posix_fallocate", interrupted)
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(error):
             dlbridge.share_memory(b"abc", name=name)
     with pytest.raises(FileNotFoundError):
         dlbridge.attach(name)

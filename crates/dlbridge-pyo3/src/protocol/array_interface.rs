@@ -10,9 +10,8 @@ use dlbridge::{Access, Device, Tensor};
 use pyo3::exceptions::{
     PyAttributeError, PyBufferError, PyOverflowError, PyTypeError, PyValueError,
 };
-use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyTuple};
+use pyo3::types::{PyDict, PyTuple};
 
 use super::buffer::Buffer;
 use super::memory::{MAX_NDIM, Memory, access};
@@ -36,26 +35,7 @@ pub(super) fn import(
     let strides = interface.byte_strides(shape.len())?;
     let ElementType { dtype, byte_swapped } = interface.element_type()?;
     let place = interface.place()?;
-    // Behind all that may run code of the producer, which could refer to the bytes.
-    let made_for_us = interface.is_copy(&place);
-    if made_for_us && wanted.copy == Some(false) {
-        return Err(picture::copies_always(object, wanted));
-    }
-    if let Place::Within(buffer, offset) = &place {
-        check_within(buffer.len(), *offset, &shape, strides.as_deref(), dtype.itemsize())?;
-    }
-    let (data, read_only) = match &place {
-        Place::At(address, read_only) => (ptr::with_exposed_provenance_mut(*address), *read_only),
-        Place::Within(buffer, offset) => {
-            (buffer.data().wrapping_byte_add(*offset), buffer.is_read_only())
-        }
-    };
-    let access = match made_for_us {
-        // Bytes that nothing else refers to: no reader would notice a write.
-        true => Access::Exclusive,
-        false => access(read_only),
-    };
-    let memory = Memory {
+    let memory = |data, access| Memory {
         door: "array interface",
         data,
         dtype,
@@ -67,21 +47,32 @@ pub(super) fn import(
         subbyte_padded: dtype.is_subbyte(),
     };
     let (tensor, reason) = match place {
-        Place::At(..) => {
+        Place::At(address, read_only) => {
+            let memory = memory(ptr::with_exposed_provenance_mut(address), access(read_only));
             let owner = interface.owner()?;
             // SAFETY: the protocol: the memory is valid while the owner lives. That nobody writes
             // while a view is alive is promised by the program (see the crate documentation).
             unsafe { memory.into_tensor_of(object, owner, wanted.copy) }?
         }
-        Place::Within(buffer, _) => {
-            // The last reference to bytes that were made for this call.
+        Place::Within(buffer, offset) => {
+            // Freeing the dictionary may run code of the producer, which may keep the bytes. So they are counted afterwards.
             drop(interface);
+            let made_for_us = buffer.is_of_bytes_without_another_reference(object.py());
+            if made_for_us && wanted.copy == Some(false) {
+                return Err(picture::copies_always(object, wanted));
+            }
+            check_within(buffer.len(), offset, &shape, strides.as_deref(), dtype.itemsize())?;
+            let access = match made_for_us {
+                true => Access::Exclusive,
+                false => access(buffer.is_read_only()),
+            };
+            let memory = memory(buffer.data().wrapping_byte_add(offset), access);
             // SAFETY: the elements were found to be within the buffer, which is locked while the owner
-            // lives. As above; and if exclusive, nothing else refers to the bytes.
-            unsafe { memory.into_tensor(buffer, wanted.copy) }?
+            // lives. As above; if exclusive, the buffer has the only reference to the bytes, so nothing can reach them.
+            let (tensor, reason) = unsafe { memory.into_tensor(buffer, wanted.copy) }?;
+            (tensor, reason.or(made_for_us.then_some(CopyReason::Producer)))
         }
     };
-    let reason = reason.or(made_for_us.then_some(CopyReason::Producer));
     Ok(Some(Imported { reason, ..Imported::new(tensor, Protocol::ArrayInterface) }))
 }
 
@@ -191,17 +182,6 @@ impl<'a, 'py> Interface<'a, 'py> {
         let wrong = |error| self.not(error, "data", "an address and a bool");
         let (address, read_only) = pair.extract::<(usize, Bound<'_, PyAny>)>().map_err(wrong)?;
         Ok(Some((address, read_only.is_truthy()?)))
-    }
-
-    /// Whether the data are bytes that nobody but this dictionary has, which nobody but us has: a
-    /// copy that was made to answer, as Pillow does.
-    fn is_copy(&self, place: &Place) -> bool {
-        let Place::Within(..) = place else { return false };
-        let Ok(Some(data)) = self.field("data") else { return false };
-        // SAFETY: attached, and objects.
-        let owners = |object: &Bound<'_, PyAny>| unsafe { ffi::Py_REFCNT(object.as_ptr()) };
-        // The dictionary, `data` and the buffer refer to the bytes, and `fields` to the dictionary.
-        data.is_exact_instance_of::<PyBytes>() && owners(&data) == 3 && owners(&self.fields) == 1
     }
 
     fn place(&self) -> PyResult<Place> {

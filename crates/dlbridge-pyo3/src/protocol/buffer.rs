@@ -177,6 +177,15 @@ impl Buffer {
         self.fields().buf
     }
 
+    /// Returns true for the buffer of an object of bytes that is referred to by this buffer alone: bytes that a producer made as
+    /// its answer, as Pillow does.
+    pub(super) fn is_of_bytes_without_another_reference(&self, _py: Python<'_>) -> bool {
+        let object = self.fields().obj;
+        // SAFETY: attached; NULL, or the object that the buffer keeps.
+        !object.is_null()
+            && unsafe { ffi::PyBytes_CheckExact(object) != 0 && ffi::Py_REFCNT(object) == 1 }
+    }
+
     pub(crate) fn is_read_only(&self) -> bool {
         self.fields().readonly != 0
     }

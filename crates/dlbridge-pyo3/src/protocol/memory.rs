@@ -144,15 +144,12 @@ impl Memory<'_> {
         let strides = self.byte_strides.map(|_| &strides[..ndim]);
         // SAFETY: the contract of this function.
         let tensor = unsafe { Tensor::from_raw_parts(owner, self.parts(), self.shape, strides) };
-        let mut tensor = tensor.map_err(to_py_err)?;
+        let tensor = tensor.map_err(to_py_err)?;
         if !swapped {
             return normalized(tensor, copy);
         }
-        // Only an exclusive tensor, without elements that overlap, can be written here.
-        if let Ok(target) = TensorRefMut::try_from(&mut tensor) {
-            let bytes = target.as_tensor_ref().len() * itemsize as usize;
-            copies::detached(bytes, |_| target.swap_bytes().map(Some))?;
-            return Ok((tensor, None));
+        if tensor.access() == Access::Exclusive && tensor.is_c_contiguous() {
+            return Ok((swapped_in_place(tensor)?, None));
         }
         let _reading = Guard::reading(&tensor, "tensor that is copied")?;
         let swapped = copies::byte_swapped(&TensorRef::from(&tensor))?;
@@ -198,14 +195,26 @@ impl Memory<'_> {
         let reading = Guard::reading(&rows, "tensor that is copied")?;
         let copy = copies::copied(&TensorRef::from(&rows), 1)?;
         drop(reading);
-        let mut tensor = with_dtype(copy, self.dtype, self.subbyte_padded, self.shape)?;
-        if self.byte_swapped {
-            let target = TensorRefMut::try_from(&mut tensor).map_err(to_py_err)?;
-            let bytes = target.as_tensor_ref().len() * itemsize as usize;
-            copies::detached(bytes, |_| target.swap_bytes().map(Some))?;
-        }
-        Ok(tensor)
+        let tensor = with_dtype(copy, self.dtype, self.subbyte_padded, self.shape)?;
+        if self.byte_swapped { swapped_in_place(tensor) } else { Ok(tensor) }
     }
+}
+
+/// The same exclusive, contiguous tensor with the bytes of each number reversed.
+fn swapped_in_place(tensor: Tensor) -> PyResult<Tensor> {
+    let (dtype, len, shape) = (tensor.dtype(), tensor.len(), tensor.shape().to_vec());
+    let mut elements = with_dtype(tensor, dtype, false, &[len])?;
+    copies::detached(len * dtype.itemsize(), |go_on| {
+        for begin in (0..len).step_by(copies::BLOCK) {
+            if begin > 0 && !go_on() {
+                return Ok(None);
+            }
+            let end = len.min(begin + copies::BLOCK);
+            TensorRefMut::try_from(&mut elements)?.slice(0, begin..end)?.swap_bytes()?;
+        }
+        Ok(Some(()))
+    })?;
+    with_dtype(elements, dtype, false, &shape)
 }
 
 /// The bytes of a copy, which is exclusive and contiguous, as elements of a dtype of whole bytes each.

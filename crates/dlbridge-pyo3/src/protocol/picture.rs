@@ -24,7 +24,7 @@ pub(super) fn check_arrow(
     if mode.extract::<String>().is_ok_and(|mode| mode.starts_with("I;16")) {
         return Err(PyBufferError::new_err(format!(
             "Pillow exports the unsigned pixels of the mode {mode} to Arrow as signed integers; leave out \
-             {}, which copies them",
+             {}, and they are copied",
             arguments(wanted)
         )));
     }
@@ -39,7 +39,7 @@ pub(super) fn explained(object: &Bound<'_, PyAny>, wanted: &Wanted, error: PyErr
         return error;
     }
     let refusal = PyBufferError::new_err(format!(
-        "Pillow cannot share the pixels of this image: {}; leave out {}, which copies them",
+        "Pillow cannot share the pixels of this image: {}; leave out {}, and they are copied",
         named(error.value(py)).trim_end_matches('.'),
         arguments(wanted)
     ));

@@ -28,6 +28,8 @@ pub(super) fn element_type(
         None => named(object, size)?,
     };
     let Some(dtype) = dtype else {
+        // NumPy writes no size of objects.
+        let size = if kind == 'O' { String::new() } else { size.to_string() };
         let element_type = format!("the array interface's element type '{order}{kind}{size}'");
         return Err(no_dtype(&element_type, kind, field_of(object)));
     };

@@ -44,8 +44,8 @@ impl Level {
         if !schema.dictionary.is_null() {
             return Err(unfit(
                 &format,
-                "decode the dictionary (dictionary_decode() of pyarrow), or cast it to the type of its \
-                 values,",
+                "decode the dictionary (dictionary_decode() of pyarrow), or import its codes (to_physical() \
+                 of polars, .cat.codes of pandas),",
             ));
         }
         if let Some(times) = times {
