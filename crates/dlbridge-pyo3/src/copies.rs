@@ -1,5 +1,6 @@
 //! Copies of elements: other Python threads run while a large one is made, and an interrupt ends it.
 
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use dlbridge::{Result, Tensor, TensorRef};
@@ -89,10 +90,23 @@ fn while_detached(
                 interrupt.is_none()
             });
         });
-        match interrupt {
-            Some(interrupt) => Err(interrupt),
-            // One that came since the last question.
-            None => py.check_signals(),
-        }
+        // Or one that came since the last question.
+        let done = interrupt.map_or_else(|| py.check_signals(), Err);
+        INTERRUPT.set(done.as_ref().err().map_or(0, |interrupt| address(py, interrupt)));
+        done
     })
+}
+
+thread_local! {
+    /// The address of the exception that ended this thread's last large copy.
+    static INTERRUPT: Cell<usize> = const { Cell::new(0) };
+}
+
+fn address(py: Python<'_>, error: &PyErr) -> usize {
+    error.value(py).as_ptr().addr()
+}
+
+/// Whether an exception is from the handler of a signal that ended a copy, and not from a producer.
+pub(crate) fn is_interrupt(py: Python<'_>, error: &PyErr) -> bool {
+    INTERRUPT.get() == address(py, error)
 }

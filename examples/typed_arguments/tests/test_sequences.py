@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import signal
 import weakref
 from collections import deque, namedtuple
 from collections.abc import Callable
@@ -29,6 +30,9 @@ NUMBERS: list[list[Any]] = [
     [1 + 2j, 3, 0.5],
     [65504.0, 65520.0, 1e-8, 6e-8, 1e39, -1e300],
     [2**53 + 1, -(2**53) - 3],
+    # Half of a float32's last digit, and a little more: the half and the rest are rounded together.
+    [2**60 + 2**36 + 1, -(2**60) - 2**36 - 1],
+    [2**63 + 2**39 + 1],
     [np.float32(0.1), np.float64(0.1)],
     [np.int8(-3), np.uint16(7)],
     [np.bool_(True), np.bool_(False)],
@@ -233,6 +237,25 @@ def test_iterable_that_is_not_a_list_is_refused_with_what_to_do(x: Any) -> None:
     with pytest.raises(TypeError) as refusal:
         typed.vector_of_list(i for i in [1.0])
     assert str(refusal.value).endswith("pass list(x)")
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs a timer of the system")
+@pytest.mark.parametrize("items", [[], [1.5] * 20])
+def test_nested_lists_are_interrupted(items: list[Any]) -> None:
+    def interrupt(*_: object) -> None:
+        raise TimeoutError
+
+    # The same list again and again, which takes no memory; without elements there is nothing else to stop it.
+    for _ in range(7 if not items else 5):
+        items = [items] * 20
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(TimeoutError):
+            typed.as_float64(items)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def test_list_that_changes_while_it_is_read_is_refused() -> None:

@@ -82,6 +82,16 @@ def swapped_in_place() -> Copy:
     return functools.partial(dlbridge.asdlpack, Producer())
 
 
+def polars_booleans() -> Copy:
+    return functools.partial(dlbridge.asdlpack, require("polars").Series(require("numpy").zeros(COUNT, "?")))
+
+
+def pandas_booleans() -> Copy:
+    values = require("pyarrow").array(require("numpy").zeros(COUNT, "?"))
+    pandas = require("pandas")
+    return functools.partial(dlbridge.asdlpack, pandas.Series(values, dtype="bool[pyarrow]"))
+
+
 def by_bytes() -> Copy:
     records = require("numpy").zeros(COUNT // 4, [("flag", "u1"), ("value", "f4")])
     return functools.partial(dlbridge.asdlpack, records["value"])
@@ -125,6 +135,7 @@ def arrow_booleans() -> Copy:
 COPIES = [
     copy_of_a_buffer, aligned, writable, transposed, from_our_dlpack, from_our_legacy_dlpack, pickled, shared,
     byte_swapped, swapped_in_place, by_bytes, by_swapped_bytes, booleans, to_numpy, unpacked, to_bytes, checked, arrow_booleans,
+    polars_booleans, pandas_booleans,
 ]  # fmt: skip
 
 
@@ -172,14 +183,18 @@ def test_small_copy_lets_no_other_thread_run() -> None:
     assert (during, seen) == ([], [True])
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt, TimeoutError, TypeError])
 @pytest.mark.parametrize("kind", COPIES)
-def test_interrupted_copy_raises_in_the_call(kind: Callable[[], Copy]) -> None:
+def test_interrupted_copy_raises_in_the_call(kind: Callable[[], Copy], error: type[BaseException]) -> None:
+    def interrupt(*_: object) -> None:
+        raise error("of the handler")
+
     copy = kind()
     copy()
     calls = iter([copy] * CALLS)
-    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+    previous = signal.signal(signal.SIGINT, interrupt)
     try:
-        with pytest.raises(KeyboardInterrupt), let_in(lambda: signal.raise_signal(signal.SIGINT)):
+        with pytest.raises(error, match="^of the handler$"), let_in(lambda: signal.raise_signal(signal.SIGINT)):
             # Without a line of Python in between, at which an interrupt could be raised too.
             deque(map(call, calls), maxlen=0)
     finally:

@@ -104,10 +104,13 @@ impl Buffer {
 
     /// Shows the buffer's exporter to Python's garbage collector.
     pub(crate) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
-        // The collector would clear a `memoryview`, which prints an exception as long as its buffer is exported.
+        // The collector would clear a `memoryview`, which prints an exception as long as its buffer is exported. Bytes are
+        // in no cycle, and a program must not get at those that only this buffer refers to.
         // SAFETY: the collector runs attached; an object.
-        let is_shown =
-            |exporter: &NonNull<_>| unsafe { ffi::PyMemoryView_Check(exporter.as_ptr()) } == 0;
+        let is_shown = |exporter: &NonNull<ffi::PyObject>| unsafe {
+            let exporter = exporter.as_ptr();
+            ffi::PyMemoryView_Check(exporter) == 0 && ffi::PyBytes_CheckExact(exporter) == 0
+        };
         let exporter = NonNull::new(self.fields().obj).filter(is_shown);
         // SAFETY: the collector runs attached. The reference is the buffer's, and is neither counted nor given back here.
         let exporter = exporter.map(|exporter| unsafe {

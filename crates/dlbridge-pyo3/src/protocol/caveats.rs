@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 
 use super::kind::{self, Caveats};
 use super::pandas;
+use crate::copies;
 use crate::shown::named;
 
 /// Refuses an object in a state that its bytes do not show; `dtype` is the dtype of its tensor, because
@@ -115,7 +116,7 @@ const NOT_STRIDED: [(&str, &str); 4] = [
 /// library's own exception does not say what to do; with that exception as the cause.
 pub(super) fn explained(object: &Bound<'_, PyAny>, caveats: &Caveats, error: PyErr) -> PyErr {
     let py = object.py();
-    if !error.is_instance_of::<PyException>(py) {
+    if !error.is_instance_of::<PyException>(py) || copies::is_interrupt(py, &error) {
         return error;
     }
     let reason = match caveats {

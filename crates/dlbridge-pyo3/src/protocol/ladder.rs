@@ -19,6 +19,7 @@ use super::{
     Imported, Kind, Lacking, Method, Protocol, array_interface, arrow, attribute, buffer,
     buffer_abi, caveats, dlpack, kind, moved, pandas, typestr,
 };
+use crate::copies;
 use crate::error::type_name;
 use crate::receipt::CopyReason;
 use crate::wanted::Wanted;
@@ -50,9 +51,8 @@ fn in_place(
         return Ok(None);
     }
     match buffer::import(object, wanted) {
-        // Only the handler of a signal, which ends the copy, is Python code here, and so has a traceback.
         Err(error)
-            if error.traceback(object.py()).is_some()
+            if copies::is_interrupt(object.py(), &error)
                 || !error.is_instance_of::<PyException>(object.py()) =>
         {
             Err(error)

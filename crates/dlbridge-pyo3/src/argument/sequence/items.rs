@@ -116,6 +116,16 @@ pub(super) fn read<'py>(
     shape: &[usize],
     sink: &mut impl Sink<'py>,
 ) -> Result<(), Fault> {
+    read_level(items, shape, sink, &mut 0)
+}
+
+/// The same for the items of one of those lists. `unasked` counts what was read since the last question for interrupts.
+fn read_level<'py>(
+    items: &Items<'py>,
+    shape: &[usize],
+    sink: &mut impl Sink<'py>,
+    unasked: &mut usize,
+) -> Result<(), Fault> {
     let Some((&extent, inner)) = shape.split_first() else { return Ok(()) };
     if items.len() != extent {
         return Err(Fault::ragged(items.len(), extent));
@@ -124,7 +134,14 @@ pub(super) fn read<'py>(
         return items.each(extent, |item| sink.put(item));
     };
     items.each(extent, |item| match Items::of(item)? {
-        Some(items) => read(&items, inner, sink),
+        Some(items) => {
+            *unasked += 1 + items.len();
+            if *unasked > UNINTERRUPTED {
+                *unasked = 0;
+                item.py().check_signals()?;
+            }
+            read_level(&items, inner, sink, unasked)
+        }
         None => Err(Fault::not_a_list(item, expected)),
     })
 }

@@ -173,11 +173,19 @@ fn integer<'py, T: for<'a> FromPyObject<'a, 'py, Error = PyErr>>(
 }
 
 /// An integer as the nearest float; `None` if it is larger than all floats.
-fn integer_as_float(item: &Bound<'_, PyAny>) -> PyResult<Option<f64>> {
-    match integer::<i64>(item)? {
-        Some(value) => Ok(Some(value as f64)),
-        None => integer::<f64>(item),
+fn integer_as_float<F>(
+    item: &Bound<'_, PyAny>,
+    from_i64: impl Fn(i64) -> F,
+    from_u64: impl Fn(u64) -> F,
+    from_f64: impl Fn(f64) -> F,
+) -> PyResult<Option<F>> {
+    if let Some(value) = integer(item)? {
+        return Ok(Some(from_i64(value)));
     }
+    if let Some(value) = integer(item)? {
+        return Ok(Some(from_u64(value)));
+    }
+    Ok(integer(item)?.map(from_f64))
 }
 
 macro_rules! integers {
@@ -236,7 +244,8 @@ impl Number for bool {
 }
 
 macro_rules! floats {
-    ($($type:ty, $value:ident => $from:expr;)+) => {$(
+    // How a float, and an integer of any type, becomes an element.
+    ($($type:ty, $value:ident => $from:expr, $integer:ident => $from_integer:expr;)+) => {$(
         impl Number for $type {
             const KIND: NumberKind = NumberKind::Float;
 
@@ -245,12 +254,13 @@ macro_rules! floats {
             }
 
             #[inline]
-            fn from_i64(value: i64) -> Option<Self> {
-                Some(Self::from_float(value as f64))
+            fn from_i64($integer: i64) -> Option<Self> {
+                Some($from_integer)
             }
 
             fn from_integer(item: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
-                Ok(integer_as_float(item)?.map(Self::from_float))
+                let from_u64 = |$integer: u64| $from_integer;
+                integer_as_float(item, |$integer| $from_integer, from_u64, Self::from_float)
             }
 
             #[inline]
@@ -266,10 +276,11 @@ macro_rules! floats {
 }
 
 floats! {
-    f64, value => value;
-    f32, value => value as f32;
-    Float16, value => Self::from_f64(value);
-    Bfloat16, value => Self::from_f64(value);
+    f64, value => value, integer => integer as f64;
+    // Not by way of f64, which would round twice.
+    f32, value => value as f32, integer => integer as f32;
+    Float16, value => Self::from_f64(value), integer => Self::from_f64(integer as f64);
+    Bfloat16, value => Self::from_f64(value), integer => Self::from_f64(integer as f64);
 }
 
 macro_rules! complex {
@@ -283,11 +294,13 @@ macro_rules! complex {
 
             #[inline]
             fn from_i64(value: i64) -> Option<Self> {
-                Some(Self::from_float(value as f64))
+                Some(Self { re: value as $type, im: 0.0 })
             }
 
             fn from_integer(item: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
-                Ok(integer_as_float(item)?.map(Self::from_float))
+                let from_i64 = |value: i64| Self { re: value as $type, im: 0.0 };
+                let from_u64 = |value: u64| Self { re: value as $type, im: 0.0 };
+                integer_as_float(item, from_i64, from_u64, Self::from_float)
             }
 
             fn from_float(value: f64) -> Self {
