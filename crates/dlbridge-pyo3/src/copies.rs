@@ -106,7 +106,7 @@ fn address(py: Python<'_>, error: &PyErr) -> usize {
     error.value(py).as_ptr().addr()
 }
 
-/// Whether an exception is from the handler of a signal that ended a copy, and not from a producer.
+/// Returns true for an exception of a signal handler that ended a copy, and false for one of a producer.
 pub(crate) fn is_interrupt(py: Python<'_>, error: &PyErr) -> bool {
     INTERRUPT.get() == address(py, error)
 }

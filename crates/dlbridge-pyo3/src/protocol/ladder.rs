@@ -61,7 +61,7 @@ fn in_place(
     }
 }
 
-/// What the table of an object's type has said.
+/// The answer of the table of an object's type.
 pub(crate) enum ByTable<'py> {
     /// The tensor, and the storage to keep with it.
     Tensor(Tensor, Option<Bound<'py, PyAny>>),
