@@ -98,7 +98,8 @@ fn while_detached(
 }
 
 thread_local! {
-    /// The address of the exception that ended this thread's last large copy.
+    /// The address of the exception that ended this thread's last large copy, until an import begins: another exception
+    /// may get the address later.
     static INTERRUPT: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -106,7 +107,13 @@ fn address(py: Python<'_>, error: &PyErr) -> usize {
     error.value(py).as_ptr().addr()
 }
 
-/// Returns true for an exception of a signal handler that ended a copy, and false for one of a producer.
+/// Called where an import begins.
+pub(crate) fn forget_interrupt() {
+    INTERRUPT.set(0);
+}
+
+/// Returns true for an exception of a signal handler that ended a copy of the import that is made, and false for one of a
+/// producer.
 pub(crate) fn is_interrupt(py: Python<'_>, error: &PyErr) -> bool {
     INTERRUPT.get() == address(py, error)
 }

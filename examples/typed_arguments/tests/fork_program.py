@@ -96,7 +96,7 @@ def use_everything(borrowed: Any, read_only: Any) -> None:
     typed.negate(array)
     assert typed.total_of_anything(array.T) == (-6, True)
     assert typed.while_writing(array[:, ::2], lambda: typed.total_of_anything(array[:, 1])[0]) == -2
-    assert is_refused(lambda: typed.while_reading(array, lambda: typed.negate(array)), "")
+    assert is_refused(lambda: typed.while_reading(array, lambda: typed.negate(array)), "borrowed to be read")
     typed.negate(borrowed)
     read_only.__array_struct__
     np.from_dlpack(read_only)

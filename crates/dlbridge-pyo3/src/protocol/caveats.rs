@@ -56,6 +56,7 @@ pub(super) fn check(object: &Bound<'_, PyAny>, caveats: &Caveats, dtype: DataTyp
 
 /// Refuses an object for states that must be known before an import through any protocol.
 pub(super) fn check_before(object: &Bound<'_, PyAny>, caveats: &Caveats) -> PyResult<()> {
+    copies::forget_interrupt();
     if caveats.mask {
         check_mask(object)?;
     }

@@ -50,6 +50,7 @@ fn in_place(
     if wanted.copy == Some(false) || !head.is_byte_swapped(object) {
         return Ok(None);
     }
+    copies::forget_interrupt();
     match buffer::import(object, wanted) {
         Err(error)
             if copies::is_interrupt(object.py(), &error)
@@ -308,6 +309,9 @@ fn by_doors_of<'py>(
         let imported = match protocol.import(object, kind, lacking, wanted, streams) {
             Ok(Some(imported)) => imported,
             Ok(None) => continue,
+            Err(interrupt) if copies::is_interrupt(object.py(), &interrupt) => {
+                return Err(interrupt);
+            }
             Err(refusal) if protocol == Protocol::Dlpack => {
                 repaired(object, kind, lacking, wanted, refusal)
                     .map_err(|error| caveats::explained(object, &kind.caveats, error))?
