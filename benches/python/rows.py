@@ -1,4 +1,4 @@
-"""What is measured from Python: one statement for each library and each piece of work.
+"""The measurements from Python: one statement for each library and each piece of work.
 
 A row's work belongs to one group, which is a process of its own with one framework in it. A row that a library cannot
 do is not left out: it raises, and the table says so.
@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 Names = dict[str, Any]
-"""What a statement knows."""
+"""The variables of a statement."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ def to_torch() -> Iterator[Row]:
         def get() -> Names:
             import torch
 
-            # What a program does once: the type of the tensors is known to the library.
+            # A program does this once; after it, the library knows the type of the tensors.
             module = extension(library)
             found = {name: getattr(module, function) for name, function in functions.items()}
             kept = {"x": module.make()} if hasattr(module, "make") else {}

@@ -3,7 +3,7 @@
 //!
 //! # Owners
 //!
-//! What may not cross threads is no owner:
+//! A value that may not cross threads is not an owner:
 //! ```compile_fail,E0277
 //! let _ = dlbridge::Tensor::from_parts(std::rc::Rc::<[f32]>::from([1.0]), [1]);
 //! ```
@@ -244,7 +244,7 @@
 //! let _ = dlbridge::TensorRefMut::from(&[1_u8]);
 //! ```
 //!
-//! # Bits that are no value of their type
+//! # Bits that are not a value of their type
 //!
 //! ```compile_fail,E0080
 //! let _ = dlbridge::TensorRefMut::from(&mut [true]);

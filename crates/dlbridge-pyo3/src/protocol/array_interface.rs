@@ -108,7 +108,7 @@ impl<'a, 'py> Interface<'a, 'py> {
         Ok(interface)
     }
 
-    /// What keeps the memory alive: the object; and the dictionary, in which NumPy's scalars keep the
+    /// The owner of the memory: the object, and the dictionary, because NumPy's scalars keep in it the
     /// array that they made for it.
     pub(super) fn owner(&self) -> PyResult<PyOwner> {
         let both = PyTuple::new(self.fields.py(), [self.object, self.fields.as_any()])?;

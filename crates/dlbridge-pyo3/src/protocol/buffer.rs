@@ -122,7 +122,7 @@ impl Buffer {
 
     #[inline]
     fn fields(&self) -> &View {
-        // SAFETY: filled in `get`, and nobody writes it while it is locked.
+        // SAFETY: filled in `get`, and not written while it is locked.
         unsafe { self.0.as_ref() }
     }
 
@@ -141,7 +141,7 @@ impl Buffer {
 
     fn format(&self) -> &[u8] {
         if self.fields().format.is_null() {
-            // What the protocol says NULL means.
+            // The meaning of NULL in the protocol.
             return b"B";
         }
         // SAFETY: the protocol: a string that lives as long as the buffer.
@@ -274,7 +274,7 @@ impl Buffer {
     }
 }
 
-/// Imports an object that lends a buffer; `None` for one that does not.
+/// Imports an object that exports a buffer; `None` for one that does not.
 pub(super) fn import(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Option<Imported>> {
     if !buffer_abi::check(object) {
         return Ok(None);

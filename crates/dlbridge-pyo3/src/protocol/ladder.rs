@@ -1,4 +1,4 @@
-//! The ladder: the doors one after the other, until an object has one.
+//! Tries the protocols one after the other, until an object has one.
 
 use std::cell::Cell;
 
@@ -24,7 +24,7 @@ use crate::error::type_name;
 use crate::receipt::CopyReason;
 use crate::wanted::Wanted;
 
-/// Imports through the door that the caller wants, or through the first that there is.
+/// Imports by the protocol that the caller wants, or by the first that the object has.
 pub(crate) fn by_ladder(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Imported> {
     if wanted.protocol.is_none()
         && wanted.device.is_none_or(|device| device == Device::CPU)
@@ -66,13 +66,13 @@ fn in_place(
 pub(crate) enum ByTable<'py> {
     /// The tensor, and the storage to keep with it.
     Tensor(Tensor, Option<Bound<'py, PyAny>>),
-    /// That the data is on a device: other doors put it in order with a stream.
+    /// The data is on a device, and other protocols synchronise it with a stream.
     OnDevice,
-    /// There is no table.
+    /// The type has no table.
     None,
 }
 
-/// The tensor of an object by the table of its type, the first door of the ladder, without a look at the others.
+/// The tensor of an object by the table of its type. Other protocols are not tried.
 pub(crate) fn by_table<'py>(object: &Bound<'py, PyAny>, kind: &Kind) -> PyResult<ByTable<'py>> {
     let Some(table) = kind.table else { return Ok(ByTable::None) };
     let caveats = &kind.caveats;
@@ -96,7 +96,7 @@ pub(crate) fn past_table(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult
     wanted.settle(told_copied(imported, wanted)?)
 }
 
-/// As [`by_ladder`], in order with a stream.
+/// As [`by_ladder`], synchronised with a stream.
 pub(crate) fn by_ladder_on<'py>(
     object: &Bound<'py, PyAny>,
     wanted: &Wanted,
@@ -108,7 +108,7 @@ pub(crate) fn by_ladder_on<'py>(
     })
 }
 
-/// What an import gives, made as wanted.
+/// The result of an import, changed as the caller wants.
 fn as_wanted<'py>(
     object: &Bound<'py, PyAny>,
     wanted: &Wanted,
@@ -166,7 +166,7 @@ pub(crate) fn told_copied(mut imported: Imported, wanted: &Wanted) -> PyResult<I
     Ok(imported)
 }
 
-/// Whether the producer says that the tensor is a copy.
+/// Returns true if the producer says that the tensor is a copy.
 pub(crate) fn is_copied(tensor: &Tensor) -> bool {
     tensor.flags() & DLPACK_FLAG_BITMASK_IS_COPIED != 0
 }
@@ -324,7 +324,7 @@ fn by_doors_of<'py>(
     Err(no_door(object, &Protocol::LADDER))
 }
 
-/// Whether an object has any door.
+/// Returns true if an object has any protocol.
 pub(crate) fn has_a_door(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     let kind = kind::of(object)?;
     for protocol in Protocol::LADDER {
@@ -349,14 +349,14 @@ fn repaired(
     if !refusal.is_instance_of::<PyException>(py) {
         return Err(refusal);
     }
-    // The other doors do not lead from a device, and not to one.
+    // The other protocols do not import from a device, and not to one.
     if matches!(dlpack::is_on_host(object), Ok(false))
         || wanted.device.is_some_and(|device| device != Device::CPU)
     {
         return Err(refusal);
     }
     if Method::ArrowArray.of(object, lacking)?.is_some() {
-        // Arrow's own exceptions are no BufferErrors, and do not say what to do.
+        // Arrow's own exceptions are not of the class BufferError, and do not say what to do.
         return match arrow::import(object, kind, lacking, wanted) {
             Ok(imported) => imported.ok_or(refusal),
             Err(error) => {
@@ -385,7 +385,7 @@ fn repaired(
     Err(refusal)
 }
 
-/// Whether a tensor is one that a producer by NumPy could not have made.
+/// Returns true for a tensor that a producer could not have made through NumPy.
 fn is_beyond_dlpack(imported: &Imported) -> bool {
     imported.reason.is_some() || typestr::of_dtype(imported.tensor.dtype()).is_none()
 }
