@@ -1,4 +1,4 @@
-//! A stand-in for the CUDA driver, over memory of the host: `python/dlbridge/tests/cuda_driver.c`. It is no GPU.
+//! A stand-in for the CUDA driver, over memory of the host: `python/dlbridge/tests/cuda_driver.c`. It is not a GPU.
 //!
 //! It does what it is given when somebody waits for it, so bytes come out right only where the waits are. Where there
 //! is no C compiler nothing is tried, which is a failure where `DLBRIDGE_REQUIRE` is set.
@@ -126,7 +126,7 @@ impl Cuda {
         self.count("stand_in_stream_waits")
     }
 
-    /// The devices have no pools of memory from here on.
+    /// Takes the pools of memory from the devices.
     pub(crate) fn without_pools(&self) {
         // SAFETY: the type in the source.
         let function: extern "C" fn() = unsafe { self.function("stand_in_without_pools") };

@@ -1,6 +1,6 @@
 //! The drivers of CUDA and ROCm: their functions, loaded when first needed, if the machine has the library.
 //!
-//! Both have the same functions under other names, but for how a thread says which device it means.
+//! Both have the same functions under other names, except those by which a thread selects its device.
 //!
 //! Source: the documentation of the CUDA driver API and of HIP.
 
@@ -17,7 +17,7 @@ use crate::process::{CUDA, ROCM};
 
 /// The error number of a driver, where 0 is success.
 pub(super) type Status = c_int;
-/// Handles are pointers that nobody here looks behind.
+/// Handles are pointers that are never read through here.
 pub(super) type StreamHandle = usize;
 pub(super) type EventHandle = usize;
 pub(super) type ContextHandle = usize;
@@ -42,12 +42,12 @@ impl Failure {
         Self { text: error.to_string(), status: None, out_of_memory }
     }
 
-    /// Whether there was no memory, of the device or of the CPU.
+    /// Returns true if memory of the device or of the CPU was exhausted.
     pub(crate) fn is_out_of_memory(&self) -> bool {
         self.out_of_memory
     }
 
-    /// Whether the driver has ended, or the context, and all streams with it.
+    /// Returns true if the driver or the context has ended, and all streams with it.
     pub(super) fn is_the_end(&self) -> bool {
         const NOT_INITIALIZED: Status = 3;
         const DEINITIALIZED: Status = 4;
@@ -55,7 +55,7 @@ impl Failure {
         matches!(self.status, Some(NOT_INITIALIZED | DEINITIALIZED | CONTEXT_IS_DESTROYED))
     }
 
-    /// Whether it was refused because of a graph that is being captured.
+    /// Returns true if it was refused because of a graph that is being captured.
     pub(super) fn is_about_a_capture(&self) -> bool {
         matches!(self.status, Some(900..=908))
     }
@@ -311,7 +311,7 @@ impl Driver {
             .ok_or_else(|| Failure::new(format!("dlbridge does not copy on {}", self.name)))
     }
 
-    /// Whether memory of a device can be had and freed in the order of a stream.
+    /// Returns true if memory of a device can be allocated and freed on a stream.
     pub(super) fn has_pools(&self, device: i32) -> bool {
         const MEMORY_POOLS_SUPPORTED: c_int = 115;
         let mut value = 0;

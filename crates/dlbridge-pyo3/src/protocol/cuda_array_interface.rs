@@ -42,7 +42,7 @@ pub(super) fn import<'py>(
     let stream = stream.transpose().map_err(|_| interface.wrong("stream", "None or an integer"))?;
     let stream = match stream {
         Some(0) => return Err(interface.wrong("stream", "1 or 2 for a default stream, never 0,")),
-        // Nothing is under way.
+        // No work is queued.
         None => DataStream::Unsynchronized,
         Some(1) => DataStream::Default,
         Some(2) => DataStream::per_thread(),
@@ -55,7 +55,7 @@ pub(super) fn import<'py>(
         true => locate(address).unwrap_or(nowhere),
         false => locate(address)?,
     };
-    // What can be copied there is, afterwards.
+    // Elements that can be copied there are copied afterwards.
     let out_of_reach =
         |to: Device| to != device && (wanted.copy == Some(false) || !gpu::is_possible(device, to));
     if let Some(wanted) = wanted.device.filter(|&to| out_of_reach(to)) {
