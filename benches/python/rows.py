@@ -190,7 +190,7 @@ def to_torch() -> Iterator[Row]:
 
 
 def conversions() -> Iterator[Row]:
-    """Lists and other dtypes as arguments that copy them, and an array that no argument takes."""
+    """Lists and other dtypes as arguments that copy them, and objects that no argument takes."""
 
     def integers(*shape: int, dtype: str = "int64") -> Callable[[], Any]:
         def make() -> Any:
@@ -203,21 +203,61 @@ def conversions() -> Iterator[Row]:
     def names(library: str, function: str, make: Callable[[], Any]) -> Callable[[], Names]:
         return lambda: {"f": function_of(library, function), "x": make()}
 
-    refused = "array of another dtype, refused"
-    work: dict[str, tuple[str, Callable[[], Any]]] = {
+    copied: dict[str, tuple[str, Callable[[], Any]]] = {
         "10 floats in a list -> no-op": ("vector", lambda: [0.5] * 10),
         "1000 floats in a list -> no-op": ("vector", lambda: [0.5] * 1000),
         "1000 integers in a list -> no-op": ("integers", lambda: list(range(1000))),
         "10 x 10 floats in lists -> no-op": ("matrix", lambda: [[0.5] * 10] * 10),
         "4 x 6 int64 as float64 -> no-op": ("cast", integers(4, 6)),
         "1000 x 10 int64 as float64 -> no-op": ("cast", integers(1000, 10)),
-        refused: ("refuses", integers(6, dtype="int32")),
     }
-    for title, (function, make) in work.items():
+    refused: dict[str, Callable[[], Any]] = {
+        "array of another dtype": integers(6, dtype="int32"),
+        "matrix for a vector": integers(4, 6, dtype="float64"),
+        "list for an array": lambda: [0.5] * 10,
+    }
+    for title, (function, make) in copied.items():
         for library in ("dlbridge", "rust-numpy"):
             yield Row("conversions", title, library, "f(x)", names(library, function, make))
-    tried = names("dlbridge", "tries", integers(6, dtype="int32"))
-    yield Row("conversions", refused, "dlbridge: `try_extract`", "f(x)", tried)
+    for title, make in refused.items():
+        work = f"{title}, refused"
+        for library in ("dlbridge", "rust-numpy"):
+            yield Row("conversions", work, library, "f(x)", names(library, "refuses", make))
+        tried = names("dlbridge", "tries", make)
+        yield Row("conversions", work, "dlbridge: `try_extract`", "f(x)", tried)
+        for library in ("dlbridge", "rust-numpy"):
+            caught = "try:\n    f(x)\nexcept TypeError:\n    pass"
+            yield Row("conversions", f"{title}, raised", library, caught, names(library, "exact", make))
+
+
+def columns() -> Iterator[Row]:
+    """A Series of float64, as an argument, as an object of DLPack, and as pyarrow imports it."""
+
+    def names(series: Callable[[], Any], function: Callable[[], Any]) -> Callable[[], Names]:
+        return lambda: {"f": function(), "x": series()}
+
+    def column(frames: str, **options: str) -> Callable[[], Any]:
+        return lambda: importlib.import_module(frames).Series([0.5] * 24, **options)
+
+    def asdlpack() -> Any:
+        return importlib.import_module("dlbridge").asdlpack
+
+    def chunked_array() -> Any:
+        return importlib.import_module("pyarrow").chunked_array
+
+    series = {
+        "polars": ("polars", column("polars")),
+        "pandas": ("pandas", column("pandas")),
+        "pandas of Arrow": ("pandas", column("pandas", dtype="float64[pyarrow]")),
+    }
+    offers: dict[str, Callable[[], Any]] = {
+        "dlbridge": partial(function_of, "dlbridge", "exact"),
+        "dlbridge: `asdlpack`": asdlpack,
+        "pyarrow's own `chunked_array`": chunked_array,
+    }
+    for title, (group, make) in series.items():
+        for library, function in offers.items():
+            yield Row(group, f"{title} -> no-op", library, "f(x)", names(make, function))
 
 
 def both_registries() -> Iterator[Row]:
@@ -244,7 +284,17 @@ def rows() -> list[Row]:
     every: list[Row] = []
     for group in ("numpy", "torch", "jax"):
         every += [*arguments(group), *imports(group)]
-    return [*every, *exports(), *returns(), *to_torch(), *conversions(), *both_registries()]
+    return [*every, *exports(), *returns(), *to_torch(), *conversions(), *columns(), *both_registries()]
 
 
-GROUPS = ("numpy", "torch", "jax", "export", "conversions", "dlbridge first", "rust-numpy first")
+GROUPS = (
+    "numpy",
+    "torch",
+    "jax",
+    "export",
+    "conversions",
+    "polars",
+    "pandas",
+    "dlbridge first",
+    "rust-numpy first",
+)

@@ -43,7 +43,15 @@ WORKS = {
     "10 x 10 floats in lists -> no-op": "10 lists of 10 floats -> the same",
     "4 x 6 int64 as float64 -> no-op": "NumPy array of 4 x 6 int64 -> argument of float64",
     "1000 x 10 int64 as float64 -> no-op": "NumPy array of 1000 x 10 int64 -> argument of float64",
-    "array of another dtype, refused": "NumPy array that the argument refuses",
+    "array of another dtype, refused": "NumPy array of another dtype, refused within Rust",
+    "array of another dtype, raised": "NumPy array of another dtype, raised to Python and caught",
+    "matrix for a vector, refused": "NumPy matrix for a vector, refused within Rust",
+    "matrix for a vector, raised": "NumPy matrix for a vector, raised to Python and caught",
+    "list for an array, refused": "list for an array, refused within Rust",
+    "list for an array, raised": "list for an array, raised to Python and caught",
+    "polars -> no-op": "Series of polars -> argument of a function that does nothing",
+    "pandas -> no-op": "Series of pandas in NumPy's memory -> argument of a function that does nothing",
+    "pandas of Arrow -> no-op": "Series of pandas in Arrow's memory -> argument of a function that does nothing",
     "numpy -> no-op, dlbridge borrowed first": "NumPy array -> argument, in a process where dlbridge borrowed before rust-numpy",
     "numpy -> no-op, rust-numpy borrowed first": "NumPy array -> argument, in a process where rust-numpy borrowed before dlbridge",
 }
@@ -84,8 +92,11 @@ def promised(target: Target) -> str:
 
 def targets(runs: list[Run]) -> str:
     rows = []
+    first = runs[0]
     for target in TARGETS:
-        first = runs[0]
+        if target.work not in RUST and target.ours not in first["python"].get(target.work, {}):
+            # A row that is newer than the results.
+            continue
         # Beside a difference of two rows of ours there is no peer.
         alone = target.subtract is not None
         peer = None if alone else best(first, target.work, is_peer, target.quantity)

@@ -34,7 +34,19 @@ ENVIRONMENT = {
     "PYTHONHASHSEED": "0",
 }
 
-GROUPS = ("numpy", "torch", "jax", "export")
+GROUPS = (
+    "numpy",
+    "torch",
+    "jax",
+    "export",
+    "conversions",
+    "polars",
+    "pandas",
+    "dlbridge first",
+    "rust-numpy first",
+)
+"""Those of `benches/python/rows.py`, each a process of its own."""
+
 FILES = {
     "rust": ("dlbridge", "dlpark", "safetensors"),
     "python": ("dlbridge", "safetensors: `safe_open`", "safetensors: `load_file`"),

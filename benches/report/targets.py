@@ -59,13 +59,15 @@ class Target:
     ours: str = "dlbridge"
     subtract: str | None = None
     """A row whose number is taken off ours."""
+    subtracted_work: str | None = None
+    """That row's work, if it is another."""
 
     def own(self, run: Run) -> float | None:
         read = QUANTITIES[self.quantity]
         value = read(run, self.work, self.ours)
         if value is None or self.subtract is None:
             return value
-        less = read(run, self.work, self.subtract)
+        less = read(run, self.subtracted_work or self.work, self.subtract)
         return None if less is None else value - less
 
     def measured(self, run: Run) -> float | None:
@@ -83,6 +85,23 @@ class Target:
 
 
 BARE = "dlbridge, `import` alone"
+
+COPIED = {
+    "10 floats in a list -> no-op": "list of 10 floats -> argument",
+    "1000 floats in a list -> no-op": "list of 1000 floats -> argument",
+    "1000 integers in a list -> no-op": "list of 1000 integers -> argument",
+    "10 x 10 floats in lists -> no-op": "10 lists of 10 floats -> argument",
+    "4 x 6 int64 as float64 -> no-op": "4 x 6 int64 -> argument of float64",
+    "1000 x 10 int64 as float64 -> no-op": "1000 x 10 int64 -> argument of float64",
+}
+
+REFUSED = ("array of another dtype", "matrix for a vector", "list for an array")
+
+TRIED = "dlbridge: `try_extract`"
+
+CHUNKED = "pyarrow's own `chunked_array`"
+
+FIRST = "numpy -> no-op, {} borrowed first"
 
 TARGETS = (
     Target("vec", RUST["vec"], 1.15, "floor"),
@@ -106,6 +125,31 @@ TARGETS = (
         0.65,
         "dlpark: capsule",
         ours="dlbridge: `into_library`",
+    ),
+    Target(
+        "new tensor -> torch",
+        "new tensor -> `Torch<f32, 1>`",
+        1,
+        "pyo3-dlpack: capsule",
+        ours="dlbridge: `Torch`",
+    ),
+    Target("new vector -> numpy", "new vector -> NumPy array", 1.1, "rust-numpy"),
+    Target("12 new vectors -> numpy", "12 new vectors -> NumPy arrays in tuples", 1.1, "rust-numpy"),
+    *(Target(work, title, 1, "rust-numpy") for work, title in COPIED.items()),
+    *(Target(f"{what}, refused", f"{what}, refused", 1, "rust-numpy", ours=TRIED) for what in REFUSED),
+    *(Target(f"{what}, raised", f"{what}, raised to Python", 1, "rust-numpy") for what in REFUSED),
+    Target("polars -> no-op", "Series of polars -> argument", 1.2, CHUNKED),
+    Target("pandas -> no-op", "Series of pandas in NumPy's memory -> argument", 1.2, CHUNKED),
+    Target("pandas of Arrow -> no-op", "Series of pandas in Arrow's memory -> argument", 1.2, CHUNKED),
+    *(
+        Target(
+            FIRST.format(library),
+            f"NumPy array -> argument after {library}'s first borrow, more than alone",
+            40,
+            subtract="dlbridge",
+            subtracted_work="numpy -> no-op",
+        )
+        for library in ("dlbridge", "rust-numpy")
     ),
     Target("numpy -> no-op", "typed argument, more than `import` alone: NumPy", 40, subtract=BARE),
     Target("torch -> no-op", "typed argument, more than `import` alone: PyTorch", 40, subtract=BARE),

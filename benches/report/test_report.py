@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import re
 import subprocess
 import xml.etree.ElementTree
 from pathlib import Path
@@ -85,6 +87,29 @@ def test_what_was_not_measured_is_not_reached() -> None:
 
 def test_a_difference_of_two_rows() -> None:
     assert Target("numpy -> no-op", "", 40, subtract=targets.BARE).measured(one_run()) == 6
+
+
+def test_a_difference_of_two_works() -> None:
+    work = targets.FIRST.format("rust-numpy")
+    run = one_run()
+    run["python"][work]["dlbridge"] = 45.0
+    target = next(t for t in targets.TARGETS if t.work == work)
+    assert target.measured(run) == 35
+    assert target.reached([run])
+
+
+def test_a_target_of_a_newer_row_is_left_out() -> None:
+    run = one_run()
+    assert "Series of polars" in page.targets([run])
+    del run["python"]["polars -> no-op"]
+    assert "Series of polars" not in page.targets([run])
+
+
+def test_every_group_of_rows_is_measured() -> None:
+    source = (ROOT / "benches" / "python" / "rows.py").read_text()
+    groups = re.search(r"^GROUPS = (\(.*?^\))", source, re.DOTALL | re.MULTILINE)
+    assert groups is not None
+    assert ast.literal_eval(groups[1]) == run.GROUPS
 
 
 def test_the_best_is_of_those_that_are_wanted() -> None:

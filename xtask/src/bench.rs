@@ -26,7 +26,7 @@ pub(crate) struct Options {
 const PACKAGES: &[&str] = &["dlbridge", "dlpark", "dlpk", "pyo3-dlpack", "dlpack-rs", "rust-numpy"];
 
 /// What is installed beside numpy and the frameworks of the tests.
-const INSTALLED: &[&str] = &["apache-tvm-ffi", "nanobind"];
+const INSTALLED: &[&str] = &["apache-tvm-ffi", "nanobind", "pandas", "polars"];
 
 /// As fast as the compilers can make it: what Cargo's packages say for themselves.
 const OPTIMISED: &[&str] = &["-O3", "-flto=auto", "-DNDEBUG"];

@@ -42,6 +42,12 @@ fn cast(x: PyReadonlyTensor<'_, f64, 2, AllowCast>) {
     black_box(x.len());
 }
 
+/// A vector of one dtype, and nothing else.
+#[pyfunction]
+fn exact(x: PyReadonlyTensor<'_, f64, 1>) {
+    black_box(x.len());
+}
+
 /// True if an object does not fit; the error is dropped.
 #[pyfunction]
 fn refuses(x: &Bound<'_, PyAny>) -> bool {
@@ -121,7 +127,7 @@ fn open_safetensors(path: PathBuf) -> PyResult<BTreeMap<String, PyTensor>> {
 mod bench_dlbridge {
     #[pymodule_export]
     use super::{
-        bare, cast, hand_on, integers, make, matrix, new, new_numpy, new_torch, noop,
+        bare, cast, exact, hand_on, integers, make, matrix, new, new_numpy, new_torch, noop,
         open_safetensors, refuses, tries, twelve_numpy, typed_torch, vector,
     };
 }

@@ -56,6 +56,12 @@ fn cast(x: PyArrayLike2<'_, f64, AllowTypeChange>) {
     black_box(x.len());
 }
 
+/// A vector of one dtype, and nothing else.
+#[pyfunction]
+fn exact(x: PyReadonlyArray1<'_, f64>) {
+    black_box(x.len());
+}
+
 /// True if an object does not fit; the error is dropped.
 #[pyfunction]
 fn refuses(x: &Bound<'_, PyAny>) -> bool {
@@ -66,5 +72,5 @@ fn refuses(x: &Bound<'_, PyAny>) -> bool {
 #[pymodule]
 mod bench_rust_numpy {
     #[pymodule_export]
-    use super::{cast, integers, matrix, new_numpy, noop, refuses, twelve_numpy, vector};
+    use super::{cast, exact, integers, matrix, new_numpy, noop, refuses, twelve_numpy, vector};
 }
