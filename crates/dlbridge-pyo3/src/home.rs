@@ -16,7 +16,7 @@ use crate::error::{to_py_err, type_name};
 use crate::lent;
 use crate::process::once;
 use crate::protocol::exchange_api::Table;
-use crate::protocol::{buffer_abi, normalized, table_of};
+use crate::protocol::{buffer_abi, is_instance, normalized, table_of};
 use crate::to_numpy::{give_numpy, is_absent, library};
 use crate::wanted::{Wanted, expect_bool, wrong_type};
 
@@ -349,14 +349,10 @@ pub fn like<'py>(
     })
 }
 
-/// A tensor as an object of the library that `likeness` belongs to; `None` if that is not known.
-pub(crate) fn like_tensor<'py>(
-    likeness: &Bound<'py, PyAny>,
-    tensor: &Bound<'py, PyTensor>,
-    copy: Option<bool>,
-) -> PyResult<Option<Bound<'py, PyAny>>> {
-    let py = likeness.py();
-    let bases = likeness.get_type().getattr(intern!(py, "__mro__"))?.cast_into::<PyTuple>()?;
+/// The library that an object belongs to.
+fn consumer_of(object: &Bound<'_, PyAny>) -> PyResult<Option<&'static Consumer>> {
+    let py = object.py();
+    let bases = object.get_type().getattr(intern!(py, "__mro__"))?.cast_into::<PyTuple>()?;
     for class in bases.iter() {
         // A metaclass may say anything.
         let Ok(module) = class.getattr(intern!(py, "__module__"))?.extract::<String>() else {
@@ -364,8 +360,39 @@ pub(crate) fn like_tensor<'py>(
         };
         let package = module.split('.').next().unwrap_or_default();
         if let Some(consumer) = Consumer::by_package(package) {
-            return to(tensor, consumer, copy).map(Some);
+            return Ok(Some(consumer));
         }
+    }
+    Ok(None)
+}
+
+/// An array of times as a column of the library that `likeness` belongs to, or as it is if that is not one with columns.
+pub(crate) fn like_times<'py>(
+    likeness: &Bound<'py, PyAny>,
+    times: Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = times.py();
+    let constructor = match consumer_of(likeness)?.map(|consumer| consumer.name) {
+        Some("pandas") if is_instance(likeness, intern!(py, "pandas"), intern!(py, "Index"))? => {
+            ("pandas", "Index")
+        }
+        Some("pandas") => ("pandas", "Series"),
+        Some("polars") => ("polars", "Series"),
+        Some("pyarrow") => ("pyarrow", "array"),
+        _ => return Ok(times),
+    };
+    py.import(constructor.0)?.getattr(constructor.1)?.call1((times,))
+}
+
+/// A tensor as an object of the library that `likeness` belongs to; `None` if that is not known.
+pub(crate) fn like_tensor<'py>(
+    likeness: &Bound<'py, PyAny>,
+    tensor: &Bound<'py, PyTensor>,
+    copy: Option<bool>,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let py = likeness.py();
+    if let Some(consumer) = consumer_of(likeness)? {
+        return to(tensor, consumer, copy).map(Some);
     }
     if let Some(table) = table_of(&likeness.get_type())? {
         tensor.get().in_default_order(py)?;

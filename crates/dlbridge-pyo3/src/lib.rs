@@ -115,10 +115,10 @@ mod wanted;
 pub use dlbridge;
 
 pub use argument::{
-    ANY, Accepts, Adjacent, Aligned, AllowCast, AllowCopy, AllowSafeCast, AllowSequence,
-    AnyDataType, COrder, Casting, Constraint, Contiguous, DYNAMIC, DefaultStream, Dims,
-    FortranOrder, InCOrder, OnCuda, OnDevice, OnRocm, OneOf, PyDeviceTensor, PyReadonlyTensor,
-    PyReadwriteTensor, Requirement, Stream, WorkStream, Writable,
+    ANY, Accepts, Adjacent, Aligned, AllowCast, AllowCheckedCast, AllowCopy, AllowSafeCast,
+    AllowSequence, AnyDataType, COrder, Casting, Constraint, Contiguous, DYNAMIC, DefaultStream,
+    Dims, FortranOrder, InCOrder, OnCuda, OnDevice, OnRocm, OneOf, PyDeviceTensor,
+    PyReadonlyTensor, PyReadwriteTensor, Requirement, Stream, WorkStream, Writable,
 };
 /// Adds all export protocols to a class: `__dlpack__`, `__dlpack_device__`, the C exchange API, the array interfaces, the
 /// buffer protocol, Arrow, `__array__` and pickling. Write it above the `#[pymethods]` of the class, with the

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use dlbridge::Tensor;
+use dlbridge::{Datetime64, Element, Seconds, Tensor};
 use pyo3::exceptions::{PyBufferError, PyModuleNotFoundError};
 use pyo3::prelude::*;
 
@@ -51,6 +51,12 @@ fn give_numpy_slowly(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyAny
             "numpy takes at most {most} dimensions, not {}; reshape the tensor first",
             tensor.ndim()
         )));
+    }
+    if tensor.dtype() == Datetime64::<Seconds>::DTYPE {
+        return Err(PyBufferError::new_err(
+            "numpy has no dtype handle64; if the elements are times, return Numpy<Datetime64<U>, N>, whose type has the unit \
+             that a Tensor does not keep",
+        ));
     }
     let api = api.filter(|api| api.has(&tensor));
     let general = |tensor| through_dlpack(py, tensor);

@@ -1,8 +1,8 @@
 //! Arguments whose elements are converted.
 
 use dlbridge_pyo3::{
-    AllowCast, AllowSafeCast, AllowSequence, COrder, DYNAMIC, FortranOrder, OneOf,
-    PyReadonlyTensor, PyTensor,
+    AllowCast, AllowCheckedCast, AllowSafeCast, AllowSequence, COrder, DYNAMIC, FortranOrder,
+    OneOf, PyReadonlyTensor, PyTensor,
 };
 use half::{bf16, f16};
 use num_complex::Complex;
@@ -65,4 +65,47 @@ pub(crate) fn cast_list(
     x: PyReadonlyTensor<'_, f64, 1, (AllowSequence, AllowCast)>,
 ) -> (Vec<f64>, bool) {
     (x.view().to_vec(), x.is_borrowed())
+}
+
+/// Functions that return what their argument became, if each integer fits.
+macro_rules! checked {
+    ($($name:ident: $accepted:ty;)+) => {$(
+        #[pyfunction]
+        pub(crate) fn $name(
+            x: PyReadonlyTensor<'_, $accepted, DYNAMIC, AllowCheckedCast>,
+        ) -> PyResult<PyTensor> {
+            Ok(PyTensor::from(x.as_tensor_ref().to_copy()?))
+        }
+    )+};
+}
+
+checked! {
+    checked_to_bool: bool;
+    checked_to_int8: i8;
+    checked_to_int16: i16;
+    checked_to_int32: i32;
+    checked_to_int64: i64;
+    checked_to_uint8: u8;
+    checked_to_uint16: u16;
+    checked_to_uint32: u32;
+    checked_to_uint64: u64;
+    checked_to_float32: f32;
+    checked_to_float64: f64;
+    checked_to_several: OneOf<(u8, f64, i16)>;
+}
+
+/// Indices of any integer type, in a list too.
+#[pyfunction]
+pub(crate) fn checked_indices(
+    x: PyReadonlyTensor<'_, usize, 1, (AllowCheckedCast, AllowSequence)>,
+) -> (Vec<usize>, bool) {
+    (x.view().to_vec(), x.is_borrowed())
+}
+
+/// A matrix column by column; floats are rounded, integers checked.
+#[pyfunction]
+pub(crate) fn checked_columns(
+    x: PyReadonlyTensor<'_, OneOf<(i8, f32)>, 2, (FortranOrder, AllowCast, AllowCheckedCast)>,
+) -> PyResult<PyTensor> {
+    Ok(PyTensor::from(x.as_tensor_ref().to_copy()?))
 }

@@ -303,6 +303,12 @@ mod _native {
         safe_to_uint32, safe_to_uint64,
     };
     #[pymodule_export]
+    use super::casts::{
+        checked_columns, checked_indices, checked_to_bool, checked_to_float32, checked_to_float64,
+        checked_to_int8, checked_to_int16, checked_to_int32, checked_to_int64, checked_to_several,
+        checked_to_uint8, checked_to_uint16, checked_to_uint32, checked_to_uint64,
+    };
+    #[pymodule_export]
     use super::device::{
         aligned_on_device, choose_stream, has_drivers, kept, on_chosen_stream, on_default_stream,
         on_own_stream, on_work_stream, to_be_changed, total_of_pinned, while_on_device,
@@ -320,7 +326,9 @@ mod _native {
     };
     #[pymodule_export]
     use super::times::{
-        epoch, gaps, milliseconds, nanoseconds, nanoseconds_of_anything, next_day, same_times,
+        cast_to_days_or_milliseconds, cast_to_nanoseconds, cast_to_seconds, epoch, gaps,
+        milliseconds, nanoseconds, nanoseconds_of_anything, next_day, points_of_any_unit,
+        same_times, spans_of_any_unit, times_in_results, times_into_numpy,
     };
     #[pymodule_export]
     use super::tried::{

@@ -1,8 +1,12 @@
 //! Arguments and results that are points or spans of time.
 
-use dlbridge_pyo3::dlbridge::{Datetime64, Days, Milliseconds, Nanoseconds, Seconds, Timedelta64};
+use dlbridge_pyo3::dlbridge::{
+    Datetime64, Days, Element, Hours, Microseconds, Milliseconds, Minutes, Nanoseconds, Seconds,
+    Tensor, TimeUnit, Timedelta64, Weeks,
+};
 use dlbridge_pyo3::{
-    AllowCopy, COrder, DYNAMIC, Numpy, PyReadonlyTensor, PyReadwriteTensor, PyTensor,
+    AllowCast, AllowCopy, AllowSafeCast, COrder, DYNAMIC, FortranOrder, IntoNumpy, Like, Numpy,
+    OneOf, PyReadonlyTensor, PyReadwriteTensor, PyTensor, dispatch,
 };
 use pyo3::prelude::*;
 
@@ -65,4 +69,105 @@ pub(crate) fn same_times(
 #[pyfunction]
 pub(crate) fn epoch() -> PyTensor {
     PyTensor::from(vec![Datetime64::<Seconds>::new(0)])
+}
+
+type AnyUnit = OneOf<(
+    Datetime64<Nanoseconds>,
+    Datetime64<Microseconds>,
+    Datetime64<Milliseconds>,
+    Datetime64<Seconds>,
+    Datetime64<Minutes>,
+    Datetime64<Hours>,
+    Datetime64<Days>,
+    Datetime64<Weeks>,
+)>;
+
+type DaysOrMilliseconds = OneOf<(Datetime64<Days>, Datetime64<Milliseconds>)>;
+
+type AnySpan = OneOf<(Timedelta64<Nanoseconds>, Timedelta64<Microseconds>, Timedelta64<Days>)>;
+
+/// What is done to times of any unit: their name, counts, and themselves as a result of the caller's library.
+fn described<'py, T: Element>(
+    name: &'static str,
+    x: &Bound<'py, PyAny>,
+    elements: Vec<T>,
+    count: impl Fn(&T) -> Option<i64>,
+) -> (&'static str, Vec<Option<i64>>, Like<'py>) {
+    let counts = elements.iter().map(count).collect();
+    (name, counts, Like::times(x, Numpy::from(elements)))
+}
+
+/// The unit of points of time, their counts, and the same points as a result of the caller's library.
+#[pyfunction]
+pub(crate) fn points_of_any_unit<'py>(
+    x: PyReadonlyTensor<'py, AnyUnit, 1, AllowCopy>,
+) -> (&'static str, Vec<Option<i64>>, Like<'py>) {
+    dispatch!(T in (
+        Datetime64<Nanoseconds>, Datetime64<Microseconds>, Datetime64<Milliseconds>, Datetime64<Seconds>,
+        Datetime64<Minutes>, Datetime64<Hours>, Datetime64<Days>, Datetime64<Weeks>
+    ), x => described(T::NAME, x.object(), x.view().to_vec(), |time| time.count()))
+}
+
+/// The same for spans of time.
+#[pyfunction]
+pub(crate) fn spans_of_any_unit<'py>(
+    x: PyReadonlyTensor<'py, AnySpan, 1, AllowCopy>,
+) -> (&'static str, Vec<Option<i64>>, Like<'py>) {
+    dispatch!(T in (Timedelta64<Nanoseconds>, Timedelta64<Microseconds>, Timedelta64<Days>), x => {
+        described(T::NAME, x.object(), x.view().to_vec(), |span| span.count())
+    })
+}
+
+/// Counts of seconds, of points of time in every unit, and whether they are a copy.
+#[pyfunction]
+pub(crate) fn cast_to_seconds(
+    x: PyReadonlyTensor<'_, Datetime64<Seconds>, DYNAMIC, AllowCast>,
+) -> (Vec<Option<i64>>, bool) {
+    (x.iter().map(|time| time.count()).collect(), !x.is_borrowed())
+}
+
+/// Counts of nanoseconds, of spans of time in every unit, column by column.
+#[pyfunction]
+pub(crate) fn cast_to_nanoseconds(
+    x: PyReadonlyTensor<'_, Timedelta64<Nanoseconds>, 2, (FortranOrder, AllowSafeCast)>,
+) -> Vec<Option<i64>> {
+    x.view().transpose().iter().map(|span| span.count()).collect()
+}
+
+/// The dtype that points of time become, of two.
+#[pyfunction]
+pub(crate) fn cast_to_days_or_milliseconds(
+    x: PyReadonlyTensor<'_, DaysOrMilliseconds, 1, AllowCast>,
+) -> &'static str {
+    dispatch!(T in (Datetime64<Days>, Datetime64<Milliseconds>), x => {
+        let _: &T = &x.view()[0];
+        T::NAME
+    })
+}
+
+fn counted<U: TimeUnit>() -> Vec<Datetime64<U>> {
+    vec![Datetime64::new(7), Datetime64::NAT]
+}
+
+/// Times as results of every type that a vector of them can have.
+#[pyfunction]
+#[expect(clippy::type_complexity, reason = "what is tested")]
+pub(crate) fn times_in_results() -> PyResult<(
+    Numpy<Datetime64<Days>, 1>,
+    Option<Numpy<Timedelta64<Hours>, 1>>,
+    Vec<Numpy<Datetime64<Minutes>, 1>>,
+    Numpy<Datetime64<Weeks>, 2>,
+    Numpy<Datetime64<Seconds>, 2>,
+)> {
+    let days = Numpy::try_from(Tensor::from(counted::<Days>()))?;
+    let hours = Numpy::from(vec![Timedelta64::new(7), Timedelta64::NAT]);
+    let rows = Numpy::from(vec![[Datetime64::new(7), Datetime64::NAT]]);
+    let matrix = ndarray::arr2(&[[Datetime64::new(7)], [Datetime64::NAT]]);
+    Ok((days, Some(hours), vec![counted().into()], rows, matrix.reversed_axes().into()))
+}
+
+/// Times without a type that has their unit.
+#[pyfunction]
+pub(crate) fn times_into_numpy(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    counted::<Days>().into_numpy(py)
 }

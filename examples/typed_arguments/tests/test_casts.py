@@ -75,14 +75,12 @@ def assert_same(made: Any, expected: Any) -> None:
 @pytest.mark.parametrize("from_", NAMES)
 def test_cast_is_allowed_and_has_the_values_as_in_numpy(from_: str, to: str) -> None:
     array = values_of(from_)
-    # ml_dtypes does not register that its float and NumPy's are of one kind.
-    of_one_kind = {from_, to} <= {"float16", "bfloat16", "float32", "float64"} and "bfloat16" in (from_, to)
     to_bfloat16 = to == "bfloat16" and np.dtype(dtype_of(from_)).kind in "biuf"
     for function, casting in [(f"cast_to_{to}", "same_kind"), (f"safe_to_{to}", "safe")]:
         convert = getattr(typed, function)
         allowed = np.can_cast(dtype_of(from_), dtype_of(to), casting)
         if casting == "same_kind":
-            allowed |= of_one_kind or to_bfloat16
+            allowed |= to_bfloat16
             # ml_dtypes would drop the imaginary part.
             allowed &= not (to == "bfloat16" and array.dtype.kind == "c")
         x: Any = array
@@ -194,3 +192,91 @@ def test_cast_reads_under_a_borrow() -> None:
 def test_int64_is_refused_without_the_constraint() -> None:
     with pytest.raises(TypeError, match=r"got int64\[3\] on cpu"):
         typed.total_of_vector(np.zeros(3, "i8"))
+
+
+INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
+
+
+def limits_of(name: str) -> tuple[int, int]:
+    return int(np.iinfo(name).min), int(np.iinfo(name).max)
+
+
+@pytest.mark.parametrize("to", INTEGERS)
+@pytest.mark.parametrize("from_", INTEGERS)
+def test_checked_cast_accepts_all_integers_that_fit_and_no_others(from_: str, to: str) -> None:
+    convert = getattr(typed, f"checked_to_{to}")
+    (low, high), (least, most) = limits_of(to), limits_of(from_)
+    numbers = [n for n in sorted({0, 1, low, high, low - 1, high + 1, least, most}) if least <= n <= most]
+    array = np.array([n for n in numbers if low <= n <= high], from_)
+    expected = array.astype(to)
+    assert_same(convert(array), expected)
+    assert_same(convert(array[::-1]), expected[::-1])
+    assert_same(convert(array.astype(array.dtype.newbyteorder())), expected)
+    assert_same(convert(torch.from_numpy(array)), expected)
+    assert_same(convert(pl.Series(array)), expected)
+    assert_same(convert(pa.array(array)), expected)
+    assert_same(convert(dlbridge.asdlpack(array)), expected)
+    assert_same(convert(np.stack([array, array]).T), np.stack([expected, expected]).T)
+    assert_same(convert(array[:0]), expected[:0])
+    assert_same(convert(array[0]), expected[:1].reshape(()))
+    if "64" not in from_:
+        assert_same(convert(jax.numpy.asarray(array)), expected)
+    for number in numbers:
+        if low <= number <= high:
+            continue
+        wrong = np.array([0, 1, number, number], from_)
+        refusal = rf"got {from_}\[4\] on cpu, but element \[2\] is {number}, which is out of range for {to}$"
+        for x in [wrong, torch.from_numpy(wrong), pl.Series(wrong), np.repeat(wrong, 2)[::2]]:
+            with pytest.raises(TypeError, match=refusal) as error:
+                convert(x)
+            assert type(error.value).__name__ == "TensorMismatchError"
+        with pytest.raises(TypeError, match=rf"but element is {number}, which"):
+            convert(np.array(number, from_))
+
+
+def test_checked_cast_of_other_dtypes_is_that_of_allow_copy() -> None:
+    assert_same(typed.checked_to_uint8(np.array([True, False])), np.array([1, 0], "u1"))
+    assert_same(typed.checked_to_float64(np.array([1, 2], "i4")), np.array([1.0, 2.0]))
+    for convert, dtype in [
+        (typed.checked_to_int64, "f8"), (typed.checked_to_float64, "i8"), (typed.checked_to_float32, "f8"),
+        (typed.checked_to_bool, "u1"), (typed.checked_to_int64, "c8"),
+    ]:
+        with pytest.raises(TypeError, match=r"got \w+\[1\] on cpu$"):
+            convert(np.ones(1, dtype))
+
+
+def test_checked_cast_to_several_dtypes_prefers_one_that_has_all_values() -> None:
+    for dtype, expected in [("u1", "uint8"), ("i1", "float64"), ("i4", "float64"), ("f4", "float64"), ("i2", "int16")]:
+        assert typed.checked_to_several(np.ones(2, dtype)).dtype == expected, dtype
+    assert typed.checked_to_several(np.ones(2, "i8")).dtype == "uint8"
+
+
+def test_checked_cast_beside_lists_and_other_rules() -> None:
+    assert typed.checked_indices([1, 2]) == ([1, 2], False)
+    assert typed.checked_indices(torch.tensor([1, 2])) == ([1, 2], False)
+    assert typed.checked_indices(np.array([1, 2], "u8")) == ([1, 2], True)
+    with pytest.raises(TypeError, match=r"element \[1\] is -2, which is out of range for uint64"):
+        typed.checked_indices(torch.tensor([1, -2]))
+    matrix = np.arange(6).reshape(2, 3)
+    assert_same(typed.checked_columns(matrix), matrix.astype("i1"))
+    assert_same(typed.checked_columns(matrix.astype("f8")), matrix.astype("f4"))
+    with pytest.raises(TypeError, match=r"element \[0\]\[2\] is 1000, which is out of range for int8|element \[1\]\[0\] is -1000"):
+        typed.checked_columns(np.array([[1, 2, 1000], [-1000, 1, 1]]))
+
+
+def test_checked_cast_of_many_elements_names_the_position() -> None:
+    array = np.arange(4_410_000) % 100
+    assert_same(typed.checked_to_uint8(array), array.astype("u1"))
+    assert_same(typed.checked_to_uint8(array.reshape(3, -1)[:, ::2]), array.reshape(3, -1)[:, ::2].astype("u1"))
+    array[4_000_001] = -1
+    with pytest.raises(TypeError, match=r"element \[4000001\] is -1, which"):
+        typed.checked_to_uint8(array)
+    with pytest.raises(TypeError, match=r"element \[1\]\[897500\] is -1, which"):
+        typed.checked_to_uint32(array.reshape(2, -1)[:, 1::2])
+
+
+def test_checked_cast_reads_under_a_borrow() -> None:
+    x = np.zeros(3)
+    with pytest.raises(BufferError, match="overlaps"):
+        typed.while_writing(x, lambda: typed.checked_to_uint8(x.view("i8")))
+    assert_same(typed.checked_to_uint8(x.view("i8")), np.zeros(3, "u1"))

@@ -39,8 +39,8 @@ pub trait Checked: 'static {
     /// Whether that depends on more than the dtype, which is one of the dtypes.
     fn checks(dtype: DataType) -> bool;
 
-    /// NumPy's name for elements that are counts of a unit of time.
-    const TIME: Option<&'static str>;
+    /// NumPy's names for elements that are counts of a unit of time; none for other elements.
+    const TIMES: &'static [&'static str];
 }
 
 impl<T: Element> Accepts for T {
@@ -48,7 +48,10 @@ impl<T: Element> Accepts for T {
 }
 
 impl<T: Element> Checked for T {
-    const TIME: Option<&'static str> = T::TIME;
+    const TIMES: &'static [&'static str] = match T::TIME {
+        Some(name) => &[name],
+        None => &[],
+    };
 
     fn alignment(_: DataType) -> usize {
         align_of::<T>()
@@ -96,7 +99,7 @@ impl Accepts for AnyDataType {
 }
 
 impl Checked for AnyDataType {
-    const TIME: Option<&'static str> = None;
+    const TIMES: &'static [&'static str] = &[];
 
     fn alignment(_: DataType) -> usize {
         1
@@ -117,13 +120,22 @@ macro_rules! one_of {
             const DTYPES: &'static [DataType] = &[$($element::DTYPE),+];
         }
 
+        impl<$($element: Element),+> OneOf<($($element,)+)> {
+            /// NumPy's names for times, empty for other elements.
+            const NAMES: &'static [&'static str] = &[$(match $element::TIME {
+                Some(name) => name,
+                None => "",
+            }),+];
+        }
+
         impl<$($element: Element),+> Checked for OneOf<($($element,)+)> {
-            const TIME: Option<&'static str> = {
-                $(assert!(
-                    <$element as Element>::TIME.is_none(),
-                    "a OneOf cannot have times, which are told apart by their unit alone"
-                );)+
-                None
+            const TIMES: &'static [&'static str] = {
+                let times = 0 $(+ $element::TIME.is_some() as usize)+;
+                assert!(
+                    times == 0 || times == Self::NAMES.len(),
+                    "a OneOf has times or numbers, not both; extract one type after the other by try_extract"
+                );
+                if times == 0 { &[] } else { Self::NAMES }
             };
 
             fn alignment(dtype: DataType) -> usize {

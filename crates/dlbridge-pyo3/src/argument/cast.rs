@@ -4,13 +4,21 @@ use dlbridge::bits::{Bfloat16, Complex, Float16};
 use dlbridge::{DataType, DataTypeCode as Code, Element, Tensor, TensorRef};
 use pyo3::PyResult;
 
+use super::checked::OutOfRange;
 use super::convert::{converted, converted_bool, converted_by_way};
 
 /// Makes a copy in C order with elements of one of some dtypes; `None` if the rule allows none of them.
-pub(super) type Cast = fn(&TensorRef<'_>, &[DataType]) -> PyResult<Option<Tensor>>;
+///
+/// The last argument becomes an element that the chosen dtype cannot hold.
+pub(super) type Cast =
+    fn(&TensorRef<'_>, &[DataType], &mut Option<OutOfRange>) -> PyResult<Option<Tensor>>;
 
 /// By the rule `safe`.
-pub(super) fn safe(source: &TensorRef<'_>, dtypes: &[DataType]) -> PyResult<Option<Tensor>> {
+pub(super) fn safe(
+    source: &TensorRef<'_>,
+    dtypes: &[DataType],
+    _: &mut Option<OutOfRange>,
+) -> PyResult<Option<Tensor>> {
     match first(source.dtype(), dtypes, is_safe) {
         Some(dtype) => cast(source, dtype),
         None => Ok(None),
@@ -18,7 +26,11 @@ pub(super) fn safe(source: &TensorRef<'_>, dtypes: &[DataType]) -> PyResult<Opti
 }
 
 /// By the rule `same_kind`, among several dtypes to one that is safe, if there is one.
-pub(super) fn same_kind(source: &TensorRef<'_>, dtypes: &[DataType]) -> PyResult<Option<Tensor>> {
+pub(super) fn same_kind(
+    source: &TensorRef<'_>,
+    dtypes: &[DataType],
+    _: &mut Option<OutOfRange>,
+) -> PyResult<Option<Tensor>> {
     let from = source.dtype();
     match first(from, dtypes, is_safe).or_else(|| first(from, dtypes, is_same_kind)) {
         Some(dtype) => cast(source, dtype),
@@ -47,7 +59,8 @@ fn rank(dtype: DataType) -> u8 {
 
 /// Whether NumPy casts by the rule `same_kind`, for dtypes that `cast` has.
 fn is_same_kind(from: DataType, to: DataType) -> bool {
-    rank(from) <= rank(to)
+    // The package of bfloat16 registers no cast to float16, which has fewer exponents.
+    rank(from) <= rank(to) && (from.code(), to) != (Code::BFLOAT, DataType::FLOAT16)
 }
 
 /// The bits of the integers that a float has exactly, or that NumPy takes for safe; `None` for other dtypes.
@@ -61,7 +74,7 @@ fn integer_bits(dtype: DataType) -> Option<u8> {
 }
 
 /// Whether NumPy casts by the rule `safe`, for dtypes that `cast` has.
-fn is_safe(from: DataType, to: DataType) -> bool {
+pub(super) fn is_safe(from: DataType, to: DataType) -> bool {
     // Of a complex number, the bits of a part.
     let bits = |dtype: DataType| match dtype.code() {
         Code::COMPLEX => dtype.bits() / 2,
@@ -124,7 +137,7 @@ macro_rules! by_way {
 
 by_way! {
     Float16, value: value.to_f32() => f64, Bfloat16;
-    Bfloat16, value: value.to_f32() => f64, Float16;
+    Bfloat16, value: value.to_f32() => f64;
     u8, value: value as f32 => Float16, Bfloat16;
     u16, value: value as f32 => Float16, Bfloat16;
     u32, value: value as f32 => Float16, Bfloat16;
@@ -259,7 +272,7 @@ fn cast(source: &TensorRef<'_>, dtype: DataType) -> PyResult<Option<Tensor>> {
         i32 => i8, i16, i64, f32, f64, Float16, Bfloat16, Complex<f32>, Complex<f64>;
         i64 => i8, i16, i32, f32, f64, Float16, Bfloat16, Complex<f32>, Complex<f64>;
         Float16 => f32, Bfloat16, Complex<f32>, Complex<f64>;
-        Bfloat16 => f32, Float16, Complex<f32>, Complex<f64>;
+        Bfloat16 => f32, Complex<f32>, Complex<f64>;
         f32 => f64, Float16, Bfloat16, Complex<f32>, Complex<f64>;
         f64 => f32, Float16, Bfloat16, Complex<f32>, Complex<f64>;
         Complex<f32> => Complex<f64>;

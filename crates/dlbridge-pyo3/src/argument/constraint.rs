@@ -4,7 +4,7 @@ use dlbridge::DeviceType;
 
 /// What a typed argument must be, as a type: `()` for nothing more, or any of [`COrder`],
 /// [`FortranOrder`], [`Contiguous`], [`Aligned`], [`Dims`], [`OnDevice`], [`OnCuda`], [`OnRocm`], [`Writable`],
-/// [`AllowCopy`], [`AllowSafeCast`], [`AllowCast`], [`AllowSequence`]; several as a tuple of up to six.
+/// [`AllowCopy`], [`AllowSafeCast`], [`AllowCast`], [`AllowCheckedCast`], [`AllowSequence`]; several as a tuple of up to six.
 ///
 /// ```
 /// use dlbridge_pyo3::{Aligned, COrder, Constraint, dims};
@@ -53,6 +53,8 @@ pub struct Requirement {
     pub allow_copy: bool,
     /// The casting rule for elements of another dtype; `None` for the rule of [`AllowCopy`].
     pub cast: Option<Casting>,
+    /// True if integers become those of another type that has their values.
+    pub check_integers: bool,
     /// True if lists and tuples of numbers become tensors.
     pub allow_sequence: bool,
 }
@@ -100,6 +102,7 @@ impl Requirement {
         writable: false,
         allow_copy: false,
         cast: None,
+        check_integers: false,
         allow_sequence: false,
     };
 
@@ -133,12 +136,23 @@ impl Requirement {
         let writable = self.writable || other.writable;
         let allow_copy = self.allow_copy || other.allow_copy;
         let allow_sequence = self.allow_sequence || other.allow_sequence;
+        let check_integers = self.check_integers || other.check_integers;
         let cast = match (self.cast, other.cast) {
             (Some(Casting::SameKind), _) | (_, Some(Casting::SameKind)) => Some(Casting::SameKind),
             (Some(Casting::Safe), _) | (_, Some(Casting::Safe)) => Some(Casting::Safe),
             (None, None) => None,
         };
-        Self { dims, order, align, devices, writable, allow_copy, cast, allow_sequence }
+        Self {
+            dims,
+            order,
+            align,
+            devices,
+            writable,
+            allow_copy,
+            cast,
+            check_integers,
+            allow_sequence,
+        }
     }
 }
 
@@ -292,6 +306,31 @@ impl Sealed for AllowCast {}
 impl Constraint for AllowCast {
     const REQUIREMENT: Requirement =
         Requirement { allow_copy: true, cast: Some(Casting::SameKind), ..Requirement::NONE };
+}
+
+/// As [`AllowCopy`], and integers become those of another type if each value fits: int64 becomes `u8` if all values are 0 to 255.
+///
+/// NumPy's `astype(casting="same_value")` converts integers this way. A value that does not fit is refused, and the error names it and its
+/// position. Other dtypes are converted as [`AllowCopy`] converts them, or [`AllowSafeCast`] or [`AllowCast`] if that is a constraint too;
+/// beside [`AllowCast`] integers are checked, and do not wrap around.
+///
+/// ```no_run
+/// use dlbridge_pyo3::{AllowCheckedCast, AllowSequence, PyReadonlyTensor};
+/// use pyo3::prelude::*;
+///
+/// /// Takes all integers without a negative one, and lists of them.
+/// #[pyfunction]
+/// fn largest(x: PyReadonlyTensor<'_, usize, 1, (AllowCheckedCast, AllowSequence)>) -> Option<usize> {
+///     x.iter().copied().max()
+/// }
+/// ```
+pub struct AllowCheckedCast;
+
+impl Sealed for AllowCheckedCast {}
+
+impl Constraint for AllowCheckedCast {
+    const REQUIREMENT: Requirement =
+        Requirement { allow_copy: true, check_integers: true, ..Requirement::NONE };
 }
 
 /// Lists and tuples of Python's and NumPy's numbers are copied into a tensor; nested ones for several dimensions. Also ranges.

@@ -4,12 +4,17 @@ use dlbridge::{DataType, Element, Error, Tensor, TensorRef, TensorView};
 use pyo3::PyResult;
 use pyo3::exceptions::PyMemoryError;
 
+use super::checked::OutOfRange;
 use crate::copies;
 use crate::error::to_py_err;
 
 /// A copy in C order with elements of the first of some dtypes that has all values of the tensor's own;
 /// `None` if none of them has.
-pub(super) fn lossless(source: &TensorRef<'_>, dtypes: &[DataType]) -> PyResult<Option<Tensor>> {
+pub(super) fn lossless(
+    source: &TensorRef<'_>,
+    dtypes: &[DataType],
+    _: &mut Option<OutOfRange>,
+) -> PyResult<Option<Tensor>> {
     let from = source.dtype();
     for &dtype in dtypes {
         macro_rules! pairs {
@@ -56,12 +61,16 @@ pub(super) fn lossless(source: &TensorRef<'_>, dtypes: &[DataType]) -> PyResult<
 }
 
 /// For arguments that are not copied, so that their extension does not link code for copies.
-pub(super) fn never(_: &TensorRef<'_>, _: &[DataType]) -> PyResult<Option<Tensor>> {
+pub(super) fn never(
+    _: &TensorRef<'_>,
+    _: &[DataType],
+    _: &mut Option<OutOfRange>,
+) -> PyResult<Option<Tensor>> {
     Ok(None)
 }
 
 /// Elements that are copied or checked and then converted: as many as the caches of a core hold.
-const PIECE: usize = 1 << 14;
+pub(super) const PIECE: usize = 1 << 14;
 
 /// Elements that become those of a third type at a time.
 const STEP: usize = 64;
@@ -205,7 +214,7 @@ fn in_pieces<S: Element, T: Element>(
 }
 
 /// The extents of a tensor, and room for its elements.
-fn new<T>(source: &TensorRef<'_>) -> PyResult<(Vec<usize>, Vec<T>)> {
+pub(super) fn new<T>(source: &TensorRef<'_>) -> PyResult<(Vec<usize>, Vec<T>)> {
     let shape: Vec<usize> = source.shape().iter().map(|&extent| extent as usize).collect();
     let mut elements = Vec::new();
     match elements.try_reserve_exact(source.len()) {

@@ -150,7 +150,9 @@ macro_rules! described {
             #[doc(hidden)]
             #[expect(clippy::result_large_err, reason = "the argument itself comes back")]
             pub fn try_typed<T: Element>(self) -> Result<$name<'py, T, N, $($more),+>, Self> {
-                match self.dtype() == T::DTYPE {
+                let is_one = self.dtype() == T::DTYPE
+                    && (T::TIME.is_none() || T::TIME == self.taken.time());
+                match is_one {
                     true => Ok($name { taken: self.taken, marker: std::marker::PhantomData }),
                     false => Err(self),
                 }

@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 
 use super::DYNAMIC;
 use super::accepts::Accepts;
+use super::checked;
 use super::constraint::Constraint;
 use super::convert;
 use super::described::described;
@@ -63,7 +64,7 @@ impl<'py, A: Accepts, const N: usize, S: Stream, C: Constraint> PyDeviceTensor<'
             !requirement.allow_copy && !requirement.allow_sequence,
             "what is on a device is taken as it is"
         );
-        assert!(A::TIME.is_none(), "no protocol has times on a device");
+        assert!(A::TIMES.is_empty(), "no protocol has times on a device");
         Expected {
             dtypes: A::DTYPES,
             alignment: A::alignment,
@@ -74,7 +75,8 @@ impl<'py, A: Accepts, const N: usize, S: Stream, C: Constraint> PyDeviceTensor<'
             check: A::check,
             checks: A::checks,
             cast: convert::never,
-            time: None,
+            times: &[],
+            rescale: checked::never,
         }
     };
 }

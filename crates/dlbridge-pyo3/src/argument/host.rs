@@ -11,6 +11,7 @@ use pyo3::prelude::*;
 use super::DYNAMIC;
 use super::accepts::Accepts;
 use super::cast::{self, Cast};
+use super::checked::{self, Rescale};
 use super::constraint::{Casting, Constraint, InCOrder};
 use super::convert;
 use super::described::described;
@@ -62,18 +63,27 @@ macro_rules! argument {
                 );
                 let (dtypes, alignment, mode) = (A::DTYPES, A::alignment as fn(_) -> _, $mode);
                 let (place, check, checks) = (Place::Host, A::check, A::checks as fn(_) -> _);
-                let cast: Cast = match requirement.cast {
-                    None if !requirement.allow_copy => convert::never,
-                    None => convert::lossless,
-                    Some(Casting::Safe) => cast::safe,
-                    Some(Casting::SameKind) => cast::same_kind,
-                };
-                let time = A::TIME;
+                let times = A::TIMES;
                 assert!(
-                    time.is_none() || !(requirement.allow_sequence || requirement.cast.is_some()),
-                    "lists and other dtypes have no unit of time"
+                    times.is_empty() || !(requirement.allow_sequence || requirement.check_integers),
+                    "lists and integers have no unit of time"
                 );
-                Expected { dtypes, alignment, ndim, place, requirement, mode, check, checks, cast, time }
+                let cast: Cast = match (requirement.cast, requirement.check_integers) {
+                    _ if !requirement.allow_copy || !times.is_empty() => convert::never,
+                    (None, false) => convert::lossless,
+                    (Some(Casting::Safe), false) => cast::safe,
+                    (Some(Casting::SameKind), false) => cast::same_kind,
+                    (None, true) => checked::or_lossless,
+                    (Some(Casting::Safe), true) => checked::or_safe,
+                    (Some(Casting::SameKind), true) => checked::or_same_kind,
+                };
+                let rescale: Rescale = match requirement.cast {
+                    Some(_) if !times.is_empty() => checked::rescaled,
+                    _ => checked::never,
+                };
+                Expected {
+                    dtypes, alignment, ndim, place, requirement, mode, check, checks, cast, times, rescale,
+                }
             };
         }
 

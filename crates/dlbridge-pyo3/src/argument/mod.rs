@@ -2,6 +2,7 @@
 
 mod accepts;
 mod cast;
+mod checked;
 mod constraint;
 mod convert;
 mod described;
@@ -19,9 +20,9 @@ mod words;
 
 pub use accepts::{Accepts, AnyDataType, OneOf};
 pub use constraint::{
-    ANY, Adjacent, Aligned, AllowCast, AllowCopy, AllowSafeCast, AllowSequence, COrder, Casting,
-    Constraint, Contiguous, Dims, FortranOrder, InCOrder, OnCuda, OnDevice, OnRocm, Requirement,
-    Writable,
+    ANY, Adjacent, Aligned, AllowCast, AllowCheckedCast, AllowCopy, AllowSafeCast, AllowSequence,
+    COrder, Casting, Constraint, Contiguous, Dims, FortranOrder, InCOrder, OnCuda, OnDevice,
+    OnRocm, Requirement, Writable,
 };
 pub use device::PyDeviceTensor;
 pub use host::{PyReadonlyTensor, PyReadwriteTensor};

@@ -8,6 +8,7 @@ use pyo3::PyErrArguments;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyType};
 
+use super::checked::OutOfRange;
 use super::sequence::Misfit;
 use super::take::Expected;
 use crate::error::ArgumentError;
@@ -37,7 +38,16 @@ pub(super) struct ObjectMismatch {
 
 pub(super) enum Found {
     /// A tensor, its extents and strides in one vector, and the differences.
-    Tensor { dtype: DataType, device: Device, dims: Vec<i64>, unmet: Unmet },
+    Tensor {
+        dtype: DataType,
+        device: Device,
+        dims: Vec<i64>,
+        unmet: Unmet,
+        /// An element that the dtype cannot hold.
+        out_of_range: Option<OutOfRange>,
+        /// NumPy's name for its elements, if they are times.
+        time: Option<String>,
+    },
     /// Other elements than times of a unit, in words.
     Other(String),
     /// A list or tuple.
@@ -74,7 +84,8 @@ impl Unmet {
 impl Found {
     pub(super) fn tensor(tensor: &TensorRef<'_>, unmet: Unmet) -> Self {
         let dims = [tensor.shape(), tensor.strides()].concat();
-        Self::Tensor { dtype: tensor.dtype(), device: tensor.device(), dims, unmet }
+        let (dtype, device) = (tensor.dtype(), tensor.device());
+        Self::Tensor { dtype, device, dims, unmet, out_of_range: None, time: None }
     }
 }
 
@@ -103,6 +114,17 @@ impl Refusal {
             Self::Mismatch(mismatch) => ArgumentError::Mismatch.new_err_of(py, Words(mismatch)),
             Self::Raised(error) => error,
         }
+    }
+
+    /// The same, of a tensor whose elements are times.
+    #[cold]
+    pub(super) fn of_times(mut self, name: &str) -> Self {
+        if let Self::Mismatch(mismatch) = &mut self
+            && let Found::Tensor { time, .. } = &mut mismatch.found
+        {
+            *time = Some(name.to_owned());
+        }
+        self
     }
 
     /// `None` for an object that is another one than was expected, and what was raised otherwise.

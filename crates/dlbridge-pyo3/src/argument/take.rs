@@ -9,7 +9,8 @@ use dlbridge_borrow::Mode;
 use pyo3::prelude::*;
 
 use super::cast::Cast;
-use super::constraint::{Adjacent, Requirement};
+use super::checked::{OutOfRange, Rescale};
+use super::constraint::{Adjacent, Casting, Requirement};
 use super::refusal::{Found, Refusal, Unmet, Unwritable};
 use super::sequence;
 #[cfg(feature = "tensor-class")]
@@ -40,8 +41,10 @@ pub(super) struct Expected {
     /// How elements of another dtype are converted, if they may be. A function here is linked only into extensions whose
     /// arguments ask for it.
     pub(super) cast: Cast,
-    /// NumPy's name for elements that are counts of a unit of time.
-    pub(super) time: Option<&'static str>,
+    /// NumPy's names for elements that are counts of a unit of time; none for other elements.
+    pub(super) times: &'static [&'static str],
+    /// How times of another unit are converted, if they may be.
+    pub(super) rescale: Rescale,
 }
 
 /// Where the data of an argument may be.
@@ -83,7 +86,15 @@ pub(super) struct Taken<'py> {
 impl Taken<'_> {
     /// Whether the elements are the argument's own, and no copy of them.
     pub(super) fn is_borrowed(&self) -> bool {
-        !matches!(self.lender, Some(Lender::Copy(_)))
+        !self.lender.as_ref().is_some_and(Lender::is_copy)
+    }
+
+    /// NumPy's name for the elements, if they are times.
+    pub(super) fn time(&self) -> Option<&'static str> {
+        match &self.lender {
+            Some(Lender::Times(times)) => Some(times.1),
+            _ => None,
+        }
     }
 
     pub(super) fn tensor(&self) -> &TensorRef<'_> {
@@ -184,7 +195,7 @@ impl Expected {
         object: &Bound<'py, PyAny>,
     ) -> Result<Taken<'py>, Refusal> {
         #[cfg(feature = "tensor-class")]
-        if self.time.is_none()
+        if self.times.is_empty()
             && let Ok(ours) = object.cast_exact::<PyTensor>()
         {
             // Nothing is derived from our class.
@@ -199,8 +210,8 @@ impl Expected {
         if protocol::is_plain_python(object) {
             return Err(Refusal::object(self, object));
         }
-        if let Some(name) = self.time {
-            return self.take_times(object, name);
+        if !self.times.is_empty() {
+            return self.take_times(object);
         }
         let kind = protocol::kind_of(object)?;
         if let Some(head) = kind.head {
@@ -246,23 +257,48 @@ impl Expected {
     }
 
     /// Takes an argument whose elements are times.
-    fn take_times<'py>(
-        &'static self,
-        object: &Bound<'py, PyAny>,
-        name: &'static str,
-    ) -> Result<Taken<'py>, Refusal> {
-        let times = Times::new(name, self.requirement.allow_copy);
+    fn take_times<'py>(&'static self, object: &Bound<'py, PyAny>) -> Result<Taken<'py>, Refusal> {
+        let casts = self.requirement.cast.map(|cast| cast == Casting::SameKind);
+        let times = Times::new(self.times, self.requirement.allow_copy, casts);
         let imported = protocol::time::import(object, &times);
         if let Some(found) = times.found() {
             return Err(Refusal::new(self, Found::Other(found)));
         }
-        let Some((imported, source)) = imported? else {
+        let Some((mut imported, source)) = imported? else {
             return Err(Refusal::object(self, object));
         };
+        let Some(chosen) = times.chosen() else { return Err(Refusal::object(self, object)) };
         let kind = protocol::kind_of(&source)?;
-        let taken = self.take_imported(imported, None, &kind, &source)?;
+        if !chosen.scale.is_one() && self.fits_extents(imported.tensor.shape()) {
+            let found = TensorRef::from(&imported.tensor);
+            let _reading = Guard::acquire(&kind, &source, &found, Mode::Read)?;
+            let tensor = match (self.rescale)(&imported.tensor, &chosen)? {
+                Ok(tensor) => tensor,
+                Err(misfit) => return Err(self.out_of_range(&found, misfit, Some(chosen.found))),
+            };
+            let reason = Some(imported.reason.unwrap_or(CopyReason::Requested));
+            imported = Imported { reason, ..Imported::new(tensor, imported.protocol) };
+        }
+        let taken = self.take_imported(imported, None, &kind, &source);
+        let taken = taken.map_err(|refusal| refusal.of_times(&chosen.found))?;
         // The tensor that it holds keeps the memory.
-        Ok(Taken { object: object.clone(), ..taken })
+        let lender = taken.lender.map(|lender| Lender::Times(Box::new((lender, chosen.name))));
+        Ok(Taken { object: object.clone(), lender, ..taken })
+    }
+
+    /// The refusal of a tensor with an element that the dtype cannot hold.
+    #[cold]
+    fn out_of_range(
+        &'static self,
+        tensor: &TensorRef<'_>,
+        misfit: OutOfRange,
+        time: Option<String>,
+    ) -> Refusal {
+        let mut found = Found::tensor(tensor, Unmet::default());
+        if let Found::Tensor { out_of_range, time: unit, .. } = &mut found {
+            (*out_of_range, *unit) = (Some(misfit), time);
+        }
+        Refusal::new(self, found)
     }
 
     /// Whether an array of NumPy does not fit, found without an import.
@@ -303,7 +339,12 @@ impl Expected {
         }
         let copy = {
             let _reading = Guard::acquire(kind, object, &array.tensor, Mode::Read)?;
-            self.convert(&array.tensor)?
+            let mut misfit = None;
+            let copy = self.convert(&array.tensor, &mut misfit)?;
+            if let Some(misfit) = misfit {
+                return Err(self.out_of_range(&array.tensor, misfit, None));
+            }
+            copy
         };
         match copy {
             Some(copy) if self.unmet(&TensorRef::from(&copy), None, None).is_empty() => {
@@ -329,7 +370,12 @@ impl Expected {
             // The copy is read under a borrow, as everything is.
             let lent = TensorRef::from(&imported.tensor);
             let _reading = Guard::acquire(kind, object, &lent, Mode::Read)?;
-            if let Some(copy) = self.convert(&TensorRef::from(&imported.tensor))? {
+            let mut misfit = None;
+            let copy = self.convert(&lent, &mut misfit)?;
+            if let Some(misfit) = misfit {
+                return Err(self.out_of_range(&lent, misfit, None));
+            }
+            if let Some(copy) = copy {
                 let reason = Some(imported.reason.unwrap_or(CopyReason::Requested));
                 imported = Imported { reason, ..Imported::new(copy, imported.protocol) };
                 unmet = self.compare(&imported);
@@ -474,7 +520,11 @@ impl Expected {
     }
 
     /// A copy that fits where this does not; `None` if no copy would.
-    fn convert(&self, source: &TensorRef<'_>) -> PyResult<Option<Tensor>> {
+    fn convert(
+        &self,
+        source: &TensorRef<'_>,
+        misfit: &mut Option<OutOfRange>,
+    ) -> PyResult<Option<Tensor>> {
         if !source.device().device_type().is_host_accessible() {
             return Ok(None);
         }
@@ -483,9 +533,13 @@ impl Expected {
         }
         let copy = match self.requirement.order {
             Adjacent::Fortran => {
-                (self.cast)(&source.transpose(), self.dtypes)?.map(Tensor::transpose)
+                let copy = (self.cast)(&source.transpose(), self.dtypes, misfit)?;
+                if let Some(misfit) = misfit {
+                    misfit.index.reverse();
+                }
+                copy.map(Tensor::transpose)
             }
-            _ => (self.cast)(source, self.dtypes)?,
+            _ => (self.cast)(source, self.dtypes, misfit)?,
         };
         let Some(copy) = copy else { return Ok(None) };
         match self.misaligned(copy.data().addr(), copy.dtype()) {

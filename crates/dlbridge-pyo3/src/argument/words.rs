@@ -46,10 +46,10 @@ impl Mismatch {
     pub(super) fn words(&self, py: Python<'_>) -> String {
         let expected = self.expected;
         match &self.found {
-            Found::Tensor { dtype, device, dims, unmet } => {
+            Found::Tensor { dtype, device, dims, unmet, out_of_range, time } => {
                 let (shape, strides) = dims.split_at(dims.len() / 2);
                 let mut text = format!("expected {}", expected.words(Some(*dtype), Some(unmet)));
-                let dtype = expected.time.map_or_else(|| dtype.to_string(), str::to_owned);
+                let dtype = time.clone().unwrap_or_else(|| dtype.to_string());
                 let _ = write!(text, "; got {dtype}{shape:?} on {device}");
                 if unmet.order {
                     let _ = write!(text, ", strides {strides:?}");
@@ -66,6 +66,9 @@ impl Mismatch {
                 };
                 if let Some(reason) = unmet.copied {
                     let _ = write!(text, ", copied, since {reason}");
+                }
+                if let Some(misfit) = out_of_range {
+                    let _ = write!(text, ", but {misfit}");
                 }
                 text
             }
@@ -117,17 +120,12 @@ impl Expected {
     }
 
     fn dtype_words(&self) -> String {
-        if let Some(name) = self.time {
-            return name.to_owned();
-        }
-        match self.dtypes {
-            [] => "any dtype".to_owned(),
-            [one] => one.to_string(),
-            [first @ .., last] => {
-                let first: Vec<_> = first.iter().map(DataType::to_string).collect();
-                format!("{} or {last}", first.join(", "))
-            }
-        }
+        let mut names: Vec<_> = match self.times {
+            [] => self.dtypes.iter().map(DataType::to_string).collect(),
+            times => times.iter().map(|&name| name.to_owned()).collect(),
+        };
+        let Some(last) = names.pop() else { return "any dtype".to_owned() };
+        if names.is_empty() { last } else { format!("{} or {last}", names.join(", ")) }
     }
 
     fn device_words(&self) -> String {

@@ -18,6 +18,19 @@ pub(crate) enum Lender<'py> {
     Copy(Tensor),
     /// A buffer, of which no tensor is made.
     Buffer(HeldBuffer<'py>),
+    /// Times, with NumPy's name for them.
+    Times(Box<(Self, &'static str)>),
+}
+
+impl Lender<'_> {
+    /// Returns true for a copy, which nothing else has.
+    pub(crate) fn is_copy(&self) -> bool {
+        match self {
+            Self::Copy(_) => true,
+            Self::Times(times) => times.0.is_copy(),
+            _ => false,
+        }
+    }
 }
 
 /// The buffer of an object that says what its `__dlpack__` would, and sooner; `None` for others, and where it

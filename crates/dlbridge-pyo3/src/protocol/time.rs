@@ -2,6 +2,10 @@
 
 use std::cell::RefCell;
 
+use dlbridge::{
+    Days, Hours, Microseconds, Milliseconds, Minutes, Nanoseconds, Seconds, TimeUnit, Weeks,
+};
+
 use pyo3::prelude::*;
 
 use super::kind::{self, is_instance};
@@ -12,17 +16,70 @@ use crate::wanted::Wanted;
 
 /// The times that are wanted.
 pub(crate) struct Times {
-    /// NumPy's name for their dtype.
-    pub(super) name: &'static str,
+    /// NumPy's names for the dtypes that are accepted.
+    names: &'static [&'static str],
     /// True if nulls become `NaT`, by a copy.
     pub(super) fill: bool,
+    /// If units are converted: true if also to longer ones.
+    casts: Option<bool>,
+    /// What the elements become.
+    chosen: RefCell<Option<Chosen>>,
     /// The elements that were found instead, and what to do.
     found: RefCell<Option<String>>,
 }
 
 impl Times {
-    pub(crate) fn new(name: &'static str, fill: bool) -> Self {
-        Self { name, fill, found: RefCell::new(None) }
+    pub(crate) fn new(names: &'static [&'static str], fill: bool, casts: Option<bool>) -> Self {
+        Self { names, fill, casts, chosen: RefCell::new(None), found: RefCell::new(None) }
+    }
+
+    /// Chooses what elements become whose dtype has this name in NumPy; false if they become none of the dtypes.
+    pub(super) fn choose(&self, found: &str) -> bool {
+        let one = Scale { multiplier: 1, divisor: 1 };
+        let same = self.names.iter().find(|&&name| name == found).map(|name| (*name, one));
+        let chosen = same.or_else(|| {
+            let long = self.casts?;
+            let scaled = |name: &&'static str| Some((*name, Scale::new(found, name)?));
+            let mut all = self.names.iter().filter_map(scaled);
+            let first = all.clone().find(|(_, scale)| scale.divisor == 1);
+            first.or_else(|| all.next().filter(|_| long))
+        });
+        let Some((name, scale)) = chosen else { return false };
+        self.chosen.replace(Some(Chosen { name, found: found.to_owned(), scale }));
+        true
+    }
+
+    /// What the elements become, of an import that succeeded.
+    pub(crate) fn chosen(&self) -> Option<Chosen> {
+        self.chosen.take()
+    }
+
+    /// The first of the dtypes that are accepted.
+    pub(super) fn name(&self) -> &'static str {
+        self.names[0]
+    }
+
+    /// The name of elements that are not accepted, and how they become such.
+    pub(super) fn with_remedy(&self, found: &str, order: &str) -> String {
+        let name = self.name();
+        let kind = |name: &str| name.split('[').next().map(str::to_owned);
+        let kind_found = match found {
+            DATES => Some("datetime64".to_owned()),
+            _ => kind(found),
+        };
+        match found {
+            "int64" => {
+                format!(
+                    "int64{order}; pass numpy.asarray(x).view('{name}') if its elements are such counts"
+                )
+            }
+            // Points to points, spans to spans. NumPy converts the columns of all libraries, and null to NaT.
+            _ if kind_found == kind(name) => {
+                format!("{found}{order}; convert it with numpy.asarray(x).astype('{name}')")
+            }
+            _ if found.starts_with("elements") => format!("{found}; cast the column first"),
+            _ => format!("{found}{order}"),
+        }
     }
 
     /// The elements that were found instead, and what to do; `None` if an import failed for another reason.
@@ -33,6 +90,54 @@ impl Times {
     pub(super) fn set_found(&self, found: String) {
         self.found.replace(Some(found));
     }
+}
+
+/// Dates of Arrow, which count days in 32 bits.
+pub(super) const DATES: &str = "dates of 32 bits";
+
+/// What times become.
+pub(crate) struct Chosen {
+    /// NumPy's name for the dtype.
+    pub(crate) name: &'static str,
+    /// The same, of the times that were found.
+    pub(crate) found: String,
+    pub(crate) scale: Scale,
+}
+
+/// By what a count is multiplied and then divided.
+#[derive(Clone, Copy)]
+pub(crate) struct Scale {
+    pub(crate) multiplier: i64,
+    pub(crate) divisor: i64,
+}
+
+impl Scale {
+    /// Between the units of two dtypes; `None` for points and spans, and for units that the elements do not have.
+    fn new(from: &str, to: &str) -> Option<Self> {
+        let (kind, from) = unit(from)?;
+        let (other, to) = unit(to)?;
+        // Each unit is a multiple of the shorter ones.
+        (kind == other)
+            .then(|| Self { multiplier: (from / to).max(1), divisor: (to / from).max(1) })
+    }
+
+    pub(crate) fn is_one(self) -> bool {
+        (self.multiplier, self.divisor) == (1, 1)
+    }
+}
+
+/// The kind of the times of a dtype, and their unit in nanoseconds.
+fn unit(name: &str) -> Option<(&str, i64)> {
+    macro_rules! units {
+        ($($unit:ty),+) => {
+            [$((<$unit>::DATETIME64, <$unit>::NANOSECONDS)),+]
+        };
+    }
+    let units =
+        units!(Nanoseconds, Microseconds, Milliseconds, Seconds, Minutes, Hours, Days, Weeks);
+    let (kind, letters) = name.split_once('[')?;
+    let same = |other: &str| other.split_once('[').is_some_and(|(_, other)| other == letters);
+    Some((kind, units.into_iter().find(|(name, _)| same(name))?.1))
 }
 
 /// Imports times, with the object that has their memory; `None` for an object whose elements are others.
@@ -97,20 +202,10 @@ fn is_wanted(array: &Bound<'_, PyAny>, times: &Times) -> PyResult<bool> {
     let dtype = array.getattr(intern!(py, "dtype"))?;
     let found: String = dtype.getattr(intern!(py, "name"))?.extract()?;
     let native = dtype.getattr(intern!(py, "isnative"))?.is_truthy()?;
-    if found == times.name && native {
+    if native && times.choose(&found) {
         return Ok(true);
     }
-    let name = times.name;
-    times.set_found(match found.as_str() {
-        "int64" => format!("int64; pass x.view('{name}') if its elements are such counts"),
-        _ if found == name => {
-            format!("{found} in the other byte order; convert it with x.astype('{name}')")
-        }
-        // Points to points, spans to spans.
-        _ if found.split('[').next() == name.split('[').next() => {
-            format!("{found}; convert it with x.astype('{name}')")
-        }
-        _ => found,
-    });
+    let order = if native { "" } else { " in the other byte order" };
+    times.set_found(times.with_remedy(&found, order));
     Ok(false)
 }

@@ -43,8 +43,8 @@ pub(super) fn no_dtype(element_type: &str, kind: char, field: Option<String>) ->
                      convert them to numbers first, for example with a.astype('float64')"
             .to_owned(),
         ('M' | 'm', _) => {
-            "the elements are dates or durations; take their counts first, with a.view('i8') for an array and \
-             s.astype('int64') for a pandas Series"
+            "the elements are dates or durations; take their counts first, with numpy.asarray(x).view('int64'), \
+             where NaT is -2**63"
                 .to_owned()
         }
         ('U' | 'S' | 'T' | 'a', _) => {

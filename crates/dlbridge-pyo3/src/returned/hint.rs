@@ -14,7 +14,7 @@ pub(super) struct Numpy<A>(PhantomData<A>);
 impl<A: Accepts> Numpy<A> {
     /// `numpy.typing.NDArray` of a dtype that NumPy has, or `numpy.ndarray`.
     pub(super) const ARRAY: PyStaticExpr = match A::DTYPES {
-        [dtype] if scalar(*dtype).is_some() => Self::TYPED,
+        [dtype] if scalar(*dtype, A::TIMES).is_some() => Self::TYPED,
         _ => type_hint_identifier!("numpy", "ndarray"),
     };
 
@@ -24,7 +24,7 @@ impl<A: Accepts> Numpy<A> {
     const SCALAR: PyStaticExpr = PyStaticExpr::Attribute {
         value: &PyStaticExpr::Name { id: "numpy" },
         attr: match A::DTYPES {
-            [dtype] => match scalar(*dtype) {
+            [dtype] => match scalar(*dtype, A::TIMES) {
                 Some(name) => name,
                 None => "generic",
             },
@@ -33,8 +33,14 @@ impl<A: Accepts> Numpy<A> {
     };
 }
 
-/// The name of NumPy's scalar type for a dtype; `None` if NumPy lacks the dtype.
-const fn scalar(dtype: DataType) -> Option<&'static str> {
+/// The name of NumPy's scalar type for a dtype, or for times; `None` if NumPy lacks the dtype.
+const fn scalar(dtype: DataType, times: &[&str]) -> Option<&'static str> {
+    if let [name, ..] = times {
+        return Some(match name.as_bytes() {
+            [b'd', ..] => "datetime64",
+            _ => "timedelta64",
+        });
+    }
     const INT: u8 = DataTypeCode::INT.code();
     const UINT: u8 = DataTypeCode::UINT.code();
     const FLOAT: u8 = DataTypeCode::FLOAT.code();

@@ -1,9 +1,11 @@
 //! Results of the library that an argument is of.
 
-use dlbridge::Tensor;
+use dlbridge::{Element, Error, Tensor};
 use pyo3::prelude::*;
 
-use crate::PyTensor;
+use super::numpy::{Numpy, array_of_times};
+use crate::error::to_py_err;
+use crate::{PyTensor, home};
 
 /// A result of the same library as an argument: callers that pass tensors of PyTorch get a tensor of PyTorch.
 ///
@@ -25,7 +27,14 @@ use crate::PyTensor;
 #[derive(Debug)]
 pub struct Like<'py> {
     likeness: Bound<'py, PyAny>,
-    tensor: Tensor,
+    source: Source,
+}
+
+#[derive(Debug)]
+enum Source {
+    Tensor(Tensor),
+    /// With NumPy's name for the elements.
+    Times(Result<(Tensor, &'static str), Error>),
 }
 
 impl<'py> Like<'py> {
@@ -44,7 +53,33 @@ impl<'py> Like<'py> {
     where
         Tensor: From<S>,
     {
-        Self { likeness: likeness.clone(), tensor: Tensor::from(source) }
+        Self { likeness: likeness.clone(), source: Source::Tensor(Tensor::from(source)) }
+    }
+
+    /// A result of points or spans of time, which keeps their unit: a column of pandas, polars or pyarrow if `likeness` is of these,
+    /// or else an array of NumPy.
+    ///
+    /// # Errors
+    /// When the function returns: what the library raises for a unit that it lacks. pandas has seconds to nanoseconds, and
+    /// stores days, for example, as seconds.
+    ///
+    /// ```no_run
+    /// use dlbridge_pyo3::dlbridge::{Datetime64, Microseconds};
+    /// use dlbridge_pyo3::{Like, Numpy, PyReadonlyTensor};
+    /// use pyo3::prelude::*;
+    ///
+    /// #[pyfunction]
+    /// fn reversed<'py>(x: PyReadonlyTensor<'py, Datetime64<Microseconds>, 1>) -> Like<'py> {
+    ///     let mut times = x.view().to_vec();
+    ///     times.reverse();
+    ///     Like::times(x.object(), Numpy::from(times))
+    /// }
+    /// ```
+    pub fn times<T: Element, const N: usize>(
+        likeness: &Bound<'py, PyAny>,
+        times: Numpy<T, N>,
+    ) -> Self {
+        Self { likeness: likeness.clone(), source: Source::Times(times.into_times()) }
     }
 }
 
@@ -56,7 +91,13 @@ impl<'py> IntoPyObject<'py> for Like<'py> {
     #[cfg(feature = "experimental-inspect")]
     const OUTPUT_TYPE: pyo3::inspect::PyStaticExpr = pyo3::type_hint_identifier!("typing", "Any");
 
-    fn into_pyobject(self, _: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        PyTensor::from(self.tensor).into_like(&self.likeness)
+    fn into_pyobject(self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        match self.source {
+            Source::Tensor(tensor) => PyTensor::from(tensor).into_like(&self.likeness),
+            Source::Times(times) => {
+                let (tensor, name) = times.map_err(to_py_err)?;
+                home::like_times(&self.likeness, array_of_times(py, tensor, name)?)
+            }
+        }
     }
 }

@@ -114,6 +114,7 @@ impl<T: Element, const N: usize> From<Numpy<T, N>> for Numpy {
 }
 
 /// The errors are [`Error::DataType`] and [`Error::Ndim`], for a tensor of another dtype or another number of dimensions.
+/// A tensor of times does not keep their unit, so it gets the one that the type of the `Numpy` names.
 ///
 /// ```no_run
 /// use dlbridge_pyo3::Numpy;
@@ -131,8 +132,8 @@ impl<A: Accepts, const N: usize> TryFrom<Tensor> for Numpy<A, N> {
     fn try_from(tensor: Tensor) -> Result<Self, Error> {
         const {
             assert!(
-                A::TIME.is_none(),
-                "a Tensor does not keep the unit of times; make the Numpy from a Vec or an array"
+                A::TIMES.len() <= 1,
+                "a Tensor does not keep the unit of times; name one unit in the type of the Numpy"
             );
         }
         super::check::<A, N>(&tensor)?;
@@ -150,7 +151,7 @@ impl<'py, A: Accepts, const N: usize> IntoPyObject<'py> for Numpy<A, N> {
 
     #[inline]
     fn into_pyobject(self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        if let Some(name) = A::TIME {
+        if let [name, ..] = A::TIMES {
             return give_times(py, self.source, name);
         }
         match self.source {
@@ -160,12 +161,34 @@ impl<'py, A: Accepts, const N: usize> IntoPyObject<'py> for Numpy<A, N> {
     }
 }
 
+impl<T: Element, const N: usize> Numpy<T, N> {
+    /// The times, and NumPy's name for them.
+    #[cfg(feature = "tensor-class")]
+    pub(super) fn into_times(self) -> Result<(Tensor, &'static str), Error> {
+        const { assert!(T::TIME.is_some(), "the elements are not times; return Like::new") };
+        let times = match self.source {
+            Source::Elements(elements) => elements.into_tensor()?,
+            Source::Tensor(tensor) => tensor,
+        };
+        Ok((times, T::TIME.unwrap_or_default()))
+    }
+}
+
 /// An array of points or spans of time.
 fn give_times<'py>(py: Python<'py>, source: Source, name: &str) -> PyResult<Bound<'py, PyAny>> {
     let times = match source {
         Source::Elements(elements) => elements.into_tensor().map_err(to_py_err)?,
         Source::Tensor(tensor) => tensor,
     };
+    array_of_times(py, times, name)
+}
+
+/// The same, of a tensor.
+pub(super) fn array_of_times<'py>(
+    py: Python<'py>,
+    times: Tensor,
+    name: &str,
+) -> PyResult<Bound<'py, PyAny>> {
     let counts = to_numpy::give_numpy(py, protocol::counts_of_times(times)?)?;
     counts.call_method1(intern!(py, "view"), (name,))
 }
@@ -190,7 +213,8 @@ pub trait IntoNumpy {
     /// The array, which owns the memory.
     ///
     /// # Errors
-    /// As a function that returns a [`Numpy`]; and a `BufferError` for times, whose unit only [`Numpy`] keeps.
+    /// As a function that returns a [`Numpy`]; and a `BufferError` for times, whose unit only [`Numpy`] keeps: an array of them
+    /// is `Numpy::from(times).into_pyobject(py)?`.
     ///
     /// ```no_run
     /// use dlbridge_pyo3::IntoNumpy;

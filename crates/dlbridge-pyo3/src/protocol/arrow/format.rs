@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use super::abi::ArrowSchema;
 use super::fixed_shape;
 use super::import::broken;
-use crate::protocol::time::Times;
+use crate::protocol::time::{DATES, Times};
 
 /// One level of an array.
 pub(super) enum Level {
@@ -51,8 +51,8 @@ impl Level {
         if let Some(times) = times {
             let (name, zone) =
                 if is_bool8 { ("bool".to_owned(), "") } else { name_of_times(&format) };
-            return match (name == times.name, zone) {
-                (true, "") => Ok(Self::Numbers(DataType::INT64)),
+            return match (zone.is_empty() && times.choose(&name), zone) {
+                (true, _) => Ok(Self::Numbers(DataType::INT64)),
                 (_, zone) => Err(other_times(times, &name, zone)),
             };
         }
@@ -101,7 +101,7 @@ fn name_of_times(format: &str) -> (String, &str) {
     match format {
         // Milliseconds since 1970.
         "tdm" => ("datetime64[ms]".to_owned(), ""),
-        "tdD" => ("dates of 32 bits".to_owned(), ""),
+        "tdD" => (DATES.to_owned(), ""),
         "l" => ("int64".to_owned(), ""),
         _ => (format!("elements of the Arrow format '{format}'"), ""),
     }
@@ -110,7 +110,7 @@ fn name_of_times(format: &str) -> (String, &str) {
 /// The refusal of a column with other times than are wanted.
 fn other_times(times: &Times, found: &str, zone: &str) -> PyErr {
     let text = match zone {
-        "" => format!("{found}; cast the column first"),
+        "" => times.with_remedy(found, ""),
         zone => format!(
             "{found} with the time zone {zone}; take the zone away first, for example with \
              s.dt.convert_time_zone('UTC').dt.replace_time_zone(None) of polars, s.dt.tz_convert(None) of pandas, or a cast of \
@@ -118,7 +118,7 @@ fn other_times(times: &Times, found: &str, zone: &str) -> PyErr {
         ),
     };
     times.set_found(text.clone());
-    PyBufferError::new_err(format!("expected {}, got {text}", times.name))
+    PyBufferError::new_err(format!("expected {}, got {text}", times.name()))
 }
 
 /// The name of the extension type that a schema says its elements are of.
@@ -140,9 +140,15 @@ fn unknown_extension(name: &str) -> PyErr {
 }
 
 fn unfit(format: &str, remedy: &str) -> PyErr {
+    let counts = match name_of_times(format) {
+        (name, "") if name == DATES || name.ends_with(']') => {
+            ": numpy.asarray(x).view('int64') has the counts, and -2**63 for each null"
+        }
+        _ => "",
+    };
     PyBufferError::new_err(format!(
         "the Arrow format '{format}' is no tensor of integers, floats or booleans, or of fixed-size \
-         lists of them; {remedy} first"
+         lists of them; {remedy} first{counts}"
     ))
 }
 

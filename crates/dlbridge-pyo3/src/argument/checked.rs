@@ -1,0 +1,323 @@
+//! Integers as those of another type that has their values, `AllowCheckedCast`; and counts of time in another unit.
+//!
+//! Both go by way of `i64`, so that there is a loop for each type and not for each pair of types.
+
+use std::fmt::{self, Write};
+
+use dlbridge::{
+    DataType, DataTypeCode as Code, Datetime64, Element, Result, Seconds, Tensor, TensorRef,
+};
+use pyo3::PyResult;
+
+use super::cast::{self, Cast, is_safe};
+use super::convert::{self, PIECE};
+use crate::copies;
+use crate::error::to_py_err;
+use crate::protocol::time::{Chosen, Scale};
+
+/// An element that a dtype cannot hold.
+pub(super) struct OutOfRange {
+    pub(super) index: Vec<usize>,
+    value: i128,
+    dtype: String,
+}
+
+impl OutOfRange {
+    fn new(source: &TensorRef<'_>, nth: usize, value: i128, dtype: String) -> Self {
+        let mut index = vec![0; source.ndim()];
+        let mut rest = nth;
+        for (place, &extent) in index.iter_mut().zip(source.shape()).rev() {
+            *place = rest % extent as usize;
+            rest /= extent as usize;
+        }
+        Self { index, value, dtype }
+    }
+}
+
+impl fmt::Display for OutOfRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut place = String::new();
+        for index in &self.index {
+            write!(place, "[{index}]")?;
+        }
+        let space = if place.is_empty() { "" } else { " " };
+        write!(
+            f,
+            "element{space}{place} is {}, which is out of range for {}",
+            self.value, self.dtype
+        )
+    }
+}
+
+/// Integers checked, and other elements without a loss.
+pub(super) fn or_lossless(
+    source: &TensorRef<'_>,
+    dtypes: &[DataType],
+    misfit: &mut Option<OutOfRange>,
+) -> PyResult<Option<Tensor>> {
+    checked(source, dtypes, misfit, convert::lossless)
+}
+
+/// Integers checked, and other elements by the rule `safe`.
+pub(super) fn or_safe(
+    source: &TensorRef<'_>,
+    dtypes: &[DataType],
+    misfit: &mut Option<OutOfRange>,
+) -> PyResult<Option<Tensor>> {
+    checked(source, dtypes, misfit, cast::safe)
+}
+
+/// Integers checked, and other elements by the rule `same_kind`.
+pub(super) fn or_same_kind(
+    source: &TensorRef<'_>,
+    dtypes: &[DataType],
+    misfit: &mut Option<OutOfRange>,
+) -> PyResult<Option<Tensor>> {
+    checked(source, dtypes, misfit, cast::same_kind)
+}
+
+fn is_integer(dtype: DataType) -> bool {
+    matches!(dtype.code(), Code::INT | Code::UINT)
+}
+
+fn checked(
+    source: &TensorRef<'_>,
+    dtypes: &[DataType],
+    misfit: &mut Option<OutOfRange>,
+    others: Cast,
+) -> PyResult<Option<Tensor>> {
+    let from = source.dtype();
+    let to = dtypes.iter().copied().find(|&dtype| is_integer(from) && is_integer(dtype));
+    let Some(to) = to else { return others(source, dtypes, misfit) };
+    // A dtype that has all values need not be checked.
+    if dtypes.iter().any(|&dtype| is_safe(from, dtype))
+        && let Some(copy) = others(source, dtypes, misfit)?
+    {
+        return Ok(Some(copy));
+    }
+    integers(source, to, misfit)
+}
+
+/// The integers of a tensor as those of a type; `None` if one of them does not fit, or for dtypes that this does not know.
+fn integers(
+    source: &TensorRef<'_>,
+    to: DataType,
+    misfit: &mut Option<OutOfRange>,
+) -> PyResult<Option<Tensor>> {
+    macro_rules! read {
+        ($($type:ty),+) => {
+            match source.dtype() {
+                $(<$type>::DTYPE => Some(read::<$type> as Read),)+
+                _ => None,
+            }
+        };
+    }
+    macro_rules! write {
+        ($($type:ty),+) => {
+            match to {
+                $(<$type>::DTYPE => Some(written::<$type> as Written),)+
+                _ => None,
+            }
+        };
+    }
+    let read = read!(i8, i16, i32, i64, u8, u16, u32, u64);
+    let write = write!(i8, i16, i32, i64, u8, u16, u32, u64);
+    let (Some(read), Some(write)) = (read, write) else { return Ok(None) };
+    let unsigned = |dtype: DataType| dtype == DataType::UINT64;
+    // As `i64`, an u64 is negative if it is larger than all i64.
+    let (min, max) = match (to.code(), to.bits()) {
+        _ if unsigned(source.dtype()) && unsigned(to) => (i64::MIN, i64::MAX),
+        (Code::UINT, 64) => (0, i64::MAX),
+        (Code::UINT, bits) => (0, (1 << bits) - 1),
+        (_, bits) => {
+            let max = i64::MAX >> (64 - u32::from(bits));
+            let min = if unsigned(source.dtype()) { 0 } else { -max - 1 };
+            (min, max)
+        }
+    };
+    let check = move |elements: &mut [i64]| {
+        let (least, most) = elements
+            .iter()
+            .fold((i64::MAX, i64::MIN), |(least, most), &v| (least.min(v), most.max(v)));
+        match least >= min && most <= max {
+            true => None,
+            false => elements.iter().position(|v| !(min..=max).contains(v)),
+        }
+    };
+    let name = || to.to_string();
+    made(source, read, &check, write, unsigned(source.dtype()), &name, misfit)
+}
+
+/// How times of another unit become those of a unit: `Err` with an element that does not fit.
+pub(super) type Rescale = fn(&Tensor, &Chosen) -> PyResult<std::result::Result<Tensor, OutOfRange>>;
+
+/// For arguments whose unit is not converted, so that their extension does not link code for it.
+pub(super) fn never(_: &Tensor, _: &Chosen) -> PyResult<std::result::Result<Tensor, OutOfRange>> {
+    unreachable!("only the units of the argument are accepted")
+}
+
+/// Times in another unit: rounded down if that is a longer one, as NumPy does.
+pub(super) fn rescaled(
+    times: &Tensor,
+    chosen: &Chosen,
+) -> PyResult<std::result::Result<Tensor, OutOfRange>> {
+    let Scale { multiplier, divisor } = chosen.scale;
+    let scale = move |elements: &mut [i64]| {
+        for (nth, count) in elements.iter_mut().enumerate() {
+            if *count != i64::MIN {
+                // The smallest integer is NaT.
+                let scaled = count.checked_mul(multiplier).filter(|&scaled| scaled != i64::MIN);
+                let Some(scaled) = scaled else { return Some(nth) };
+                *count = scaled.div_euclid(divisor);
+            }
+        }
+        None
+    };
+    let (source, mut misfit) = (TensorRef::from(times), None);
+    let (read, name) = (read::<Datetime64<Seconds>>, || chosen.name.to_owned());
+    let copy =
+        made(&source, read, &scale, written::<Datetime64<Seconds>>, false, &name, &mut misfit)?;
+    Ok(copy.ok_or_else(|| misfit.expect("an element does not fit, if there is no copy")))
+}
+
+/// An element by way of `i64`.
+trait ByI64: Element {
+    fn to_i64(self) -> i64;
+    fn from_i64(value: i64) -> Self;
+}
+
+macro_rules! by_i64 {
+    ($($type:ty),+) => {$(
+        impl ByI64 for $type {
+            #[inline(always)]
+            fn to_i64(self) -> i64 {
+                self as i64
+            }
+
+            #[inline(always)]
+            fn from_i64(value: i64) -> Self {
+                value as Self
+            }
+        }
+    )+};
+}
+
+by_i64!(i8, i16, i32, i64, u8, u16, u32, u64);
+
+impl ByI64 for Datetime64<Seconds> {
+    #[inline(always)]
+    fn to_i64(self) -> i64 {
+        self.count().unwrap_or(i64::MIN)
+    }
+
+    #[inline(always)]
+    fn from_i64(value: i64) -> Self {
+        Self::new(value)
+    }
+}
+
+/// Reads the elements of a contiguous tensor.
+type Read = fn(&TensorRef<'_>, &mut [i64]) -> Result<()>;
+
+fn read<S: ByI64>(source: &TensorRef<'_>, into: &mut [i64]) -> Result<()> {
+    let view = source.view::<S>()?;
+    for (into, value) in into.iter_mut().zip(view.as_slice().unwrap_or_default()) {
+        *into = value.to_i64();
+    }
+    Ok(())
+}
+
+/// What is done to the elements of a piece: `Some` with the place of one that does not fit.
+type Work<'a> = &'a (dyn Fn(&mut [i64]) -> Option<usize> + Sync);
+
+/// Makes a tensor of elements that come in pieces.
+type Written = fn(&TensorRef<'_>, &mut Pieces<'_>) -> PyResult<Option<Tensor>>;
+
+/// Calls its argument with one piece of elements after the other; `None` if it is not to go on, and `Some(false)` if
+/// an element does not fit.
+type Pieces<'a> =
+    dyn FnMut(&mut dyn FnMut(&[i64]), &mut dyn FnMut() -> bool) -> Result<Option<bool>> + Send + 'a;
+
+fn written<T: ByI64>(source: &TensorRef<'_>, pieces: &mut Pieces<'_>) -> PyResult<Option<Tensor>> {
+    let (shape, mut elements) = convert::new::<T>(source)?;
+    let fit = copies::detached(source.len() * size_of::<T>(), |go_on| {
+        pieces(&mut |piece| elements.extend(piece.iter().map(|&v| T::from_i64(v))), go_on)
+    })?;
+    match fit {
+        true => Tensor::from_parts(elements, shape).map(Some).map_err(to_py_err),
+        false => Ok(None),
+    }
+}
+
+/// A copy in C order of elements that are read, worked on and written piece by piece.
+fn made(
+    source: &TensorRef<'_>,
+    read: Read,
+    work: Work<'_>,
+    write: Written,
+    unsigned: bool,
+    name: &dyn Fn() -> String,
+    misfit: &mut Option<OutOfRange>,
+) -> PyResult<Option<Tensor>> {
+    let mut found = None;
+    let mut pieces = |put: &mut dyn FnMut(&[i64]), go_on: &mut dyn FnMut() -> bool| {
+        let mut buffer = vec![0; PIECE.min(source.len())];
+        let mut begin = 0;
+        each_piece(source, &mut |piece| {
+            let own;
+            let piece = match piece.is_c_contiguous() {
+                true => piece,
+                false => {
+                    own = piece.to_copy()?;
+                    &TensorRef::from(&own)
+                }
+            };
+            let elements = &mut buffer[..piece.len()];
+            read(piece, elements)?;
+            if let Some(nth) = work(elements) {
+                // As it was before the work on it.
+                read(piece, elements)?;
+                found = Some((begin + nth, elements[nth]));
+                return Ok(Some(false));
+            }
+            put(elements);
+            if begin / copies::BLOCK != (begin + elements.len()) / copies::BLOCK && !go_on() {
+                return Ok(None);
+            }
+            begin += elements.len();
+            Ok(Some(true))
+        })
+    };
+    let copy = write(source, &mut pieces)?;
+    if let Some((nth, value)) = found {
+        let value = if unsigned { i128::from(value as u64) } else { i128::from(value) };
+        *misfit = Some(OutOfRange::new(source, nth, value, name()));
+    }
+    Ok(copy)
+}
+
+/// Calls a function with sub-tensors of at most `PIECE` elements, in C order, as long as it returns `Some(true)`.
+fn each_piece(
+    source: &TensorRef<'_>,
+    call: &mut dyn FnMut(&TensorRef<'_>) -> Result<Option<bool>>,
+) -> Result<Option<bool>> {
+    if source.is_empty() {
+        return Ok(Some(true));
+    }
+    if source.len() <= PIECE {
+        return call(source);
+    }
+    let rows = source.shape()[0] as usize;
+    let each = (PIECE * rows / source.len()).max(1);
+    for begin in (0..rows).step_by(each) {
+        let piece = match source.len() / rows > PIECE {
+            true => source.index_axis(0, begin)?,
+            false => source.slice(0, begin..rows.min(begin + each))?,
+        };
+        match each_piece(&piece, call)? {
+            Some(true) => {}
+            end => return Ok(end),
+        }
+    }
+    Ok(Some(true))
+}
