@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import gc
 import signal
 import weakref
@@ -10,11 +11,15 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
+import dlbridge
 import numpy as np
 import pytest
 from typed_arguments import _native as typed
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
+torch = pytest.importorskip("torch")
+jax = pytest.importorskip("jax")
+pa, pd, pl = pytest.importorskip("pyarrow"), pytest.importorskip("pandas"), pytest.importorskip("polars")
 
 DTYPES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 DTYPES += ["float16", "float32", "float64", "complex64", "complex128"]
@@ -353,3 +358,117 @@ def test_overflow_error_of_a_number_is_raised(function: str) -> None:
 def test_integer_of_numpy_that_is_out_of_range_is_named() -> None:
     with pytest.raises(TypeError, match="out of range for int64"):
         typed.as_int64([np.uint64(2**63)])
+
+
+#: What makes arrays and tensors that a list may have as items.
+PRODUCERS: dict[str, Any] = {
+    "numpy": np.asarray,
+    "torch": torch.as_tensor,
+    "jax": jax.numpy.asarray,
+    "dlbridge": lambda x: dlbridge.asdlpack(np.asarray(x)),
+    "pandas": pd.Series,
+    "polars": pl.Series,
+    "pyarrow": pa.array,
+    "array": lambda x: array.array("d", x) if np.asarray(x).dtype == "f8" else np.asarray(x),
+}
+
+
+@pytest.mark.parametrize("name", PRODUCERS)
+def test_arrays_in_a_list_are_stacked(name: str) -> None:
+    make = PRODUCERS[name]
+    rows = [make(np.array([1.5, 2.5, -3], "f4")), make(np.zeros(3, "f4")), make(np.array([4, 5, 6], "f4"))]
+    expected = np.array([[1.5, 2.5, -3], [0, 0, 0], [4, 5, 6]])
+    for sequence in [rows, tuple(rows), [rows[0], [0, 0.0, 0], rows[2]]]:
+        made = typed.matrix_of_lists(sequence).numpy()
+        assert made.dtype == "f8"
+        np.testing.assert_array_equal(made, expected)
+    assert typed.matrix_by_columns(rows) == expected.T.ravel().tolist()
+    assert typed.as_float32([rows, rows]).numpy().tolist() == [expected.tolist()] * 2
+    with pytest.raises(TypeError, match=r"element \[0\](\[0\] is a \w+, which int64 cannot hold| is a tensor float32\[3\] on cpu)"):
+        typed.as_int64(rows)
+
+
+def test_arrays_of_every_layout_in_a_list_are_stacked() -> None:
+    matrix = np.arange(24.0).reshape(4, 6)
+    rows = [matrix[0, ::2], matrix[1, ::-2], matrix[:3, 4], matrix[3, 3:].astype(">f8"), matrix[2, :3].astype("f4")]
+    np.testing.assert_array_equal(typed.matrix_of_lists(rows).numpy(), np.array(rows))
+    np.testing.assert_array_equal(typed.as_float64([matrix.T, matrix.T]).numpy(), np.array([matrix.T, matrix.T]))
+    assert typed.matrix_of_lists([np.zeros(0), np.zeros(0)]).shape == (2, 0)
+    assert typed.as_bool([np.array([True, False]), torch.tensor([False, True])]).tolist() == [[True, False], [False, True]]
+
+
+def test_tensors_without_dimensions_in_a_list_are_numbers() -> None:
+    for one in [torch.tensor(1.5), np.array(1.5), jax.numpy.float32(1.5), dlbridge.asdlpack(np.array(1.5))]:
+        assert typed.vector_of_list([one, 2, one]) == ([1.5, 2, 1.5], False)
+        assert typed.as_float32([one, one]).tolist() == [1.5, 1.5]
+    assert typed.as_uint8([torch.tensor(7), np.array(8, "i8")]).tolist() == [7, 8]
+    with pytest.raises(TypeError, match=r"element \[1\] is -1, which is out of range for uint8"):
+        typed.as_uint8([torch.tensor(7), torch.tensor(-1)])
+
+
+@pytest.mark.parametrize(
+    ("make", "match"),
+    [
+        (lambda: [np.zeros(3), np.zeros(2)], r"element \[1\] is a tensor float64\[2\] on cpu where numbers of shape \[3\] on cpu are expected"),
+        (lambda: [np.zeros(3), [1, 2]], r"element \[1\] has 2 elements, and the first list beside it 3"),
+        (lambda: [[1, 2], np.zeros(3)], r"element \[1\] is a tensor float64\[3\] on cpu where numbers of shape \[2\]"),
+        (lambda: [np.zeros(3), 1.0], r"element \[1\] is a float where a list of 3 is expected"),
+        (lambda: [np.zeros(3), np.zeros((3, 1))], r"element \[1\] is a tensor float64\[3, 1\] on cpu"),
+        (lambda: [np.zeros((2, 2))], r"got a list of shape \[1, 2, 2\]"),
+        (lambda: [np.array(1.0)], r"got a list of shape \[1\]"),
+        (lambda: [[1.0, np.zeros(1)]], r"element \[0\]\[1\] is a tensor float64\[1\] on cpu where numbers of shape \[\]"),
+        (lambda: [np.zeros(2, "c8")], r"element \[0\]\[0\] is a complex, which float64 cannot hold"),
+        (lambda: [b"ab", b"cd"], r"got a list of shape \[2\]"),
+    ],
+)
+def test_lists_of_arrays_that_do_not_fit_are_refused(make: Any, match: str) -> None:
+    with pytest.raises(dlbridge.TensorMismatchError, match=match):
+        typed.matrix_of_lists(make())
+
+
+def test_bytes_in_a_list_are_not_numbers() -> None:
+    with pytest.raises(dlbridge.TensorMismatchError, match=r"element \[0\] is a bytes, which is not a number"):
+        typed.as_uint8([b"ab"])
+
+
+def test_arrays_in_a_list_are_read_under_a_borrow() -> None:
+    x = np.zeros(3)
+    with pytest.raises(BufferError, match="overlaps"):
+        typed.while_writing(x, lambda: typed.matrix_of_lists([x, x]))
+    with pytest.raises(BufferError, match="Python objects"):
+        typed.matrix_of_lists([np.array(["a"], "O")])
+
+
+def test_scalars_and_arrays_keep_their_dtype_among_several() -> None:
+    for items, dtype in [
+        ([np.float32(1), np.float32(2)], "float32"), ([np.float32(1), 2], "float64"), ([1, np.float32(1)], "float64"),
+        ([np.zeros(2, "f4")], "float32"), ([np.zeros(2, "f4"), np.zeros(2)], "float64"), ([np.uint8(1)], "uint8"),
+        ([np.zeros(2, "u8")], "uint64"), ([np.int16(1), np.int8(1)], "int64"), ([torch.tensor(1.0)], "float32"),
+        ([np.bool_(True)], "bool"), ([ml_dtypes.bfloat16(1)], "bfloat16"), ([np.longdouble(1)], "float64"),
+    ]:
+        assert typed.as_any(items).dtype == dtype, items
+    assert typed.as_single_or_byte([np.float32(1)]).dtype == "float32"
+    assert typed.as_single_or_byte([np.uint8(1)]).dtype == "uint8"
+    assert typed.as_double_or_int([np.int32(1), np.int32(2)]).dtype == "int32"
+    assert typed.as_double_or_int([np.int32(1), np.int64(2)]).dtype == "int64"
+    assert typed.as_double_or_int([np.float32(1)]).dtype == "float64"
+
+
+def test_tolist_of_an_item_is_not_asked_for_ever() -> None:
+    class Itself:
+        """An item whose numbers are itself."""
+
+        def __init__(self, shape: tuple[int, ...]) -> None:
+            self.held = np.zeros(shape, "i8")
+
+        @property
+        def __array_interface__(self) -> Any:
+            return self.held.__array_interface__
+
+        def tolist(self) -> Any:
+            return self
+
+    with pytest.raises(dlbridge.TensorMismatchError, match="Itself where a list of 2 is expected"):
+        typed.matrix_of_lists([Itself((2,))])
+    with pytest.raises(dlbridge.TensorMismatchError, match="Itself, which is not a number"):
+        typed.vector_of_list([Itself(())])

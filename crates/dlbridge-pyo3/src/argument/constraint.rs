@@ -333,7 +333,8 @@ impl Constraint for AllowCheckedCast {
         Requirement { allow_copy: true, check_integers: true, ..Requirement::NONE };
 }
 
-/// Lists and tuples of Python's and NumPy's numbers are copied into a tensor; nested ones for several dimensions. Also ranges.
+/// Lists and tuples of Python's and NumPy's numbers are copied into a tensor; nested ones for several dimensions. Also ranges, and
+/// lists of arrays and tensors of equal shapes, which are stacked.
 /// Only for arguments that are read.
 ///
 /// Integers and booleans become floats, floats do not become integers. An integer becomes each integer type that has its value.

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use dlbridge::TensorRef;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
@@ -34,6 +35,8 @@ enum Problem {
     NotAList(Py<PyType>, usize),
     /// The number of its elements, and that of the first such list.
     Ragged(usize, usize),
+    /// A tensor that another one, or lists, are not like; and the extents that it should have.
+    Tensor(String, Vec<usize>),
     Changed,
 }
 
@@ -74,6 +77,19 @@ impl Fault {
     #[cold]
     pub(super) fn ragged(found: usize, extent: usize) -> Self {
         Self::new(Problem::Ragged(found, extent))
+    }
+
+    #[cold]
+    pub(super) fn tensor(tensor: &TensorRef<'_>, extents: &[usize]) -> Self {
+        let (dtype, shape, device) = (tensor.dtype(), tensor.shape(), tensor.device());
+        let found = format!("a tensor {dtype}{shape:?} on {device}");
+        Self::new(Problem::Tensor(found, extents.to_vec()))
+    }
+
+    /// Returns true for an item that may be a tensor.
+    #[cold]
+    pub(super) fn is_not_a_number(&self) -> bool {
+        matches!(self, Self::Item(item) if matches!(item.problem, Problem::NotANumber(_)))
     }
 
     #[cold]
@@ -127,6 +143,9 @@ impl Item {
             }
             Problem::Ragged(found, extent) => {
                 format!("{place} has {found} elements, and the first list beside it {extent}")
+            }
+            Problem::Tensor(found, extents) => {
+                format!("{place} is {found} where numbers of shape {extents:?} on cpu are expected")
             }
             Problem::Changed => {
                 format!(

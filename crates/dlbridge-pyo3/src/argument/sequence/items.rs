@@ -1,10 +1,17 @@
 //! Lists and tuples, read while Python code may change them.
 
+use dlbridge::{DataType, Element, TensorRef};
+use dlbridge_borrow::Mode;
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyRange, PyTuple};
+use pyo3::types::{PyBytes, PyList, PyRange, PyString, PyTuple};
 
 use super::fault::Fault;
-use super::number::{Kinds, Number, NumberKind, element};
+use super::number::{Kinds, Known, Number, NumberKind, element};
+use crate::borrow::Guard;
+use crate::copies;
+use crate::error::to_py_err;
+use crate::protocol;
+use crate::wanted::Wanted;
 
 /// Lists within lists, as NumPy has it: deeper ones would need more of the stack than a thread may have.
 pub(super) const MAX_DEPTH: usize = 64;
@@ -88,7 +95,13 @@ pub(super) fn shape_of(items: &Items<'_>) -> PyResult<Option<Vec<usize>>> {
     let mut shape = vec![items.len()];
     let mut first = first_of(items);
     while let Some(item) = first {
-        let Some(items) = Items::of(&item)? else { break };
+        let Some(items) = Items::of(&item)? else {
+            if Kinds::default().of(&item)?.is_none() && is_tensor(&item)? {
+                let tensor = protocol::imported(&item, &Wanted::default())?.tensor;
+                shape.extend(tensor.shape().iter().map(|&extent| extent as usize));
+            }
+            return Ok((shape.len() <= MAX_DEPTH).then_some(shape));
+        };
         if shape.len() == MAX_DEPTH {
             return Ok(None);
         }
@@ -108,6 +121,65 @@ fn first_of<'py>(items: &Items<'py>) -> Option<Bound<'py, PyAny>> {
 /// What is done with the numbers of a list.
 pub(super) trait Sink<'py> {
     fn put(&mut self, item: &Bound<'py, PyAny>) -> Result<(), Fault>;
+
+    /// The elements of a tensor that the CPU can read; false for one of another dtype.
+    fn put_tensor(&mut self, tensor: &TensorRef<'_>) -> Result<bool, Fault>;
+
+    fn as_dyn(&mut self) -> &mut dyn Sink<'py>;
+}
+
+/// Returns true for an item that is neither a number nor a list, and that can be imported. `bytes` are not numbers.
+#[cold]
+fn is_tensor(item: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let py = item.py();
+    Ok(!protocol::is_plain_python(item)
+        && !item.is_instance_of::<PyBytes>()
+        && !item.is_instance_of::<PyString>()
+        && !protocol::is_instance(item, intern!(py, "numpy"), intern!(py, "generic"))?
+        && protocol::has_a_door(item)?)
+}
+
+/// Passes the elements of an item on that is a tensor of some extents; false for an item that is not a tensor.
+#[cold]
+#[inline(never)]
+fn read_tensor<'py>(
+    item: &Bound<'py, PyAny>,
+    extents: &[usize],
+    sink: &mut dyn Sink<'py>,
+    unasked: &mut usize,
+) -> Result<bool, Fault> {
+    if !is_tensor(item)? {
+        return Ok(false);
+    }
+    let py = item.py();
+    let imported = protocol::imported(item, &Wanted::default())?;
+    let tensor = TensorRef::from(&imported.tensor);
+    let is_host = tensor.device().device_type().is_host_accessible();
+    let same = tensor.shape().iter().map(|&extent| extent as usize).eq(extents.iter().copied());
+    if !is_host || !same {
+        return Err(Fault::tensor(&tensor, extents));
+    }
+    {
+        let kind = protocol::kind_of(item)?;
+        let _reading = Guard::acquire(&kind, item, &tensor, Mode::Read)?;
+        if sink.put_tensor(&tensor)? {
+            return Ok(true);
+        }
+    }
+    // Its numbers are Python's, which fit or not one by one.
+    let mut method = item.getattr_opt(intern!(py, "tolist"))?;
+    if method.is_none() {
+        // polars.
+        method = item.getattr_opt(intern!(py, "to_list"))?;
+    }
+    let Some(method) = method else { return Err(Fault::tensor(&tensor, extents)) };
+    let numbers = method.call0()?;
+    match (extents, Items::of(&numbers)?) {
+        ([], _) => sink.put(&numbers)?,
+        (_, Some(items)) => read_level(&items, extents, sink, unasked)?,
+        (&[extent, ..], None) => return Err(Fault::not_a_list(&numbers, extent)),
+    }
+    Ok(true)
 }
 
 /// Passes all numbers of nested lists on, in C order.
@@ -123,7 +195,7 @@ pub(super) fn read<'py>(
 fn read_level<'py>(
     items: &Items<'py>,
     shape: &[usize],
-    sink: &mut impl Sink<'py>,
+    sink: &mut (impl Sink<'py> + ?Sized),
     unasked: &mut usize,
 ) -> Result<(), Fault> {
     let Some((&extent, inner)) = shape.split_first() else { return Ok(()) };
@@ -131,7 +203,10 @@ fn read_level<'py>(
         return Err(Fault::ragged(items.len(), extent));
     }
     let Some(&expected) = inner.first() else {
-        return items.each(extent, |item| sink.put(item));
+        return items.each(extent, |item| match sink.put(item) {
+            Err(fault) => one_element(item, fault, sink.as_dyn()),
+            done => done,
+        });
     };
     items.each(extent, |item| match Items::of(item)? {
         Some(items) => {
@@ -142,8 +217,24 @@ fn read_level<'py>(
             }
             read_level(&items, inner, sink, unasked)
         }
-        None => Err(Fault::not_a_list(item, expected)),
+        None => match read_tensor(item, inner, sink.as_dyn(), unasked)? {
+            true => Ok(()),
+            false => Err(Fault::not_a_list(item, expected)),
+        },
     })
+}
+
+/// An item that is a tensor without dimensions; what is wrong with it otherwise.
+#[cold]
+fn one_element<'py>(
+    item: &Bound<'py, PyAny>,
+    fault: Fault,
+    sink: &mut dyn Sink<'py>,
+) -> Result<(), Fault> {
+    match fault.is_not_a_number() && read_tensor(item, &[], sink, &mut 0)? {
+        true => Ok(()),
+        false => Err(fault),
+    }
 }
 
 /// The elements that the numbers become.
@@ -164,7 +255,21 @@ impl<T> Elements<'_, T> {
     }
 }
 
-impl<'py, T: Number> Sink<'py> for Elements<'py, T> {
+impl<'py, T: Number + Element> Sink<'py> for Elements<'py, T> {
+    fn put_tensor(&mut self, tensor: &TensorRef<'_>) -> Result<bool, Fault> {
+        if tensor.dtype() != T::DTYPE {
+            return Ok(false);
+        }
+        let own = copies::copied(tensor, align_of::<T>())?;
+        let view = own.view::<T>().map_err(to_py_err)?;
+        self.elements.extend_from_slice(view.as_slice().unwrap_or_default());
+        Ok(true)
+    }
+
+    fn as_dyn(&mut self) -> &mut dyn Sink<'py> {
+        self
+    }
+
     #[inline(always)]
     fn put(&mut self, item: &Bound<'py, PyAny>) -> Result<(), Fault> {
         let element = element(item, &mut self.kinds)?;
@@ -179,22 +284,59 @@ pub(super) struct Natural<'py> {
     pub(super) kind: Option<NumberKind>,
     /// Whether an integer is larger than those of 64 bits with a sign.
     pub(super) large: bool,
+    pub(super) dtypes: Dtypes,
     kinds: Kinds<'py>,
+}
+
+/// The dtypes of the items that have one: NumPy's scalars, and tensors.
+#[derive(Clone, Copy)]
+pub(super) enum Dtypes {
+    /// There are no items.
+    None,
+    /// All items have this one.
+    One(DataType),
+    /// They have several, or some have none.
+    Several,
 }
 
 impl Natural<'_> {
     pub(super) fn new() -> Self {
-        Self { kind: None, large: false, kinds: Kinds::default() }
+        Self { kind: None, large: false, dtypes: Dtypes::None, kinds: Kinds::default() }
+    }
+
+    #[inline(always)]
+    fn add(&mut self, known: Known) {
+        self.kind = self.kind.max(Some(known.kind));
+        self.dtypes = match (self.dtypes, known.dtype) {
+            (Dtypes::None, Some(dtype)) => Dtypes::One(dtype),
+            (Dtypes::One(one), Some(dtype)) if one == dtype => Dtypes::One(one),
+            _ => Dtypes::Several,
+        };
     }
 }
 
 impl<'py> Sink<'py> for Natural<'py> {
     fn put(&mut self, item: &Bound<'py, PyAny>) -> Result<(), Fault> {
-        let Some(kind) = self.kinds.of(item)? else { return Err(Fault::not_a_number(item)) };
-        self.kind = self.kind.max(Some(kind));
-        if kind == NumberKind::Integer && i64::from_integer(item)?.is_none() {
+        let Some(known) = self.kinds.of(item)? else { return Err(Fault::not_a_number(item)) };
+        self.add(known);
+        if known.kind == NumberKind::Integer && i64::from_integer(item)?.is_none() {
             self.large = true;
         }
         Ok(())
+    }
+
+    fn put_tensor(&mut self, tensor: &TensorRef<'_>) -> Result<bool, Fault> {
+        let dtype = tensor.dtype();
+        let Some(kind) = super::kind_of(dtype) else {
+            let extents: Vec<_> = tensor.shape().iter().map(|&extent| extent as usize).collect();
+            return Err(Fault::tensor(tensor, &extents));
+        };
+        self.add(Known { kind, dtype: Some(dtype) });
+        self.large |= dtype == DataType::UINT64;
+        Ok(true)
+    }
+
+    fn as_dyn(&mut self) -> &mut dyn Sink<'py> {
+        self
     }
 }

@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
 use self::fault::{Fault, Item};
-use self::items::{Elements, Items, MAX_DEPTH, Natural, read, shape_of};
+use self::items::{Dtypes, Elements, Items, MAX_DEPTH, Natural, read, shape_of};
 use self::number::Number;
 pub(super) use self::number::NumberKind;
 use super::refusal::{Found, Refusal};
@@ -69,7 +69,7 @@ pub(super) fn tensor_of(
         [dtype] => (*dtype, filled(*dtype, &items, &shape)),
         dtypes => match natural(&items, &shape) {
             Ok(natural) => {
-                let dtype = chosen(dtypes, natural);
+                let dtype = chosen(dtypes, &natural);
                 (dtype, filled(dtype, &items, &shape))
             }
             Err(fault) => (natural_dtype(None, false), Err(fault)),
@@ -94,10 +94,10 @@ fn is_list(object: &Bound<'_, PyAny>) -> bool {
 }
 
 /// The kind that all numbers can become, and whether there are integers that need 64 bits without a sign.
-fn natural(items: &Items<'_>, shape: &[usize]) -> Result<(Option<NumberKind>, bool), Fault> {
+fn natural<'py>(items: &Items<'py>, shape: &[usize]) -> Result<Natural<'py>, Fault> {
     let mut natural = Natural::new();
     read(items, shape, &mut natural)?;
-    Ok((natural.kind, natural.large))
+    Ok(natural)
 }
 
 /// The dtype that NumPy gives to numbers of a kind.
@@ -112,8 +112,15 @@ fn natural_dtype(kind: Option<NumberKind>, large: bool) -> DataType {
 }
 
 /// The dtype among several: NumPy's, or the first one of the kind that is nearest.
-fn chosen(dtypes: &[DataType], (kind, large): (Option<NumberKind>, bool)) -> DataType {
-    let natural = natural_dtype(kind, large);
+fn chosen(dtypes: &[DataType], natural: &Natural<'_>) -> DataType {
+    if let Dtypes::One(dtype) = natural.dtypes
+        && kind_of(dtype).is_some()
+        && (dtypes.is_empty() || dtypes.contains(&dtype))
+    {
+        return dtype;
+    }
+    let kind = natural.kind;
+    let natural = natural_dtype(kind, natural.large);
     if dtypes.is_empty() || dtypes.contains(&natural) {
         return natural;
     }

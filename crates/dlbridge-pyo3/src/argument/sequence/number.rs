@@ -1,6 +1,7 @@
 //! Python's numbers as elements: which dtypes a number can become, and its value there.
 
 use dlbridge::bits::{Bfloat16, Complex, Float16};
+use dlbridge::{DataType, DataTypeCode};
 use pyo3::exceptions::PyOverflowError;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -38,45 +39,60 @@ pub(super) trait Number: Copy + Send + 'static {
     fn from_complex(re: f64, im: f64) -> Self;
 }
 
+/// What a number is.
+#[derive(Clone, Copy)]
+pub(super) struct Known {
+    pub(super) kind: NumberKind,
+    /// The dtype of NumPy's scalars. Python's numbers, and NumPy's that are derived from them, have none of their own.
+    pub(super) dtype: Option<DataType>,
+}
+
+impl From<NumberKind> for Known {
+    #[inline(always)]
+    fn from(kind: NumberKind) -> Self {
+        Self { kind, dtype: None }
+    }
+}
+
 /// What is known of the type of the last number that was neither `float` nor `int`: a list mostly has one type.
 #[derive(Default)]
 pub(super) struct Kinds<'py> {
-    last: Option<(Bound<'py, PyType>, NumberKind)>,
+    last: Option<(Bound<'py, PyType>, Known)>,
 }
 
 impl<'py> Kinds<'py> {
     /// The kind of a number; `None` for objects that are not numbers of Python or NumPy.
-    pub(super) fn of(&mut self, item: &Bound<'py, PyAny>) -> PyResult<Option<NumberKind>> {
+    pub(super) fn of(&mut self, item: &Bound<'py, PyAny>) -> PyResult<Option<Known>> {
         if item.is_exact_instance_of::<PyFloat>() {
-            return Ok(Some(NumberKind::Float));
+            return Ok(Some(NumberKind::Float.into()));
         }
         if item.is_exact_instance_of::<PyInt>() {
-            return Ok(Some(NumberKind::Integer));
+            return Ok(Some(NumberKind::Integer.into()));
         }
-        if let Some((known, kind)) = &self.last
-            && item.get_type_ptr() == known.as_type_ptr()
+        if let Some((last, known)) = &self.last
+            && item.get_type_ptr() == last.as_type_ptr()
         {
-            return Ok(Some(*kind));
+            return Ok(Some(*known));
         }
-        let kind = kind_of(item)?;
-        self.last = kind.map(|kind| (item.get_type(), kind));
-        Ok(kind)
+        let known = known(item)?;
+        self.last = known.map(|known| (item.get_type(), known));
+        Ok(known)
     }
 }
 
 #[cold]
-fn kind_of(item: &Bound<'_, PyAny>) -> PyResult<Option<NumberKind>> {
+fn known(item: &Bound<'_, PyAny>) -> PyResult<Option<Known>> {
     if item.is_instance_of::<PyBool>() {
-        return Ok(Some(NumberKind::Bool));
+        return Ok(Some(NumberKind::Bool.into()));
     }
     if item.is_instance_of::<PyInt>() {
-        return Ok(Some(NumberKind::Integer));
+        return Ok(Some(NumberKind::Integer.into()));
     }
     if item.is_instance_of::<PyFloat>() {
-        return Ok(Some(NumberKind::Float));
+        return Ok(Some(NumberKind::Float.into()));
     }
     if item.is_instance_of::<PyComplex>() {
-        return Ok(Some(NumberKind::Complex));
+        return Ok(Some(NumberKind::Complex.into()));
     }
     let py = item.py();
     if !protocol::is_instance(item, intern!(py, "numpy"), intern!(py, "generic"))? {
@@ -84,14 +100,22 @@ fn kind_of(item: &Bound<'_, PyAny>) -> PyResult<Option<NumberKind>> {
     }
     let dtype = item.getattr(intern!(py, "dtype"))?;
     let kind: char = dtype.getattr(intern!(py, "kind"))?.extract()?;
+    let bytes: u8 = dtype.getattr(intern!(py, "itemsize"))?.extract().unwrap_or(u8::MAX);
+    let of = |kind, code| {
+        let bits = bytes.checked_mul(8)?;
+        Some(Known { kind, dtype: Some(DataType::new(code, bits, 1)) })
+    };
     Ok(match kind {
-        'b' => Some(NumberKind::Bool),
-        'i' | 'u' => Some(NumberKind::Integer),
-        'f' => Some(NumberKind::Float),
-        'c' => Some(NumberKind::Complex),
+        'b' => of(NumberKind::Bool, DataTypeCode::BOOL),
+        'i' => of(NumberKind::Integer, DataTypeCode::INT),
+        'u' => of(NumberKind::Integer, DataTypeCode::UINT),
+        'f' => of(NumberKind::Float, DataTypeCode::FLOAT),
+        'c' => of(NumberKind::Complex, DataTypeCode::COMPLEX),
         // The numbers of ml_dtypes. Structures have no value.
         'V' if protocol::package_of(item.get_type().as_any())? == "ml_dtypes" => {
-            Some(NumberKind::Float)
+            let is_bfloat16 = dtype.getattr(intern!(py, "name"))?.eq("bfloat16")?;
+            let dtype = is_bfloat16.then_some(DataType::BFLOAT16);
+            Some(Known { kind: NumberKind::Float, dtype })
         }
         _ => None,
     })
@@ -134,7 +158,7 @@ fn other_element<'py, T: Number>(
     item: &Bound<'py, PyAny>,
     kinds: &mut Kinds<'py>,
 ) -> Result<T, Fault> {
-    let Some(kind) = kinds.of(item)? else { return Err(Fault::not_a_number(item)) };
+    let Some(Known { kind, .. }) = kinds.of(item)? else { return Err(Fault::not_a_number(item)) };
     if kind > T::KIND {
         return Err(Fault::wrong_kind(item));
     }
