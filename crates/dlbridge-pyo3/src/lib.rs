@@ -120,6 +120,8 @@ pub use argument::{
     Dims, FortranOrder, InCOrder, OnCuda, OnDevice, OnRocm, OneOf, PyDeviceTensor,
     PyReadonlyTensor, PyReadwriteTensor, Requirement, Stream, WorkStream, Writable,
 };
+#[cfg(feature = "ndarray")]
+pub use argument::{NdarrayDim, Ndim};
 /// Adds all export protocols to a class: `__dlpack__`, `__dlpack_device__`, the C exchange API, the array interfaces, the
 /// buffer protocol, Arrow, `__array__` and pickling. Write it above the `#[pymethods]` of the class, with the
 /// function that returns its tensor from `&self`.

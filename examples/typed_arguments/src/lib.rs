@@ -166,6 +166,20 @@ fn scale(mut x: PyReadwriteTensor<'_, f64, 2>, factor: f64) {
     x.as_array_mut().map_inplace(|value| *value *= factor);
 }
 
+/// Adds an array with any number of dimensions to another of the same shape, by ndarray.
+#[pyfunction]
+fn accumulate(
+    mut target: PyReadwriteTensor<'_, f64, DYNAMIC>,
+    source: PyReadonlyTensor<'_, f64, DYNAMIC>,
+) -> PyResult<()> {
+    let (mut target, source) = (target.as_array_mut(), source.as_array());
+    if target.shape() != source.shape() {
+        return Err(PyValueError::new_err("the arrays differ in their shapes"));
+    }
+    target += &source;
+    Ok(())
+}
+
 /// Adds a matrix to another, which must not overlap it.
 #[pyfunction]
 fn add(mut target: PyReadwriteTensor<'_, f64, 2>, source: PyReadonlyTensor<'_, f64, 2>) {
@@ -336,9 +350,9 @@ mod _native {
     };
     #[pymodule_export]
     use super::{
-        Sound, Squares, add, aligned, brightest, by_columns, constants, count, count_of_anything,
-        dtype, first_column, invert, invert_flags, mean, negate, norm, pixels, ramp, scale, shape,
-        swap, swap_bytes, total, total_detached, total_of_anything, total_of_vector, total_where,
-        trace, twice, while_reading, while_writing,
+        Sound, Squares, accumulate, add, aligned, brightest, by_columns, constants, count,
+        count_of_anything, dtype, first_column, invert, invert_flags, mean, negate, norm, pixels,
+        ramp, scale, shape, swap, swap_bytes, total, total_detached, total_of_anything,
+        total_of_vector, total_where, trace, twice, while_reading, while_writing,
     };
 }

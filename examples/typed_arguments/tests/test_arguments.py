@@ -416,6 +416,16 @@ def test_views_of_ndarray() -> None:
     assert x.tolist() == [[0, 1, -2, 3], [4, 5, 6, 7], [-8, 9, -10, 11]]
 
 
+@pytest.mark.parametrize("ndim", [0, 1, 3, 8])
+def test_views_of_ndarray_have_the_dimensions_of_a_dynamic_argument(ndim: int) -> None:
+    source = np.arange(2.0**ndim).reshape((2,) * ndim)
+    target = np.ones_like(source)
+    typed.accumulate(target.T, source.T)
+    np.testing.assert_array_equal(target, source + 1)
+    with pytest.raises(ValueError, match="differ in their shapes"):
+        typed.accumulate(target, np.zeros((2,) * (ndim + 1)))
+
+
 def test_the_table_for_code_in_c() -> None:
     import ctypes
 

@@ -18,6 +18,8 @@ mod stream;
 mod take;
 mod words;
 
+#[cfg(feature = "ndarray")]
+pub use self::ndarray::{NdarrayDim, Ndim};
 pub use accepts::{Accepts, AnyDataType, OneOf};
 pub use constraint::{
     ANY, Adjacent, Aligned, AllowCast, AllowCheckedCast, AllowCopy, AllowSafeCast, AllowSequence,

@@ -1,19 +1,67 @@
 //! Typed arguments as views of ndarray.
 
 use dlbridge::Element;
-use ndarray::{ArrayView, ArrayViewD, ArrayViewMut, ArrayViewMutD, Dim, Dimension};
+use ndarray::{ArrayView, ArrayViewD, ArrayViewMut, ArrayViewMutD, Dim, Dimension, IxDyn};
 use pyo3::PyResult;
 
-use super::{PyReadonlyTensor, PyReadwriteTensor};
+use super::{DYNAMIC, PyReadonlyTensor, PyReadwriteTensor};
+
+/// `N` dimensions, as a type; see [`NdarrayDim`].
+pub struct Ndim<const N: usize>;
+
+/// A number of dimensions that ndarray has a type for: 0 to 6, or [`DYNAMIC`].
+///
+/// Generic functions need it for `as_array`:
+///
+/// ```
+/// use dlbridge_pyo3::dlbridge::Element;
+/// use dlbridge_pyo3::{Ndim, NdarrayDim, PyReadonlyTensor};
+///
+/// fn first<T: Element, const N: usize>(x: &PyReadonlyTensor<'_, T, N>) -> Option<T>
+/// where
+///     Ndim<N>: NdarrayDim,
+/// {
+///     x.as_array().first().copied()
+/// }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "ndarray lacks a type for this number of dimensions",
+    note = "use `as_array_dyn`, or `DYNAMIC` as the number of dimensions"
+)]
+pub trait NdarrayDim: sealed::Sealed {
+    /// The type of the dimensions: `Ix2` for 2, `IxDyn` for [`DYNAMIC`].
+    type Dim: Dimension;
+}
+
+macro_rules! ndarray_dims {
+    ($($n:literal)*) => {$(
+        impl NdarrayDim for Ndim<$n> {
+            type Dim = Dim<[usize; $n]>;
+        }
+    )*};
+}
+ndarray_dims!(0 1 2 3 4 5 6);
+
+impl NdarrayDim for Ndim<DYNAMIC> {
+    type Dim = IxDyn;
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl<const N: usize> Sealed for super::Ndim<N> {}
+}
+
+/// The type of `N` dimensions.
+type DimOf<const N: usize> = <Ndim<N> as NdarrayDim>::Dim;
 
 /// A view of the right number of dimensions.
 const FITS: &str = "the number of dimensions was checked";
 
 impl<T: Element, const N: usize, C> PyReadonlyTensor<'_, T, N, C>
 where
-    Dim<[usize; N]>: Dimension,
+    Ndim<N>: NdarrayDim,
 {
-    /// The elements as a view of ndarray, with any strides.
+    /// The elements as a view of ndarray, with any strides; an `ArrayViewD` if `N` is [`DYNAMIC`].
     ///
     /// ```no_run
     /// use dlbridge_pyo3::PyReadonlyTensor;
@@ -24,7 +72,7 @@ where
     ///     x.as_array().diag().sum()
     /// }
     /// ```
-    pub fn as_array(&self) -> ArrayView<'_, T, Dim<[usize; N]>> {
+    pub fn as_array(&self) -> ArrayView<'_, T, DimOf<N>> {
         self.view().try_into().expect(FITS)
     }
 
@@ -42,20 +90,20 @@ where
     ///     Ok(mask.try_as_array()?.iter().filter(|&&flag| flag).count())
     /// }
     /// ```
-    pub fn try_as_array(&self) -> PyResult<ArrayView<'_, T, Dim<[usize; N]>>> {
+    pub fn try_as_array(&self) -> PyResult<ArrayView<'_, T, DimOf<N>>> {
         Ok(self.try_view()?.try_into().expect(FITS))
     }
 }
 
 impl<T: Element, const N: usize, C> PyReadonlyTensor<'_, T, N, C> {
-    /// The elements as a view of ndarray with any number of dimensions.
+    /// The elements as a view of ndarray with any number of dimensions, whatever `N` is.
     ///
     /// ```no_run
-    /// use dlbridge_pyo3::{DYNAMIC, PyReadonlyTensor};
+    /// use dlbridge_pyo3::PyReadonlyTensor;
     /// use pyo3::prelude::*;
     ///
     /// #[pyfunction]
-    /// fn mean(x: PyReadonlyTensor<'_, f64, DYNAMIC>) -> Option<f64> {
+    /// fn mean(x: PyReadonlyTensor<'_, f64, 8>) -> Option<f64> {
     ///     x.as_array_dyn().mean()
     /// }
     /// ```
@@ -66,9 +114,9 @@ impl<T: Element, const N: usize, C> PyReadonlyTensor<'_, T, N, C> {
 
 impl<T: Element, const N: usize, C> PyReadwriteTensor<'_, T, N, C>
 where
-    Dim<[usize; N]>: Dimension,
+    Ndim<N>: NdarrayDim,
 {
-    /// The elements as a view of ndarray, to write.
+    /// The elements as a view of ndarray, to write; an `ArrayViewMutD` if `N` is [`DYNAMIC`].
     ///
     /// ```no_run
     /// use dlbridge_pyo3::PyReadwriteTensor;
@@ -79,20 +127,20 @@ where
     ///     x.as_array_mut().map_inplace(|value| *value *= factor);
     /// }
     /// ```
-    pub fn as_array_mut(&mut self) -> ArrayViewMut<'_, T, Dim<[usize; N]>> {
+    pub fn as_array_mut(&mut self) -> ArrayViewMut<'_, T, DimOf<N>> {
         self.view_mut().try_into().expect(FITS)
     }
 }
 
 impl<T: Element, const N: usize, C> PyReadwriteTensor<'_, T, N, C> {
-    /// The elements as a view of ndarray with any number of dimensions, to write.
+    /// The elements as a view of ndarray with any number of dimensions, to write, whatever `N` is.
     ///
     /// ```no_run
-    /// use dlbridge_pyo3::{DYNAMIC, PyReadwriteTensor};
+    /// use dlbridge_pyo3::PyReadwriteTensor;
     /// use pyo3::prelude::*;
     ///
     /// #[pyfunction]
-    /// fn clear(mut x: PyReadwriteTensor<'_, f64, DYNAMIC>) {
+    /// fn clear(mut x: PyReadwriteTensor<'_, f64, 8>) {
     ///     x.as_array_mut_dyn().fill(0.0);
     /// }
     /// ```

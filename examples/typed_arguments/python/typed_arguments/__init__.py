@@ -3,6 +3,7 @@
 from typed_arguments._native import (
     Sound,
     Squares,
+    accumulate,
     add,
     aligned,
     aligned_on_device,
@@ -60,6 +61,7 @@ from typed_arguments._native import (
 __all__ = [
     "Sound",
     "Squares",
+    "accumulate",
     "add",
     "aligned",
     "aligned_on_device",
