@@ -28,22 +28,23 @@ TIMES = """\
 ## Time of a call
 
 The least time of a call, from processes of both versions in turn. `small` is 1 to 100 elements, which shows the cost of the arguments and the result; `large`
-is 1 500 boxes, 20 000 atoms or a million samples.
+is 1 500 boxes, 20 000 atoms, 200 000 directions, or about a million samples.
 """
 
 ACCEPTED = """\
 ## Accepted objects
 
-The result of a call whose argument is another object with the same elements: *yes* if it is that of the NumPy array, otherwise the exception. These
-are the compiled functions; an extension's Python code may refuse or convert more.
+The result of a call whose argument is another object with the same elements: *yes* if it is that of the NumPy array, otherwise the exception. A cell
+with an arrow has the results with rust-numpy and with dlbridge. These are the compiled functions; an extension's Python code may refuse or convert
+more.
 """
 
 
 WORSE = """\
 ## Worse than the original
 
-Everything that is worse by more than 10 %, tests that pass only with rust-numpy, objects that only rust-numpy accepts, and panics of the port. All but
-the build and the wheel make `cargo xtask ports` fail.
+Everything that is worse by more than 10 %, more `unsafe`, tests that pass only with rust-numpy, objects that only rust-numpy accepts, and panics of
+the port. All but the build and the wheel make `cargo xtask ports` fail.
 """
 
 
@@ -82,6 +83,7 @@ def summary(results: dict[str, Any]) -> list[str]:
     row("`unsafe`", lambda r: f"{r['unsafe base']} → {r['unsafe port']}")
     for what, text, unit, form in BUILDS:
         row(text, partial(change, what=what, unit=unit, form=form))
+    row("now comes in", lambda r: ", ".join(now_accepted(r)) or "nothing more")
     notes = [f"{result['note']}\n" for result in results.values() if result.get("note")]
     return [*rows, "", *notes]
 
@@ -108,16 +110,25 @@ def shown(time: float) -> str:
     return f"{time:.0f} ns" if time < 1e5 else f"{time / 1e6:.2f} ms"
 
 
+def now_accepted(result: dict[str, Any]) -> list[str]:
+    """The objects that only the port accepts."""
+    before, after = result["accepts base"], result["accepts port"]
+    return [kind for kind in before if before[kind] != "yes" == after[kind]]
+
+
 def accepted(results: dict[str, Any]) -> list[str]:
-    columns = [(name, version) for name in results for version in ("base", "port")]
-    heads = [f"{name}, {'rust-numpy' if version == 'base' else 'dlbridge'}" for name, version in columns]
-    rows = ["| | " + " | ".join(heads) + " |", "|" + " --- |" * (len(heads) + 1)]
+    rows = ["| | " + " | ".join(results) + " |", "|" + " --- |" * (len(results) + 1)]
     kinds = dict.fromkeys(kind for result in results.values() for kind in result["accepts base"])
     for kind in kinds:
-        outcomes = (results[name][f"accepts {version}"].get(kind, "") for name, version in columns)
-        cells = (outcome if outcome in ("yes", "") else f"`{outcome}`" for outcome in outcomes)
+        cells = (outcome(result, kind) for result in results.values())
         rows.append(f"| {kind} | " + " | ".join(cells) + " |")
     return [*rows, ""]
+
+
+def outcome(result: dict[str, Any], kind: str) -> str:
+    """The results of both versions; nothing if the object was not tried."""
+    both = dict.fromkeys(result[f"accepts {version}"].get(kind, "") for version in ("base", "port"))
+    return " → ".join(word if word in ("yes", "") else f"`{word}`" for word in both)
 
 
 def costs(results: dict[str, Any]) -> list[Worse]:
@@ -132,7 +143,8 @@ def costs(results: dict[str, Any]) -> list[Worse]:
 
 
 def regressions(results: dict[str, Any]) -> list[Worse]:
-    """What the port must not do: fail other tests, take longer than the limit, refuse an object that was accepted, panic."""
+    """What the port must not do: fail other tests, take longer than the limit, refuse an object that was accepted, panic,
+    or need more `unsafe`."""
     found = []
     for name, result in results.items():
         base, port = (result[f"tests {version}"] for version in ("base", "port"))
@@ -140,6 +152,8 @@ def regressions(results: dict[str, Any]) -> list[Worse]:
         found += [Worse(name, f"the test `{test}`", "passes", "fails") for test in new]
         if port["passed"] < base["passed"]:
             found.append(Worse(name, "its own tests", tested(base), tested(port)))
+        if result["unsafe port"] > result["unsafe base"]:
+            found.append(Worse(name, "`unsafe`", str(result["unsafe base"]), str(result["unsafe port"])))
         for label, least in result["times"]["base"].items():
             time = result["times"]["port"][label]
             if time / least > LIMIT:

@@ -161,6 +161,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, required=True, help="where everything is made")
     parser.add_argument("--requirements", action="store_true", help="print what the tests need, and stop")
     parser.add_argument("--only", nargs="*", help="names of extensions; prints their part of the page and writes nothing")
+    parser.add_argument("--check", action="store_true", help="print the page and write nothing")
     parser.add_argument("--resume", action="store_true", help="keep the steps that a run that failed has done")
     parser.add_argument("--render", action="store_true", help="write the page from the results that are there")
     options = parser.parse_args()
@@ -175,7 +176,7 @@ def main() -> None:
     else:
         results = results_of(options, described)
     rendered = page.rendered(results)
-    if options.only:
+    if options.only or options.check:
         print(rendered)
     else:
         if not options.render:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import random
 import subprocess
 from pathlib import Path
@@ -63,7 +64,9 @@ def test_port_that_is_as_good_has_no_regression() -> None:
     assert regressions({"some": a_result()}) == []
     page = rendered({"some": a_result()})
     assert "| some: call | 100 ns | 109 ns | 1.09 |" in page
-    assert "| list | `TypeError` | yes |" in page
+    assert "| list | `TypeError` → yes |" in page
+    assert "| torch | yes |" in page
+    assert "| now comes in | list |" in page
     assert "| its own tests, dlbridge | 3 passed, 1 failed |" in page
 
 
@@ -72,6 +75,7 @@ def test_each_regression_is_reported() -> None:
         "| some | the test `t::new` | passes | fails |": lambda r: r["tests port"].update(failed=["t::slow", "t::new"]),
         "| some | its own tests | 3 passed, 1 failed | 2 passed, 1 failed |": lambda r: r["tests port"].update(passed=2),
         "| some | call | 100 ns | 120 ns (1.20 x) |": lambda r: r["times"]["port"].update(call=120.0),
+        "| some | `unsafe` | 1 | 2 |": lambda r: r.update({"unsafe port": 2}),
         "| some | argument: torch | yes | wrong |": lambda r: r["accepts port"].update(torch="wrong"),
         "| some | argument: list | TypeError | PanicException |": lambda r: r["accepts port"].update(list="PanicException"),
     }
@@ -94,15 +98,35 @@ def test_object_that_one_extension_tries_has_an_empty_cell_for_the_others() -> N
     other = a_result()
     for version in ("base", "port"):
         other[f"accepts {version}"]["int64"] = "yes"
-    assert "| int64 |  |  | yes | yes |" in rendered({"some": a_result(), "other": other}).splitlines()
+    assert "| int64 |  | yes |" in rendered({"some": a_result(), "other": other}).splitlines()
 
 
-def test_run_of_some_extensions_does_not_write_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_table_has_a_column_or_rows_for_each_extension() -> None:
+    names = ["one", "two", "three", "four", "five"]
+    page = rendered({name: a_result() for name in names})
+    assert "| now comes in |" + " list |" * 5 in page
+    assert "| | one | two | three | four | five |" in page
+    widths = [len(set(map(columns, part))) for part in tables(page)]
+    assert widths == [1, 1, 1]
+    assert all(f"| {name}: call | 100 ns |" in page for name in names)
+
+
+def tables(page: str) -> list[list[str]]:
+    """The lines of each table."""
+    groups = itertools.groupby(page.splitlines(), lambda line: line.startswith("|"))
+    return [list(lines) for is_table, lines in groups if is_table]
+
+
+def columns(row: str) -> int:
+    return row.count("|")
+
+
+def test_page_is_written_by_a_run_of_all_extensions_without_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "docs").mkdir()
     monkeypatch.setattr(run, "REPOSITORY", tmp_path)
     monkeypatch.setattr(run, "SAVED", tmp_path / "results.json")
     monkeypatch.setattr(run, "results_of", lambda *_: {"fastpdb": a_result()})
-    for arguments, written in ((["--only", "fastpdb"], False), ([], True)):
+    for arguments, written in ((["--only", "fastpdb"], False), (["--check"], False), ([], True)):
         monkeypatch.setattr("sys.argv", ["run.py", "--folder", str(tmp_path), *arguments])
         run.main()
         assert (tmp_path / "docs" / "ports.md").exists() == written
