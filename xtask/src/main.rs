@@ -57,9 +57,10 @@ cargo xtask demo [--with NAMES] [--out DIR]
     --with NAMES  frameworks to install first, separated by commas, or `all`: {frameworks}
     --out DIR     where the pictures go; `out` if not given
 
-cargo xtask test [--quick | --nightly | --kit]
-    Runs everything: formatting, lints, documentation, Rust tests, C examples, Miri, sanitizers,
-    fuzzing, and the Python tests against the real frameworks.
+cargo xtask test [--all | --quick | --nightly | --kit]
+    Runs what a change has to pass: formatting, lints, documentation, Rust tests, C examples, Miri,
+    sanitizers, fuzzing, and the Python tests against the real frameworks.
+    --all           then the checks of seeded-faults and ports too, which leave their pages as they are
     --quick         leaves out Miri, sanitizers, fuzzing, and all frameworks but numpy
     --nightly       only what needs the nightly toolchain and no Python, which else runs beside the rest
     --kit           only the tests of the conformance kit, which else run beside the rest
@@ -68,9 +69,10 @@ cargo xtask compare
     Builds the functions of comparison/ with dlbridge and with its peers, runs them on the same
     inputs, and writes the tables of docs/comparison.md.
 
-cargo xtask ports [--render] [--only NAMES]
+cargo xtask ports [--check | --render] [--only NAMES]
     Moves extensions of others from rust-numpy to dlbridge, runs their own tests with both versions,
     measures both, and writes docs/ports.md. Fails if a port is worse than the original.
+    --check       prints the results and leaves the page
     --render      only writes the page, from the results that are there
     --only NAMES  some of the extensions, separated by commas; prints the results and leaves the page
 
@@ -194,6 +196,7 @@ fn parse(arguments: &[String]) -> Result<Task> {
             let mut options = test::Options::default();
             for argument in rest {
                 match argument {
+                    "--all" => options.all = true,
                     "--quick" => options.quick = true,
                     "--nightly" => options.nightly = true,
                     "--kit" => options.kit = true,
@@ -201,8 +204,9 @@ fn parse(arguments: &[String]) -> Result<Task> {
                     _ => return unknown(argument),
                 }
             }
-            if [options.quick, options.nightly, options.kit].iter().filter(|o| **o).count() > 1 {
-                return Err("`--quick`, `--nightly` and `--kit` exclude each other".into());
+            let modes = [options.all, options.quick, options.nightly, options.kit];
+            if modes.iter().filter(|mode| **mode).count() > 1 {
+                return Err("`--all`, `--quick`, `--nightly` and `--kit` exclude each other".into());
             }
             Ok(Task::Test(options))
         }
@@ -246,6 +250,7 @@ fn parse(arguments: &[String]) -> Result<Task> {
             let mut options = ports::Options::default();
             while let Some(argument) = rest.next() {
                 match argument {
+                    "--check" => options.check = true,
                     "--render" => options.render = true,
                     "--only" => {
                         let names = value(rest.next(), argument)?;
@@ -254,6 +259,9 @@ fn parse(arguments: &[String]) -> Result<Task> {
                     "--help" | "-h" => return Ok(Task::Help),
                     _ => return unknown(argument),
                 }
+            }
+            if options.check && options.render {
+                return Err("`--check` and `--render` exclude each other".into());
             }
             Ok(Task::Ports(options))
         }
@@ -341,6 +349,9 @@ mod tests {
         assert_eq!(parsed("test --quick"), Ok(Task::Test(quick)));
         let nightly = test::Options { nightly: true, ..Default::default() };
         assert_eq!(parsed("test --nightly"), Ok(Task::Test(nightly)));
+        let all = test::Options { all: true, ..Default::default() };
+        assert_eq!(parsed("test --all"), Ok(Task::Test(all)));
+        assert!(parsed("test --all --quick").is_err());
         assert!(parsed("test --quick --nightly").is_err());
         assert!(parsed("test --kit --nightly").is_err());
         assert_eq!(parsed("bench"), Ok(Task::Bench(bench::Options::default())));
@@ -353,10 +364,14 @@ mod tests {
         };
         let line = "gpu-test --quick --only torch,cupy --json=a/b.json";
         assert_eq!(parsed(line), Ok(Task::GpuTest(options)));
-        let options = ports::Options { render: false, only: vec!["a".into(), "b".into()] };
+        let only = vec!["a".into(), "b".into()];
+        let options = ports::Options { only, ..Default::default() };
         assert_eq!(parsed("ports --only a,b"), Ok(Task::Ports(options)));
         let render = ports::Options { render: true, ..Default::default() };
         assert_eq!(parsed("ports --render"), Ok(Task::Ports(render)));
+        let check = ports::Options { check: true, ..Default::default() };
+        assert_eq!(parsed("ports --check"), Ok(Task::Ports(check)));
+        assert!(parsed("ports --check --render").is_err());
         assert_eq!(parsed("gpu-test"), Ok(Task::GpuTest(gpu::Options::default())));
         let Ok(Task::Demo(options)) = parsed("demo --with torch,jax --out=a/b") else { panic!() };
         assert_eq!(options.with.iter().map(|f| f.name).collect::<Vec<_>>(), ["torch", "jax"]);

@@ -17,6 +17,8 @@ const INSTALLED: &[&str] = &["polars", "pandas"];
 pub(crate) struct Options {
     /// Only writes the page, from the results that are there.
     pub(crate) render: bool,
+    /// Leaves the page as it is.
+    pub(crate) check: bool,
     /// The extensions; all if there are none. Only a run of all writes the page.
     pub(crate) only: Vec<String>,
 }
@@ -35,6 +37,9 @@ pub(crate) fn run(workplace: &Workplace, options: &Options) -> Result<()> {
         true => script(venv.python(), &peers, &["--render"]),
         false => script(workplace.command(peers.python()), &peers, &[]),
     };
+    if options.check {
+        work.arg("--check");
+    }
     if !options.only.is_empty() {
         work.arg("--only").args(&options.only);
     }

@@ -8,12 +8,14 @@ use std::{env, fs};
 use crate::python::Venv;
 use crate::steps::{Begun, Finished, Steps};
 use crate::{
-    Result, Workplace, bench, c_examples, compare, crates, debian, gpu, nightly, pins, process,
-    stable_abi, template, toolchains, unsafe_table, wording,
+    Result, Workplace, bench, c_examples, compare, crates, debian, gpu, nightly, pins, ports,
+    process, seeded_faults, stable_abi, template, toolchains, unsafe_table, wording,
 };
 
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Options {
+    /// Also the faults made on purpose, and the ports of other extensions.
+    pub(crate) all: bool,
     /// Without Miri, sanitizers and fuzzing, and with no framework but numpy.
     pub(crate) quick: bool,
     /// Only what needs the nightly toolchain, and nothing of Python.
@@ -33,8 +35,13 @@ pub(crate) fn run(workplace: &Workplace, options: &Options) -> bool {
         if let Some(venv) = steps.run(".venv", || Venv::ready(workplace)) {
             python_tests(&mut steps, workplace, &venv, options, is_about_the_kit);
         }
-    } else if all(&mut steps, workplace, options).is_none() {
-        println!("\nThe remaining steps need the one that failed, and were not run.");
+    } else {
+        if contributors(&mut steps, workplace, options).is_none() {
+            println!("\nThe remaining steps need the one that failed, and were not run.");
+        }
+        if options.all {
+            beyond(&mut steps, workplace);
+        }
     }
     if options.quick {
         let left_out: Vec<_> = pins::FRAMEWORKS.iter().map(|f| f.name).collect();
@@ -43,8 +50,18 @@ pub(crate) fn run(workplace: &Workplace, options: &Options) -> bool {
     steps.summary()
 }
 
-/// `None` if a step failed that the ones after it cannot do without.
-fn all(steps: &mut Steps, workplace: &Workplace, options: &Options) -> Option<()> {
+/// The steps that `--all` adds. Both build what they need, so they also run if an earlier step failed.
+fn beyond(steps: &mut Steps, workplace: &Workplace) {
+    steps.run("seeded faults", || match seeded_faults::check(workplace)? {
+        true => Ok(()),
+        false => Err("the kit missed a fault, or a fault could not be tried".to_owned()),
+    });
+    let options = ports::Options { check: true, ..Default::default() };
+    steps.run("ports of other extensions", || ports::run(workplace, &options));
+}
+
+/// The steps for every change. `None` if a step failed that the ones after it cannot do without.
+fn contributors(steps: &mut Steps, workplace: &Workplace, options: &Options) -> Option<()> {
     let beside = if options.quick { None } else { nightly::begin(steps, workplace) };
     let done = one_after_another(steps, workplace, options);
     if let Some(beside) = beside {
