@@ -19,7 +19,8 @@ const PYTHONS: &[&str] = &["3.9", "3.10"];
 
 /// Clippy for the crate, once for each stable ABI below that of the wheel, and without each default feature.
 pub(crate) fn lint(steps: &mut Steps, venv: &Venv<'_>) {
-    for features in ["", "gpu", "fast-copies", "tensor-class"] {
+    for features in ["", "gpu", "fast-copies", "tensor-class", "arrow", "array-interface", "buffer"]
+    {
         steps.run(&format!("clippy: dlbridge-pyo3, only [{features}]"), || {
             let head = ["clippy", "--package", "dlbridge-pyo3", "--no-default-features"];
             let tail = ["--features", features, "--", "-D", "warnings"];

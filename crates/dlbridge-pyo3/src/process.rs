@@ -28,6 +28,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use dlbridge_borrow::Registry;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
+use pyo3::types::PyString;
 
 use crate::borrow::{Lent, Shared};
 use crate::gpu::{Buffer, Pending};
@@ -129,14 +130,28 @@ macro_rules! intern {
     ($py:expr, $text:expr $(,)?) => {{
         static NAME: ::pyo3::sync::PyOnceLock<::pyo3::Py<::pyo3::types::PyString>> =
             ::pyo3::sync::PyOnceLock::new();
-        let py: ::pyo3::Python<'_> = $py;
-        let make = || {
-            let name = ::pyo3::types::PyString::intern(py, $text);
-            Ok::<_, ::std::convert::Infallible>(name.unbind())
-        };
-        let Ok(name) = $crate::process::once(&NAME, py, make);
-        name.bind(py)
+        $crate::process::interned(&NAME, $py, $text)
     }};
+}
+
+/// The interned string of a cell.
+#[inline]
+pub(crate) fn interned<'a, 'py>(
+    cell: &'a PyOnceLock<Py<PyString>>,
+    py: Python<'py>,
+    text: &str,
+) -> &'a Bound<'py, PyString> {
+    let name = match cell.get(py) {
+        Some(name) => name,
+        None => intern(cell, py, text),
+    };
+    name.bind(py)
+}
+
+#[cold]
+#[inline(never)]
+fn intern<'a>(cell: &'a PyOnceLock<Py<PyString>>, py: Python<'_>, text: &str) -> &'a Py<PyString> {
+    fill(cell, py, PyString::intern(py, text).unbind())
 }
 
 /// Makes this state safe over forks from now on. Called before the first lock is taken.

@@ -17,7 +17,7 @@ dlbridge = pytest.importorskip("dlbridge")
 VECTORS = {
     "array": lambda: np.array([1.0, 2.0, 3.0]),
     "strided": lambda: np.array([1.0, 0.0, 2.0, 0.0, 3.0])[::2],
-    "buffer": lambda: array.array("d", [1, 2, 3]),
+    "pandas": lambda: pytest.importorskip("pandas").Series([1.0, 2.0, 3.0]),
     "dlbridge": lambda: dlbridge.asdlpack(np.array([1.0, 2.0, 3.0])),
     "torch": lambda: pytest.importorskip("torch").tensor([1.0, 2.0, 3.0]).double(),
     "pyarrow": lambda: pytest.importorskip("pyarrow").array([1.0, 2.0, 3.0]),
@@ -50,7 +50,7 @@ def test_results_are_numpy_arrays(kind: str) -> None:
     assert (scaled.tolist(), scaled.dtype) == ([2, 4, 6], "float64")
 
 
-@pytest.mark.parametrize("kind", ["array", "strided", "buffer", "dlbridge", "torch"])
+@pytest.mark.parametrize("kind", ["array", "strided", "dlbridge", "torch"])
 def test_elements_are_written_in_place(kind: str) -> None:
     vector: Any = VECTORS[kind]()
     small_wheel.scale_in_place(vector, 3.0)
@@ -99,6 +99,40 @@ def test_a_capsule_keeps_what_may_be_written(writable: bool) -> None:
 
 
 def test_a_dtype_that_numpy_lacks_names_the_feature() -> None:
-    ml_dtypes = pytest.importorskip("ml_dtypes")
+    torch = pytest.importorskip("torch")
     with pytest.raises(BufferError, match="bfloat16 on cpu; build the extension with the feature `tensor-class`"):
-        small_wheel.as_numpy(np.ones(2, ml_dtypes.bfloat16))
+        small_wheel.as_numpy(torch.ones(2, dtype=torch.bfloat16))
+
+
+class Interface:
+    """An object that has only the array interface of an array, under some name."""
+
+    def __init__(self, name: str) -> None:
+        self.array = np.ones(2)
+        setattr(self, name, getattr(self.array, name, None) or self.array.__array_interface__)
+
+
+#: Objects whose protocols this extension is built without: the feature, and the object.
+LEFT_OUT = {
+    "array-interface": lambda: Interface("__array_interface__"),
+    "array-struct": lambda: Interface("__array_struct__"),
+    "cuda-array-interface": lambda: Interface("__cuda_array_interface__"),
+    "buffer": lambda: array.array("d", [1, 2, 3]),
+    "arrow": lambda: pytest.importorskip("polars").Series([1.0, 2.0]),
+    "byte-order": lambda: np.ones(2).astype(">f8"),
+    "dtype": lambda: np.ones(2, pytest.importorskip("ml_dtypes").bfloat16),
+}
+FEATURES = {
+    "array-struct": "array-interface",
+    "cuda-array-interface": "array-interface",
+    "byte-order": "array-interface",
+    "dtype": "array-interface",
+}
+
+
+@pytest.mark.parametrize("kind", LEFT_OUT)
+@pytest.mark.parametrize("function", ["sum", "as_numpy"])
+def test_an_object_of_a_protocol_that_is_left_out_names_the_feature(function: str, kind: str) -> None:
+    feature = FEATURES.get(kind, kind)
+    with pytest.raises(BufferError, match=f"build the extension with the feature `{feature}` of dlbridge-pyo3"):
+        getattr(small_wheel, function)(LEFT_OUT[kind]())

@@ -4,8 +4,9 @@ use dlbridge::bits::{Bfloat16, Complex, Float16};
 use dlbridge::{DataType, DataTypeCode as Code, Element, Tensor, TensorRef};
 use pyo3::PyResult;
 
+use super::accepts::Accepts;
 use super::checked::OutOfRange;
-use super::convert::{converted, converted_bool, converted_by_way};
+use super::convert::{accepts, converted, converted_bool, converted_by_way};
 
 /// Makes a copy in C order with elements of one of some dtypes; `None` if the rule allows none of them.
 ///
@@ -14,26 +15,26 @@ pub(super) type Cast =
     fn(&TensorRef<'_>, &[DataType], &mut Option<OutOfRange>) -> PyResult<Option<Tensor>>;
 
 /// By the rule `safe`.
-pub(super) fn safe(
+pub(super) fn safe<A: Accepts>(
     source: &TensorRef<'_>,
     dtypes: &[DataType],
     _: &mut Option<OutOfRange>,
 ) -> PyResult<Option<Tensor>> {
     match first(source.dtype(), dtypes, is_safe) {
-        Some(dtype) => cast(source, dtype),
+        Some(dtype) => cast::<A>(source, dtype),
         None => Ok(None),
     }
 }
 
 /// By the rule `same_kind`, among several dtypes to one that is safe, if there is one.
-pub(super) fn same_kind(
+pub(super) fn same_kind<A: Accepts>(
     source: &TensorRef<'_>,
     dtypes: &[DataType],
     _: &mut Option<OutOfRange>,
 ) -> PyResult<Option<Tensor>> {
     let from = source.dtype();
     match first(from, dtypes, is_safe).or_else(|| first(from, dtypes, is_same_kind)) {
-        Some(dtype) => cast(source, dtype),
+        Some(dtype) => cast::<A>(source, dtype),
         None => Ok(None),
     }
 }
@@ -225,29 +226,33 @@ between_complex! {
 }
 
 /// A copy in C order with elements of another dtype; `None` for dtypes that this does not know.
-fn cast(source: &TensorRef<'_>, dtype: DataType) -> PyResult<Option<Tensor>> {
+fn cast<A: Accepts>(source: &TensorRef<'_>, dtype: DataType) -> PyResult<Option<Tensor>> {
     macro_rules! pairs {
         ($($from:ty => $($to:ty),+;)+) => {
             $(if source.dtype() == <$from>::DTYPE {
-                $(if dtype == <$to>::DTYPE {
-                    return converted(source, |value: $from| Become::<$to>::become_(value)).map(Some);
+                $(if const { accepts::<A>(<$to>::DTYPE) } && dtype == <$to>::DTYPE {
+                    return converted(source, <$from as Become<$to>>::become_).map(Some);
                 })+
             })+
         };
     }
     macro_rules! by_way {
         ($($from:ty, $way:ty => $to:ty;)+) => {$(
-            if (source.dtype(), dtype) == (<$from>::DTYPE, <$to>::DTYPE) {
-                let first = |value: $from| Become::<$way>::become_(value);
-                return converted_by_way(source, first, <$to>::from).map(Some);
+            if const { accepts::<A>(<$to>::DTYPE) }
+                && (source.dtype(), dtype) == (<$from>::DTYPE, <$to>::DTYPE)
+            {
+                let first = <$from as Become<$way>>::become_;
+                return converted_by_way(source, first, <$to as From<$way>>::from).map(Some);
             }
         )+};
     }
     macro_rules! from_bool {
         ($($way:ty => $($to:ty),+;)+) => {$($(
-            if (source.dtype(), dtype) == (DataType::BOOL, <$to>::DTYPE) {
-                let second = |value: $way| Become::<$to>::become_(value);
-                return converted_bool(source, <$way>::from, second).map(Some);
+            if const { accepts::<A>(<$to>::DTYPE) }
+                && (source.dtype(), dtype) == (DataType::BOOL, <$to>::DTYPE)
+            {
+                let second = <$way as Become<$to>>::become_;
+                return converted_bool(source, <$way as From<bool>>::from, second).map(Some);
             }
         )+)+};
     }

@@ -9,10 +9,10 @@ use dlbridge::{
 };
 use pyo3::PyResult;
 
+use super::accepts::Accepts;
 use super::cast::{self, Cast, is_safe};
-use super::convert::{self, PIECE};
+use super::convert::{self, PIECE, accepts};
 use crate::copies;
-use crate::error::to_py_err;
 use crate::protocol::time::{Chosen, Scale};
 
 /// An element that a dtype cannot hold.
@@ -50,37 +50,37 @@ impl fmt::Display for OutOfRange {
 }
 
 /// Integers checked, and other elements without a loss.
-pub(super) fn or_lossless(
+pub(super) fn or_lossless<A: Accepts>(
     source: &TensorRef<'_>,
     dtypes: &[DataType],
     misfit: &mut Option<OutOfRange>,
 ) -> PyResult<Option<Tensor>> {
-    checked(source, dtypes, misfit, convert::lossless)
+    checked::<A>(source, dtypes, misfit, convert::lossless::<A>)
 }
 
 /// Integers checked, and other elements by the rule `safe`.
-pub(super) fn or_safe(
+pub(super) fn or_safe<A: Accepts>(
     source: &TensorRef<'_>,
     dtypes: &[DataType],
     misfit: &mut Option<OutOfRange>,
 ) -> PyResult<Option<Tensor>> {
-    checked(source, dtypes, misfit, cast::safe)
+    checked::<A>(source, dtypes, misfit, cast::safe::<A>)
 }
 
 /// Integers checked, and other elements by the rule `same_kind`.
-pub(super) fn or_same_kind(
+pub(super) fn or_same_kind<A: Accepts>(
     source: &TensorRef<'_>,
     dtypes: &[DataType],
     misfit: &mut Option<OutOfRange>,
 ) -> PyResult<Option<Tensor>> {
-    checked(source, dtypes, misfit, cast::same_kind)
+    checked::<A>(source, dtypes, misfit, cast::same_kind::<A>)
 }
 
 fn is_integer(dtype: DataType) -> bool {
     matches!(dtype.code(), Code::INT | Code::UINT)
 }
 
-fn checked(
+fn checked<A: Accepts>(
     source: &TensorRef<'_>,
     dtypes: &[DataType],
     misfit: &mut Option<OutOfRange>,
@@ -95,11 +95,11 @@ fn checked(
     {
         return Ok(Some(copy));
     }
-    integers(source, to, misfit)
+    integers::<A>(source, to, misfit)
 }
 
 /// The integers of a tensor as those of a type; `None` if one of them does not fit, or for dtypes that this does not know.
-fn integers(
+fn integers<A: Accepts>(
     source: &TensorRef<'_>,
     to: DataType,
     misfit: &mut Option<OutOfRange>,
@@ -115,7 +115,9 @@ fn integers(
     macro_rules! write {
         ($($type:ty),+) => {
             match to {
-                $(<$type>::DTYPE => Some(written::<$type> as Written),)+
+                $(_ if const { accepts::<A>(<$type>::DTYPE) } && to == <$type>::DTYPE => {
+                    Some(written::<$type> as Written)
+                })+
                 _ => None,
             }
         };
@@ -239,12 +241,12 @@ type Pieces<'a> =
     dyn FnMut(&mut dyn FnMut(&[i64]), &mut dyn FnMut() -> bool) -> Result<Option<bool>> + Send + 'a;
 
 fn written<T: ByI64>(source: &TensorRef<'_>, pieces: &mut Pieces<'_>) -> PyResult<Option<Tensor>> {
-    let (shape, mut elements) = convert::new::<T>(source)?;
+    let mut elements = convert::room::<T>(source)?;
     let fit = copies::detached(source.len() * size_of::<T>(), |go_on| {
         pieces(&mut |piece| elements.extend(piece.iter().map(|&v| T::from_i64(v))), go_on)
     })?;
     match fit {
-        true => Tensor::from_parts(elements, shape).map(Some).map_err(to_py_err),
+        true => convert::finished(source, elements).map(Some),
         false => Ok(None),
     }
 }

@@ -1,16 +1,37 @@
 //! Elements of one dtype as those of another that has all their values.
+//!
+//! The functions with the parameter `A`, what an argument accepts, are compiled with the arguments that use them, and only for
+//! the dtypes of the arguments. The loops over pieces of a tensor are compiled once for all dtypes.
 
-use dlbridge::{DataType, Element, Error, Tensor, TensorRef, TensorView};
+use std::ops::Range;
+
+use dlbridge::{DataType, Element, Result, Tensor, TensorRef};
 use pyo3::PyResult;
 use pyo3::exceptions::PyMemoryError;
 
+use super::accepts::Accepts;
 use super::checked::OutOfRange;
 use crate::copies;
 use crate::error::to_py_err;
 
+/// Returns true if an argument accepts elements of a dtype, or of any.
+pub(super) const fn accepts<A: Accepts>(dtype: DataType) -> bool {
+    let dtypes = A::DTYPES;
+    let mut next = 0;
+    while next < dtypes.len() {
+        let other = dtypes[next];
+        let same_width = other.bits() == dtype.bits() && other.lanes() == dtype.lanes();
+        if same_width && other.code().code() == dtype.code().code() {
+            return true;
+        }
+        next += 1;
+    }
+    dtypes.is_empty()
+}
+
 /// A copy in C order with elements of the first of some dtypes that has all values of the tensor's own;
 /// `None` if none of them has.
-pub(super) fn lossless(
+pub(super) fn lossless<A: Accepts>(
     source: &TensorRef<'_>,
     dtypes: &[DataType],
     _: &mut Option<OutOfRange>,
@@ -19,23 +40,24 @@ pub(super) fn lossless(
     for &dtype in dtypes {
         macro_rules! pairs {
             ($($from:ty => $($to:ty),+;)+) => {$($(
-                if (from, dtype) == (<$from>::DTYPE, <$to>::DTYPE) {
-                    return converted(source, |value: $from| <$to>::from(value)).map(Some);
+                if const { accepts::<A>(<$to>::DTYPE) } && (from, dtype) == (<$from>::DTYPE, <$to>::DTYPE) {
+                    return converted(source, <$to as From<$from>>::from).map(Some);
                 }
             )+)+};
         }
         macro_rules! by_way {
             ($($from:ty, $way:ty => $to:ty;)+) => {$(
-                if (from, dtype) == (<$from>::DTYPE, <$to>::DTYPE) {
-                    let first = |value: $from| <$way>::from(value);
-                    return converted_by_way(source, first, <$to>::from).map(Some);
+                if const { accepts::<A>(<$to>::DTYPE) } && (from, dtype) == (<$from>::DTYPE, <$to>::DTYPE) {
+                    let first = <$way as From<$from>>::from;
+                    return converted_by_way(source, first, <$to as From<$way>>::from).map(Some);
                 }
             )+};
         }
         macro_rules! from_bool {
             ($($way:ty => $($to:ty),+;)+) => {$($(
-                if (from, dtype) == (DataType::BOOL, <$to>::DTYPE) {
-                    return converted_bool(source, <$way>::from, <$to>::from).map(Some);
+                if const { accepts::<A>(<$to>::DTYPE) } && (from, dtype) == (DataType::BOOL, <$to>::DTYPE) {
+                    let first = <$way as From<bool>>::from;
+                    return converted_bool(source, first, <$to as From<$way>>::from).map(Some);
                 }
             )+)+};
         }
@@ -80,8 +102,9 @@ pub(super) fn converted<S: Element, T: Element>(
     source: &TensorRef<'_>,
     convert: impl Fn(S) -> T + Sync,
 ) -> PyResult<Tensor> {
-    let convert = |from: &[S], to: &mut Vec<T>| to.extend(from.iter().map(|&value| convert(value)));
-    of_elements(source, convert)
+    of_elements(source, |from: &[S], to: &mut Vec<T>| {
+        to.extend(from.iter().map(|&value| convert(value)));
+    })
 }
 
 /// The same by way of a third type. A processor converts several elements at once, but not from one byte to eight.
@@ -99,36 +122,18 @@ pub(super) fn converted_bool<M: Element + Default, T: Element>(
     first: impl Fn(bool) -> M + Sync,
     second: impl Fn(M) -> T + Sync,
 ) -> PyResult<Tensor> {
-    // Of 0 and 1, as was checked; so a loop need not compare.
+    // Of 0 and 1, as is checked; so a loop need not compare. Other threads may write other bytes after the check.
     let first = |byte: u8| first(byte & 1 == 1);
-    let convert = |from: &[u8], to: &mut Vec<T>| in_steps(from, to, &first, &second);
-    if let Ok(bytes) = source.as_bytes() {
-        let checked = |from: &[u8], to: &mut Vec<T>| {
-            let is_valid = are_booleans(from);
-            if is_valid {
-                convert(from, to);
-            }
-            is_valid
-        };
-        if let Some(copy) = in_blocks(source, bytes, checked)? {
-            return Ok(copy);
+    let mut elements = room::<T>(source)?;
+    in_pieces(source, (1, size_of::<T>()), &mut |piece, places| {
+        let bytes = &piece.as_bytes()?[places];
+        if bytes.iter().fold(0, |all, byte| all | byte) > 1 {
+            piece.view::<bool>()?;
         }
-    }
-    // Copied first, because other threads could change them after they were checked, and so that an error names an element.
-    in_pieces(source, booleans, convert)
-}
-
-/// The bytes of booleans, if they are 0 and 1.
-fn booleans(own: &Tensor) -> Result<TensorView<'_, u8>, Error> {
-    let bytes = own.view_bool_as_u8()?;
-    if !are_booleans(bytes.as_slice().unwrap_or_default()) {
-        own.view::<bool>()?;
-    }
-    Ok(bytes)
-}
-
-fn are_booleans(bytes: &[u8]) -> bool {
-    bytes.iter().fold(0, |all, byte| all | byte) <= 1
+        in_steps(bytes, &mut elements, &first, &second);
+        Ok(())
+    })?;
+    finished(source, elements)
 }
 
 /// Converts elements by way of a third type.
@@ -152,73 +157,67 @@ fn of_elements<S: Element, T: Element>(
     source: &TensorRef<'_>,
     convert: impl Fn(&[S], &mut Vec<T>) + Sync,
 ) -> PyResult<Tensor> {
-    let view = source.view::<S>().ok();
-    if let Some(elements) = view.as_ref().and_then(TensorView::as_slice) {
-        let convert = |from: &[S], to: &mut Vec<T>| {
-            convert(from, to);
-            true
-        };
-        if let Some(copy) = in_blocks(source, elements, convert)? {
-            return Ok(copy);
-        }
-    }
-    in_pieces(source, |own| own.view::<S>(), convert)
-}
-
-/// The elements of a contiguous tensor, each block converted; `None` if one cannot be.
-fn in_blocks<S: Element, T: Element>(
-    source: &TensorRef<'_>,
-    from: &[S],
-    convert: impl Fn(&[S], &mut Vec<T>) -> bool + Sync,
-) -> PyResult<Option<Tensor>> {
-    let (shape, mut elements) = new(source)?;
-    let elements = copies::detached(source.len() * size_of::<T>(), |go_on| {
-        for block in from.chunks(copies::BLOCK) {
-            if !elements.is_empty() && !go_on() {
-                return Ok(None);
-            }
-            for piece in block.chunks(PIECE) {
-                if !convert(piece, &mut elements) {
-                    return Ok(Some(None));
-                }
-            }
-        }
-        Ok(Some(Some(elements)))
+    let mut elements = room::<T>(source)?;
+    in_pieces(source, (align_of::<S>(), size_of::<T>()), &mut |piece, places| {
+        let from = piece.view::<S>()?;
+        convert(&from.as_slice().unwrap_or_default()[places], &mut elements);
+        Ok(())
     })?;
-    elements.map(|elements| Tensor::from_parts(elements, shape).map_err(to_py_err)).transpose()
+    finished(source, elements)
 }
 
-/// Elements at any address and with any strides: they are copied piece by piece, because a loop over strides is slower.
-fn in_pieces<S: Element, T: Element>(
-    source: &TensorRef<'_>,
-    view: impl Fn(&Tensor) -> Result<TensorView<'_, S>, Error> + Sync,
-    convert: impl Fn(&[S], &mut Vec<T>) + Sync,
-) -> PyResult<Tensor> {
-    let (shape, mut elements) = new(source)?;
-    let elements = copies::detached(source.len() * size_of::<T>(), |go_on| {
-        let rows = shape.first().copied().unwrap_or(1);
-        let piece = (PIECE / (source.len() / rows.max(1)).max(1)).max(1);
+/// Converts a piece of a tensor: the elements of a contiguous and aligned tensor at these places.
+type Convert<'a> = &'a mut (dyn FnMut(&TensorRef<'_>, Range<usize>) -> Result<()> + Send);
+
+/// Calls `convert` with all elements, in C order; `sizes` are the alignment of the elements, and the bytes of one that is
+/// converted.
+///
+/// Elements at any address and with any strides are copied piece by piece, because a loop over strides is slower.
+fn in_pieces(source: &TensorRef<'_>, sizes: (usize, usize), convert: Convert<'_>) -> PyResult<()> {
+    let (alignment, itemsize) = sizes;
+    let len = source.len();
+    let is_aligned = (source.data().addr() as u64).wrapping_add(source.byte_offset());
+    let in_place = source.is_c_contiguous() && is_aligned.is_multiple_of(alignment as u64);
+    copies::detached(len * itemsize, |go_on| {
+        if in_place {
+            for begin in (0..len).step_by(PIECE) {
+                if begin > 0 && begin.is_multiple_of(copies::BLOCK) && !go_on() {
+                    return Ok(None);
+                }
+                convert(source, begin..len.min(begin + PIECE))?;
+            }
+            return Ok(Some(()));
+        }
+        let rows = source.shape().first().map_or(1, |&extent| extent as usize);
+        let piece = (PIECE / (len / rows.max(1)).max(1)).max(1);
         for start in (0..rows).step_by(piece) {
             if start > 0 && !go_on() {
                 return Ok(None);
             }
-            let own = match shape.is_empty() {
-                true => source.to_copy()?,
-                false => source.slice(0, start..rows.min(start + piece))?.to_copy()?,
+            let own = match source.shape() {
+                [] => source.to_copy()?,
+                _ => source.slice(0, start..rows.min(start + piece))?.to_copy()?,
             };
-            convert(view(&own)?.as_slice().unwrap_or_default(), &mut elements);
+            convert(&TensorRef::from(&own), 0..own.len())?;
         }
-        Ok(Some(elements))
-    })?;
-    Tensor::from_parts(elements, shape).map_err(to_py_err)
+        Ok(Some(()))
+    })
 }
 
-/// The extents of a tensor, and room for its elements.
-pub(super) fn new<T>(source: &TensorRef<'_>) -> PyResult<(Vec<usize>, Vec<T>)> {
-    let shape: Vec<usize> = source.shape().iter().map(|&extent| extent as usize).collect();
+/// Room for the elements of a tensor.
+pub(super) fn room<T>(source: &TensorRef<'_>) -> PyResult<Vec<T>> {
     let mut elements = Vec::new();
     match elements.try_reserve_exact(source.len()) {
-        Ok(()) => Ok((shape, elements)),
-        Err(_) => Err(PyMemoryError::new_err(format!("no memory for a tensor of shape {shape:?}"))),
+        Ok(()) => Ok(elements),
+        Err(_) => Err(PyMemoryError::new_err(format!(
+            "no memory for a tensor of shape {:?}",
+            source.shape()
+        ))),
     }
+}
+
+/// A tensor of the same shape.
+pub(super) fn finished<T: Element>(source: &TensorRef<'_>, elements: Vec<T>) -> PyResult<Tensor> {
+    let shape: Vec<usize> = source.shape().iter().map(|&extent| extent as usize).collect();
+    Tensor::from_parts(elements, shape).map_err(to_py_err)
 }

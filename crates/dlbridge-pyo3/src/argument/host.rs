@@ -70,12 +70,12 @@ macro_rules! argument {
                 );
                 let cast: Cast = match (requirement.cast, requirement.check_integers) {
                     _ if !requirement.allow_copy || !times.is_empty() => convert::never,
-                    (None, false) => convert::lossless,
-                    (Some(Casting::Safe), false) => cast::safe,
-                    (Some(Casting::SameKind), false) => cast::same_kind,
-                    (None, true) => checked::or_lossless,
-                    (Some(Casting::Safe), true) => checked::or_safe,
-                    (Some(Casting::SameKind), true) => checked::or_same_kind,
+                    (None, false) => convert::lossless::<A>,
+                    (Some(Casting::Safe), false) => cast::safe::<A>,
+                    (Some(Casting::SameKind), false) => cast::same_kind::<A>,
+                    (None, true) => checked::or_lossless::<A>,
+                    (Some(Casting::Safe), true) => checked::or_safe::<A>,
+                    (Some(Casting::SameKind), true) => checked::or_same_kind::<A>,
                 };
                 let rescale: Rescale = match requirement.cast {
                     Some(_) if !times.is_empty() => checked::rescaled,
@@ -150,7 +150,7 @@ macro_rules! argument {
             /// Takes an object that `take_array` does not take.
             fn other(object: &Bound<'py, PyAny>) -> Result<Self, Refusal> {
                 if C::REQUIREMENT.allow_sequence
-                    && let Some(taken) = Self::EXPECTED.take_sequence(object)?
+                    && let Some(taken) = Self::EXPECTED.take_sequence::<A>(object)?
                 {
                     return Ok(Self { taken, marker: PhantomData });
                 }

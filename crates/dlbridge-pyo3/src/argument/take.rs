@@ -8,6 +8,7 @@ use dlbridge::{Access, DataType, DeviceType, Error, Tensor, TensorRef, TensorRef
 use dlbridge_borrow::Mode;
 use pyo3::prelude::*;
 
+use super::accepts::Accepts;
 use super::cast::Cast;
 use super::checked::{OutOfRange, Rescale};
 use super::constraint::{Adjacent, Casting, Requirement};
@@ -164,11 +165,11 @@ impl Expected {
 
     /// Takes a list or tuple of numbers, as a tensor of its own; `None` for other objects.
     #[inline(never)]
-    pub(super) fn take_sequence<'py>(
+    pub(super) fn take_sequence<'py, A: Accepts>(
         &'static self,
         object: &Bound<'py, PyAny>,
     ) -> Result<Option<Taken<'py>>, Refusal> {
-        let Some(made) = sequence::tensor_of(self, object)? else { return Ok(None) };
+        let Some(made) = sequence::tensor_of::<A>(self, object)? else { return Ok(None) };
         let tensor = TensorRef::from(&made);
         // Extents, dtype and device fit.
         let aligned = self.misaligned(tensor.data().addr(), tensor.dtype()).is_none();

@@ -16,8 +16,8 @@ use super::numpy_array::NumpyArray;
 use super::storage::{storage, with_storage};
 use super::stream::Streams;
 use super::{
-    Imported, Kind, Lacking, Method, Protocol, array_interface, arrow, attribute, buffer,
-    buffer_abi, caveats, dlpack, kind, moved, pandas, typestr,
+    Imported, Kind, Lacking, Method, Protocol, arrow, attribute, buffer, buffer_abi, caveats,
+    dlpack, kind, moved, pandas, typestr,
 };
 use crate::copies;
 use crate::error::type_name;
@@ -47,7 +47,7 @@ fn in_place(
         return Ok(Some(imported));
     }
     // The buffer would be left in the end, and says the same as the array interface, sooner.
-    if wanted.copy == Some(false) || !head.is_byte_swapped(object) {
+    if !cfg!(feature = "buffer") || wanted.copy == Some(false) || !head.is_byte_swapped(object) {
         return Ok(None);
     }
     copies::forget_interrupt();
@@ -355,7 +355,7 @@ fn repaired(
     {
         return Err(refusal);
     }
-    if Method::ArrowArray.of(object, lacking)?.is_some() {
+    if cfg!(feature = "arrow") && Method::ArrowArray.of(object, lacking)?.is_some() {
         // Arrow's own exceptions are not of the class BufferError, and do not say what to do.
         return match arrow::import(object, kind, lacking, wanted) {
             Ok(imported) => imported.ok_or(refusal),
@@ -368,21 +368,35 @@ fn repaired(
     if !refusal.is_instance_of::<PyBufferError>(py) {
         return Err(refusal);
     }
-    let by_interface = || array_interface::import(object, lacking, wanted);
-    let by_buffer = || buffer::import(object, wanted);
-    for door in [&by_interface as &dyn Fn() -> PyResult<Option<Imported>>, &by_buffer] {
-        match door() {
+    let doors = [Protocol::ArrayInterface, Protocol::Buffer];
+    let mut final_refusal = None;
+    for door in doors.into_iter().filter(|door| door.missing_feature().is_none()) {
+        match door.import(object, kind, lacking, wanted, &Streams::default()) {
             Ok(Some(imported)) if is_beyond_dlpack(&imported) => return Ok(imported),
             Ok(_) => {}
-            // What it says is more than that DLPack does not have it.
-            Err(error) if error.is_instance_of::<PyBufferError>(py) => {
-                error.set_cause(py, Some(refusal));
-                return Err(error);
+            Err(error) if !error.is_instance_of::<PyException>(py) => return Err(error),
+            Err(error) => {
+                final_refusal = Some(error);
+                break;
             }
-            Err(error) => return Err(error),
         }
     }
-    Err(refusal)
+    for door in doors.into_iter().filter(|door| door.missing_feature().is_some()) {
+        if door.is_there(object, kind)? {
+            final_refusal = Some(door.left_out(object));
+            break;
+        }
+    }
+    match final_refusal {
+        // What it says is more than that DLPack does not have it.
+        Some(error) => {
+            if error.is_instance_of::<PyBufferError>(py) {
+                error.set_cause(py, Some(refusal));
+            }
+            Err(error)
+        }
+        None => Err(refusal),
+    }
 }
 
 /// Returns true for a tensor that a producer could not have made through NumPy.
@@ -394,15 +408,7 @@ fn no_door(object: &Bound<'_, PyAny>, looked_for: &[Protocol]) -> PyErr {
     let name = type_name(object);
     let mut names = Vec::new();
     for protocol in looked_for {
-        let name = match protocol {
-            Protocol::ExchangeApi => "__dlpack_c_exchange_api__",
-            Protocol::Dlpack | Protocol::LegacyDlpack => "__dlpack__",
-            Protocol::CudaArrayInterface => "__cuda_array_interface__",
-            Protocol::ArrayInterface => "__array_interface__",
-            Protocol::ArrayStruct => "__array_struct__",
-            Protocol::Buffer => "the buffer protocol",
-            Protocol::Arrow => "the Arrow PyCapsule interface",
-        };
+        let name = protocol.words();
         if !names.contains(&name) {
             names.push(name);
         }

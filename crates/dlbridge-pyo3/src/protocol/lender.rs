@@ -39,7 +39,7 @@ pub(crate) fn same_buffer<'py>(
     object: &Bound<'py, PyAny>,
     kind: &Kind,
 ) -> PyResult<Option<HeldBuffer<'py>>> {
-    if !kind.same_buffer {
+    if !cfg!(feature = "buffer") || !kind.same_buffer {
         return Ok(None);
     }
     caveats::check_before(object, &kind.caveats)?;

@@ -40,6 +40,7 @@ mod typestr;
 
 use dlbridge::sys::DLPackVersion;
 use dlbridge::{Access, Tensor};
+use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyType};
 
@@ -63,6 +64,7 @@ use self::lacking::{Lacking, Method};
 #[cfg(feature = "tensor-class")]
 use crate::PyTensor;
 use crate::borrow::Borrowed;
+use crate::error::type_name;
 use crate::receipt::CopyReason;
 use crate::wanted::Wanted;
 
@@ -170,6 +172,12 @@ impl Protocol {
         wanted: &Wanted,
         streams: &Streams<'_, 'py>,
     ) -> PyResult<Option<Imported>> {
+        if self.missing_feature().is_some() {
+            return match self.is_there(object, kind)? {
+                true => Err(self.left_out(object)),
+                false => Ok(None),
+            };
+        }
         match self {
             Self::ExchangeApi => match kind.table {
                 Some(table) => table.import(object, wanted, streams),
@@ -177,13 +185,57 @@ impl Protocol {
             },
             Self::Dlpack => dlpack::import(object, lacking, wanted, streams),
             Self::LegacyDlpack => dlpack::import_legacy(object, lacking, wanted, streams),
-            Self::CudaArrayInterface => {
+            Self::CudaArrayInterface if cfg!(feature = "array-interface") => {
                 cuda_array_interface::import(object, lacking, wanted, streams)
             }
-            Self::ArrayInterface => array_interface::import(object, lacking, wanted),
-            Self::ArrayStruct => array_struct::import(object, lacking, wanted),
-            Self::Buffer => buffer::import(object, wanted),
-            Self::Arrow => arrow::import(object, kind, lacking, wanted),
+            Self::ArrayInterface if cfg!(feature = "array-interface") => {
+                array_interface::import(object, lacking, wanted)
+            }
+            Self::ArrayStruct if cfg!(feature = "array-interface") => {
+                array_struct::import(object, lacking, wanted)
+            }
+            Self::Buffer if cfg!(feature = "buffer") => buffer::import(object, wanted),
+            Self::Arrow if cfg!(feature = "arrow") => arrow::import(object, kind, lacking, wanted),
+            _ => Ok(None),
+        }
+    }
+
+    /// The feature of this crate that imports through this protocol need, if the extension is built without it.
+    const fn missing_feature(self) -> Option<&'static str> {
+        match self {
+            Self::CudaArrayInterface | Self::ArrayInterface | Self::ArrayStruct
+                if !cfg!(feature = "array-interface") =>
+            {
+                Some("array-interface")
+            }
+            Self::Buffer if !cfg!(feature = "buffer") => Some("buffer"),
+            Self::Arrow if !cfg!(feature = "arrow") => Some("arrow"),
+            _ => None,
+        }
+    }
+
+    /// The refusal of an object that has this protocol, in an extension that is built without it.
+    #[cold]
+    fn left_out(self, object: &Bound<'_, PyAny>) -> PyErr {
+        PyBufferError::new_err(format!(
+            "'{}' object has {}, which this extension is built without; build the extension with the feature `{}` of \
+             dlbridge-pyo3, or convert the object to a plain array of NumPy first",
+            type_name(object),
+            self.words(),
+            self.missing_feature().unwrap_or_default(),
+        ))
+    }
+
+    /// The attribute of an object that has this protocol, or the name of the protocol.
+    const fn words(self) -> &'static str {
+        match self {
+            Self::ExchangeApi => "__dlpack_c_exchange_api__",
+            Self::Dlpack | Self::LegacyDlpack => "__dlpack__",
+            Self::CudaArrayInterface => "__cuda_array_interface__",
+            Self::ArrayInterface => "__array_interface__",
+            Self::ArrayStruct => "__array_struct__",
+            Self::Buffer => "the buffer protocol",
+            Self::Arrow => "the Arrow PyCapsule interface",
         }
     }
 }

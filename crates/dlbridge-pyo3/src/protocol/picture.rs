@@ -59,9 +59,11 @@ fn arguments(wanted: &Wanted) -> &'static str {
 /// protocol if that shares this very object.
 pub(super) fn copies_always(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyErr {
     let py = object.py();
-    let (way_out, cause) = match kind::of(object)
-        .and_then(|kind| arrow::import(object, &kind, Lacking::UNKNOWN, wanted))
-    {
+    let shared = || match cfg!(feature = "arrow") {
+        true => arrow::import(object, &*kind::of(object)?, Lacking::UNKNOWN, wanted),
+        false => Ok(None),
+    };
+    let (way_out, cause) = match shared() {
         Ok(Some(shared)) => {
             let (dtype, shape) = (shared.tensor.dtype(), shared.tensor.shape());
             let shape =

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 
 use super::kind::{self, is_instance};
 use super::lacking::{Lacking, Method};
-use super::{Imported, arrow, caveats, ladder, memory, pandas};
+use super::{Imported, Protocol, arrow, caveats, ladder, memory, pandas};
 use crate::error::type_name;
 use crate::wanted::Wanted;
 
@@ -179,7 +179,10 @@ pub(crate) fn import<'py>(
     let lacking = if is_tensor { Lacking::ALL } else { kind.lacking.now(py)? };
     let has = |method: Method| Ok::<_, PyErr>(method.of(object, lacking)?.is_some());
     if has(Method::ArrowArray)? || has(Method::ArrowDeviceArray)? || has(Method::ArrowStream)? {
-        let imported = arrow::import_times(object, &kind, lacking, times);
+        let imported = match cfg!(feature = "arrow") {
+            true => arrow::import_times(object, &kind, lacking, times),
+            false => Err(Protocol::Arrow.left_out(object)),
+        };
         let imported =
             imported.map_err(|error| caveats::explained(object, &kind.caveats, error))?;
         return imported.map(|imported| Ok((as_times(imported)?, object.clone()))).transpose();

@@ -18,6 +18,8 @@ use self::fault::{Fault, Item};
 use self::items::{Dtypes, Elements, Items, MAX_DEPTH, Natural, read, shape_of};
 use self::number::Number;
 pub(super) use self::number::NumberKind;
+use super::accepts::Accepts;
+use super::convert::accepts;
 use super::refusal::{Found, Refusal};
 use super::take::Expected;
 use crate::error::to_py_err;
@@ -46,7 +48,7 @@ impl Misfit {
 }
 
 /// A tensor of one of the dtypes expected, of the numbers of a list, tuple or range; `None` for other objects.
-pub(super) fn tensor_of(
+pub(super) fn tensor_of<A: Accepts>(
     expected: &'static Expected,
     object: &Bound<'_, PyAny>,
 ) -> Result<Option<Tensor>, Refusal> {
@@ -66,11 +68,11 @@ pub(super) fn tensor_of(
         return refusal(Misfit::Shape(shape));
     }
     let (dtype, made) = match expected.dtypes {
-        [dtype] => (*dtype, filled(*dtype, &items, &shape)),
+        [dtype] => (*dtype, filled::<A>(*dtype, &items, &shape)),
         dtypes => match natural(&items, &shape) {
             Ok(natural) => {
                 let dtype = chosen(dtypes, &natural);
-                (dtype, filled(dtype, &items, &shape))
+                (dtype, filled::<A>(dtype, &items, &shape))
             }
             Err(fault) => (natural_dtype(None, false), Err(fault)),
         },
@@ -156,10 +158,14 @@ fn kind_of(dtype: DataType) -> Option<NumberKind> {
 }
 
 /// A tensor of a dtype; `None` if lists do not become one.
-fn filled(dtype: DataType, items: &Items<'_>, shape: &[usize]) -> Result<Option<Tensor>, Fault> {
+fn filled<A: Accepts>(
+    dtype: DataType,
+    items: &Items<'_>,
+    shape: &[usize],
+) -> Result<Option<Tensor>, Fault> {
     macro_rules! fill {
         ($($type:ty),+) => {
-            $(if dtype == <$type>::DTYPE {
+            $(if const { accepts::<A>(<$type>::DTYPE) } && dtype == <$type>::DTYPE {
                 return filled_with::<$type>(items, shape).map(Some);
             })+
         };

@@ -19,7 +19,7 @@ pub(in crate::argument) enum NumberKind {
     Complex,
 }
 
-/// A type of elements that numbers of Python become.
+/// A type of elements that numbers of Python become. The methods are inline, so that only extensions that call one compile it.
 pub(super) trait Number: Copy + Send + 'static {
     /// The last kind of numbers that it takes.
     const KIND: NumberKind;
@@ -217,6 +217,7 @@ macro_rules! integers {
         impl Number for $type {
             const KIND: NumberKind = NumberKind::Integer;
 
+            #[inline]
             fn from_bool(value: bool) -> Self {
                 Self::from(value)
             }
@@ -226,6 +227,7 @@ macro_rules! integers {
                 Self::try_from(value).ok()
             }
 
+            #[inline]
             fn from_integer(item: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
                 integer(item)
             }
@@ -234,6 +236,7 @@ macro_rules! integers {
                 value as Self
             }
 
+            #[inline]
             fn from_complex(re: f64, _: f64) -> Self {
                 re as Self
             }
@@ -254,6 +257,7 @@ impl Number for bool {
         Some(value != 0)
     }
 
+    #[inline]
     fn from_integer(item: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
         item.is_truthy().map(Some)
     }
@@ -273,6 +277,7 @@ macro_rules! floats {
         impl Number for $type {
             const KIND: NumberKind = NumberKind::Float;
 
+            #[inline]
             fn from_bool(value: bool) -> Self {
                 Self::from_float(f64::from(u8::from(value)))
             }
@@ -282,6 +287,7 @@ macro_rules! floats {
                 Some($from_integer)
             }
 
+            #[inline]
             fn from_integer(item: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
                 let from_u64 = |$integer: u64| $from_integer;
                 integer_as_float(item, |$integer| $from_integer, from_u64, Self::from_float)
@@ -292,6 +298,7 @@ macro_rules! floats {
                 $from
             }
 
+            #[inline]
             fn from_complex(re: f64, _: f64) -> Self {
                 Self::from_float(re)
             }
@@ -312,6 +319,7 @@ macro_rules! complex {
         impl Number for Complex<$type> {
             const KIND: NumberKind = NumberKind::Complex;
 
+            #[inline]
             fn from_bool(value: bool) -> Self {
                 Self::from_float(f64::from(u8::from(value)))
             }
@@ -321,6 +329,7 @@ macro_rules! complex {
                 Some(Self { re: value as $type, im: 0.0 })
             }
 
+            #[inline]
             fn from_integer(item: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
                 let from_i64 = |value: i64| Self { re: value as $type, im: 0.0 };
                 let from_u64 = |value: u64| Self { re: value as $type, im: 0.0 };
@@ -331,6 +340,7 @@ macro_rules! complex {
                 Self::from_complex(value, 0.0)
             }
 
+            #[inline]
             fn from_complex(re: f64, im: f64) -> Self {
                 Self { re: re as $type, im: im as $type }
             }
