@@ -106,6 +106,11 @@ def times(results: dict[str, Any]) -> list[str]:
     return [*rows, ""]
 
 
+def slower(base: dict[str, float], port: dict[str, float]) -> list[str]:
+    """The calls of the port that are above the limit."""
+    return [label for label, time in base.items() if port[label] / time > LIMIT]
+
+
 def shown(time: float) -> str:
     return f"{time:.0f} ns" if time < 1e5 else f"{time / 1e6:.2f} ms"
 
@@ -154,10 +159,10 @@ def regressions(results: dict[str, Any]) -> list[Worse]:
             found.append(Worse(name, "its own tests", tested(base), tested(port)))
         if result["unsafe port"] > result["unsafe base"]:
             found.append(Worse(name, "`unsafe`", str(result["unsafe base"]), str(result["unsafe port"])))
-        for label, least in result["times"]["base"].items():
-            time = result["times"]["port"][label]
-            if time / least > LIMIT:
-                found.append(Worse(name, label, shown(least), f"{shown(time)} ({time / least:.2f} x)"))
+        times = result["times"]
+        for label in slower(times["base"], times["port"]):
+            least, time = times["base"][label], times["port"][label]
+            found.append(Worse(name, label, shown(least), f"{shown(time)} ({time / least:.2f} x)"))
         for kind, before in result["accepts base"].items():
             after = result["accepts port"][kind]
             if after == PANIC or (before == "yes" != after):

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import run
 from edits import apply, edited
-from page import regressions, rendered, table
+from page import regressions, rendered, slower, table
 
 
 def test_script_of_diff_makes_the_new_file(tmp_path: Path) -> None:
@@ -119,6 +119,22 @@ def tables(page: str) -> list[list[str]]:
 
 def columns(row: str) -> int:
     return row.count("|")
+
+
+@pytest.mark.parametrize(("after", "rounds"), [(0, run.ROUNDS), (9, 9), (99, run.MOST_ROUNDS)])
+def test_port_that_seems_slower_is_measured_again(
+    after: int, rounds: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def ask(self: object, version: str, what: str) -> dict[str, float]:
+        asked.append(version)
+        return {what: 100.0 if version == "base" or asked.count("port") >= after else 200.0}
+
+    monkeypatch.setattr(run.Extension, "ask", ask)
+    least = run.Extension("some", {}, tmp_path, tmp_path).measure()
+    assert asked == ["base", "port"] * rounds
+    assert slower(least["base"], least["port"]) == (["times"] if after > rounds else [])
 
 
 def test_page_is_written_by_a_run_of_all_extensions_without_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
