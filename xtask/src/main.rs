@@ -93,8 +93,8 @@ cargo xtask gpu-test [--quick] [--only NAMES] [--json FILE]
     --json FILE   a file for the results
 
 cargo xtask seeded-faults
-    Makes one fault after another in a copy of dlbridge, and writes which rules of the conformance
-    kit notice to docs/conformance-faults.md.
+    Makes one fault after another in a copy of the last commit, and writes which rules of the
+    conformance kit notice to docs/conformance-faults.md.
 
 cargo xtask unsafe-table
     Counts the unsafe code in all crates and rewrites the table in docs/safety.md.
