@@ -20,6 +20,7 @@
 //!
 //! - [`Region`]: which bytes a strided view covers, and whether two of them share one
 //! - [`Registry`]: the borrows of this moment
+//! - [`LabelWords`]: the label of a reader who borrows often
 #![forbid(unsafe_code)]
 
 mod overlap;
@@ -27,6 +28,7 @@ mod readers;
 mod region;
 mod registry;
 
+pub use readers::LabelWords;
 pub use region::Region;
 pub use registry::{Conflict, Held, Label, Mode, Registry, Ticket};
 

@@ -57,6 +57,44 @@ const ONCE: usize = 4;
 const WORD: usize = size_of::<usize>();
 const WORDS: usize = Label::MAX.div_ceil(WORD);
 
+/// The words of a [`Label`], ready to be stored. A reader who borrows often keeps them.
+///
+/// ```
+/// use dlbridge_borrow::{LabelWords, Mode, Region, Registry};
+///
+/// let registry = Registry::new();
+/// let _reader = registry.read(0x1000, 8, &LabelWords::new("a matrix")).unwrap();
+/// let conflict = registry.acquire(Region::bytes(0x1000, 8), Mode::Write, "").unwrap_err();
+/// assert_eq!(conflict.label.as_str(), "a matrix");
+/// ```
+#[derive(Clone, Debug)]
+pub struct LabelWords {
+    words: [usize; WORDS],
+    /// How many of them hold bytes of the text.
+    used: usize,
+    /// The bytes of the text.
+    len: usize,
+}
+
+impl LabelWords {
+    /// As much of a text as a [`Label`] has room for.
+    ///
+    /// ```
+    /// let words = dlbridge_borrow::LabelWords::new("numpy.ndarray");
+    /// # assert!(dlbridge_borrow::Registry::new().read(0, 1, &words).is_some());
+    /// ```
+    #[inline]
+    pub fn new(text: impl AsRef<[u8]>) -> Self {
+        let text = Label::fitting(text.as_ref());
+        let mut words = [0; WORDS];
+        for (word, bytes) in words.iter_mut().zip(text.chunks(WORD)) {
+            // By shifts: what is written byte by byte and read as a word makes the processor wait.
+            *word = bytes.iter().rev().fold(0, |word, &byte| word << 8 | usize::from(byte));
+        }
+        Self { words, used: text.len().div_ceil(WORD), len: text.len() }
+    }
+}
+
 impl Readers {
     #[cfg(not(loom))]
     pub(crate) const fn new() -> Self {
@@ -75,10 +113,9 @@ impl Readers {
         &self,
         start: usize,
         end: usize,
-        label: &[u8],
+        label: &LabelWords,
         writers: &AtomicUsize,
     ) -> Option<usize> {
-        let label = Label::fitting(label);
         let first = scattered(start);
         for probe in 0..PROBES.min(PLACES) {
             let index = (first + probe) % PLACES;
@@ -181,17 +218,11 @@ impl Place {
     }
 
     #[inline]
-    fn set_label(&self, text: &[u8]) {
-        let (whole, rest) = text.as_chunks::<WORD>();
-        for (word, bytes) in self.label.iter().zip(whole) {
-            word.store(usize::from_le_bytes(*bytes), Relaxed);
+    fn set_label(&self, label: &LabelWords) {
+        for (to, &word) in self.label.iter().zip(&label.words).take(label.used) {
+            to.store(word, Relaxed);
         }
-        if let Some(word) = self.label.get(whole.len()) {
-            // By shifts: what is written byte by byte and read as a word makes the processor wait.
-            let rest = rest.iter().rev().fold(0, |word, &byte| word << 8 | usize::from(byte));
-            word.store(rest, Relaxed);
-        }
-        self.label_len.store(text.len(), Relaxed);
+        self.label_len.store(label.len, Relaxed);
     }
 
     fn label(&self) -> Label {

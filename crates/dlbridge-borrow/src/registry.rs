@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, atomic::AtomicUsize};
 use loom::sync::{Mutex, MutexGuard, atomic::AtomicUsize};
 
 use crate::Region;
-use crate::readers::Readers;
+use crate::readers::{LabelWords, Readers};
 
 /// What a borrow is for.
 ///
@@ -274,11 +274,37 @@ impl Registry {
     ) -> Result<Ticket, Box<Conflict>> {
         if mode == Mode::Read
             && let Some((start, end)) = region.run()
-            && let Some(number) = self.readers.take(start, end, label.as_ref(), &self.writers)
+            && let Some(ticket) = self.take(start, end, &LabelWords::new(&label))
         {
-            return Ok(Ticket(number << 1 | READER));
+            return Ok(ticket);
         }
         self.acquire_locked(region, mode, label.as_ref())
+    }
+
+    /// Borrows a run of bytes to read, without a lock. `None` if only [`acquire`](Registry::acquire) can tell whether that
+    /// may be: there are writers, or many readers.
+    ///
+    /// ```
+    /// use dlbridge_borrow::{LabelWords, Mode, Region, Registry};
+    ///
+    /// let (registry, label) = (Registry::new(), LabelWords::new("a matrix"));
+    /// let ticket = registry.read(0x1000, 8, &label).unwrap();
+    /// assert!(registry.acquire(Region::bytes(0x1000, 8), Mode::Write, "").is_err());
+    /// registry.release(ticket);
+    ///
+    /// let _writer = registry.acquire(Region::bytes(0x2000, 8), Mode::Write, "").unwrap();
+    /// assert!(registry.read(0x1000, 8, &label).is_none());
+    /// assert!(registry.acquire(Region::bytes(0x1000, 8), Mode::Read, "").is_ok());
+    /// ```
+    #[inline]
+    pub fn read(&self, address: usize, count: usize, label: &LabelWords) -> Option<Ticket> {
+        self.take(address, address.checked_add(count)?, label)
+    }
+
+    #[inline]
+    fn take(&self, start: usize, end: usize, label: &LabelWords) -> Option<Ticket> {
+        let number = self.readers.take(start, end, label, &self.writers)?;
+        Some(Ticket(number << 1 | READER))
     }
 
     #[inline(never)]

@@ -44,6 +44,9 @@ pub(crate) static REGISTRY: Registry = Registry::new();
 /// The state that all extensions of this process share, once this extension has found it.
 pub(crate) static SHARED: OnceLock<&'static Shared> = OnceLock::new();
 
+/// True once all borrows of NumPy's arrays in this process are known to be in [`REGISTRY`].
+pub(crate) static ALONE: AtomicBool = AtomicBool::new(false);
+
 /// Types whose objects are imported quickly, by the type's address, kept for ever. Imports of such objects are so
 /// fast that a lock would cost much; a lookup here is one load and one comparison. If two types share a place, the
 /// first one seen keeps it.

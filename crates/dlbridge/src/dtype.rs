@@ -1,7 +1,6 @@
 //! Data types: what an element is, how wide it is, and the names of both.
 
-use alloc::borrow::ToOwned;
-use alloc::format;
+use alloc::string::String;
 use core::fmt;
 use core::str::FromStr;
 
@@ -339,15 +338,35 @@ impl From<DataType> for sys::DLDataType {
 
 impl fmt::Display for DataType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut name = match self.code.naming() {
-            Some((stem, Naming::WithBits)) => format!("{stem}{}", self.bits),
-            Some((stem, Naming::Fixed(bits))) if bits == self.bits => stem.to_owned(),
-            _ => format!("code{}_{}", self.code.0, self.bits),
-        };
-        if self.lanes != 1 {
-            name += &format!("x{}", self.lanes);
+        if f.width().is_none() && f.precision().is_none() {
+            return self.write_name(f);
         }
+        let mut name = String::new();
+        self.write_name(&mut name)?;
         f.pad(&name)
+    }
+}
+
+impl DataType {
+    fn write_name(self, to: &mut impl fmt::Write) -> fmt::Result {
+        match self.code.naming() {
+            Some((stem, Naming::WithBits)) => {
+                to.write_str(stem)?;
+                match self.bits {
+                    8 => to.write_str("8")?,
+                    16 => to.write_str("16")?,
+                    32 => to.write_str("32")?,
+                    64 => to.write_str("64")?,
+                    bits => write!(to, "{bits}")?,
+                }
+            }
+            Some((stem, Naming::Fixed(bits))) if bits == self.bits => to.write_str(stem)?,
+            _ => write!(to, "code{}_{}", self.code.0, self.bits)?,
+        }
+        match self.lanes {
+            1 => Ok(()),
+            lanes => write!(to, "x{lanes}"),
+        }
     }
 }
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
+import pickle
 import weakref
 from typing import Any
 
+import dlbridge
 import numpy as np
 import pytest
 from typed_arguments import _native as typed
@@ -129,3 +131,14 @@ def test_message_of_refusal_is_made_once_and_stays() -> None:
     message = "argument 'x': expected float32[_, _] on cpu; got float64[3] on cpu"
     assert str(refusal.value) == str(refusal.value) == message
     assert refusal.value.args == (message,)
+
+
+def test_name_of_an_argument_is_in_all_that_shows_the_exception() -> None:
+    for read in (str, repr, lambda error: error.args[0], lambda error: pickle.loads(pickle.dumps(error)).args[0]):
+        with pytest.raises(dlbridge.TensorMismatchError) as refusal:
+            typed.mean(np.zeros(3))
+        assert "argument 'x': expected float32[_, _] on cpu; got float64[3] on cpu" in read(refusal.value)
+    with pytest.raises(dlbridge.TensorMismatchError) as refusal:
+        typed.mean(np.zeros(3))
+    assert refusal.value.argument == "x"
+    assert not hasattr(refusal.value, "__notes__")

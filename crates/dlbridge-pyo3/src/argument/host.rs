@@ -190,7 +190,7 @@ macro_rules! argument {
             pub fn view(&self) -> TensorView<'_, T> {
                 const { assert_any_bits::<T>() };
                 // Taken: dtype, place and alignment fit, which nobody can change; any bytes are elements.
-                self.taken.tensor().view().expect("dtype, place and alignment were checked")
+                self.taken.tensor().as_view().expect("dtype, place and alignment were checked")
             }
 
             /// A view of the elements, after checking that their bytes are values of the type.
@@ -210,7 +210,7 @@ macro_rules! argument {
             /// }
             /// ```
             pub fn try_view(&self) -> PyResult<TensorView<'_, T>> {
-                self.taken.tensor().view().map_err(to_py_err)
+                self.taken.tensor().as_view().map_err(to_py_err)
             }
 
             /// The elements, if they are adjacent in C order.

@@ -16,7 +16,7 @@ use super::refusal::{Found, Refusal, Unmet, Unwritable};
 use super::sequence;
 #[cfg(feature = "tensor-class")]
 use crate::PyTensor;
-use crate::borrow::{Bytes, Guard};
+use crate::borrow::{AttachedGuard, Bytes, Guard};
 use crate::copies;
 use crate::error::to_py_err;
 use crate::protocol::numpy_array::NumpyArray;
@@ -78,7 +78,7 @@ pub(super) struct Taken<'py> {
     /// The stream that the data is in order with; NULL on the CPU.
     pub(super) stream: *mut c_void,
     // Dropped in this order: the borrow ends before the memory may.
-    _guard: Guard,
+    _guard: AttachedGuard<'py>,
     /// What keeps the memory, if it is not the object itself.
     lender: Option<Lender<'py>>,
     pub(super) object: Bound<'py, PyAny>,
@@ -150,12 +150,12 @@ impl Expected {
     /// Borrows an array whose elements are to be checked or are not adjacent, which takes a reference to the
     /// tensor; `None` if something is wrong with them.
     #[inline(never)]
-    fn borrow_and_check(
+    fn borrow_and_check<'py>(
         &self,
         kind: &'static Kind,
-        object: &Bound<'_, PyAny>,
+        object: &Bound<'py, PyAny>,
         tensor: TensorRef<'_>,
-    ) -> Option<Guard> {
+    ) -> Option<AttachedGuard<'py>> {
         let guard = Guard::of_array(kind, object, &Bytes::of(&tensor), self.mode)?;
         (self.check)(&tensor).ok()?;
         // SAFETY: only to find out whether it can be done; see `Taken::tensor_mut`.
@@ -195,6 +195,13 @@ impl Expected {
         &'static self,
         object: &Bound<'py, PyAny>,
     ) -> Result<Taken<'py>, Refusal> {
+        // Code that tries several types refuses arrays most of all.
+        if self.times.is_empty()
+            && let Some(kind) = protocol::array_of(object)
+            && self.refuses_array(kind, object)
+        {
+            return Err(Refusal::object(self, object));
+        }
         #[cfg(feature = "tensor-class")]
         if self.times.is_empty()
             && let Ok(ours) = object.cast_exact::<PyTensor>()
@@ -215,15 +222,14 @@ impl Expected {
             return self.take_times(object);
         }
         let kind = protocol::kind_of(object)?;
-        if let Some(head) = kind.head {
-            if !self.requirement.allow_copy && self.is_unfit_array(head, object) {
-                return Err(Refusal::object(self, object));
-            }
-            if self.requirement.allow_copy
-                && let Some(taken) = self.take_converted_array(head, &kind, object)?
-            {
-                return Ok(taken);
-            }
+        if self.refuses_array(&kind, object) {
+            return Err(Refusal::object(self, object));
+        }
+        if self.requirement.allow_copy
+            && let Some(head) = kind.head
+            && let Some(taken) = self.take_converted_array(head, &kind, object)?
+        {
+            return Ok(taken);
         }
         if let Some(buffer) = protocol::same_buffer(object, &kind)?
             && let Some(tensor) = buffer.describe()
@@ -302,8 +308,9 @@ impl Expected {
         Refusal::new(self, found)
     }
 
-    /// Whether an array of NumPy does not fit, found without an import.
-    fn is_unfit_array(&'static self, head: NumpyArray, object: &Bound<'_, PyAny>) -> bool {
+    /// Whether an object is an array of NumPy that is refused, found without an import.
+    fn refuses_array(&'static self, kind: &Kind, object: &Bound<'_, PyAny>) -> bool {
+        let Some(head) = kind.head.filter(|_| !self.requirement.allow_copy) else { return false };
         let other = |(dtype, ndim)| {
             !self.fits_dtype(dtype) || self.ndim.is_some_and(|expected| expected != ndim)
         };

@@ -1,8 +1,8 @@
 //! What is said to an argument that is another one than was expected.
 
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 
-use dlbridge::{DataType, DeviceType};
+use dlbridge::{DataType, Device};
 use dlbridge_borrow::Mode;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -15,23 +15,41 @@ use crate::error::{name_of, type_name};
 use crate::protocol;
 use crate::protocol::buffer_abi;
 
+/// The bytes of most messages, at most.
+const ROOM: usize = 224;
+
 impl ObjectMismatch {
     /// What was expected, and what came.
     pub(super) fn words(&self, py: Python<'_>) -> String {
         let (expected, object) = (self.expected, self.object.bind(py));
-        if let Ok(kind) = protocol::kind_of(object)
+        let plain = protocol::plain_python(object);
+        if plain.is_none()
+            && let Ok(kind) = protocol::kind_of(object)
             && let Some(found) = expected.unfit_array(&kind, object)
         {
             return Mismatch { expected, found }.words(py);
         }
-        let (expected_words, found) = (expected.words(None, None), type_name(object));
-        let mut text =
-            format!("expected {expected_words}; got a {found}, which speaks no exchange protocol");
-        let is_text = object.is_instance_of::<PyString>() || object.is_instance_of::<PyDict>();
+        let mut text = String::with_capacity(ROOM);
+        text += "expected ";
+        expected.write(&mut text, None, None);
+        text += "; got a ";
+        match plain {
+            Some(plain) => text += plain.name,
+            None => text += &type_name(object),
+        }
+        text += ", which speaks no exchange protocol";
+        let has_elements = || match plain {
+            Some(plain) => plain.has_elements,
+            None => {
+                let is_text =
+                    object.is_instance_of::<PyString>() || object.is_instance_of::<PyDict>();
+                !is_text && object.hasattr(intern!(py, "__iter__")).unwrap_or(false)
+            }
+        };
         if buffer_abi::is_missing(py) {
             text += "; ";
             text += buffer_abi::MISSING;
-        } else if !is_text && object.hasattr(intern!(py, "__iter__")).unwrap_or(false) {
+        } else if has_elements() {
             text += match expected.requirement.allow_sequence {
                 true => "; pass list(x)",
                 false => "; pass an array of its elements",
@@ -45,14 +63,23 @@ impl Mismatch {
     /// What was expected, and what came.
     pub(super) fn words(&self, py: Python<'_>) -> String {
         let expected = self.expected;
+        let mut text = String::with_capacity(ROOM);
+        text += "expected ";
         match &self.found {
             Found::Tensor { dtype, device, dims, unmet, out_of_range, time } => {
                 let (shape, strides) = dims.split_at(dims.len() / 2);
-                let mut text = format!("expected {}", expected.words(Some(*dtype), Some(unmet)));
-                let dtype = time.clone().unwrap_or_else(|| dtype.to_string());
-                let _ = write!(text, "; got {dtype}{shape:?} on {device}");
+                expected.write(&mut text, Some(*dtype), Some(unmet));
+                text += "; got ";
+                match time {
+                    Some(name) => text += name,
+                    None => push(&mut text, dtype),
+                }
+                push_numbers(&mut text, shape);
+                text += " on ";
+                push_device(&mut text, *device);
                 if unmet.order {
-                    let _ = write!(text, ", strides {strides:?}");
+                    text += ", strides ";
+                    push_numbers(&mut text, strides);
                 }
                 if let Some(aligned) = unmet.aligned {
                     let _ = write!(text, ", aligned to {aligned} bytes");
@@ -70,14 +97,47 @@ impl Mismatch {
                 if let Some(misfit) = out_of_range {
                     let _ = write!(text, ", but {misfit}");
                 }
-                text
             }
-            Found::Other(found) => format!("expected {}; got {found}", expected.words(None, None)),
+            Found::Other(found) => {
+                expected.write(&mut text, None, None);
+                text += "; got ";
+                text += found;
+            }
             Found::Sequence { object_type, misfit } => {
-                let (expected, found) = (expected.words(None, None), name_of(object_type.bind(py)));
-                format!("expected {expected}; got a {found}{}", misfit.words(py))
+                expected.write(&mut text, None, None);
+                text += "; got a ";
+                text += &name_of(object_type.bind(py));
+                text += &misfit.words(py);
             }
         }
+        text
+    }
+}
+
+fn push(text: &mut String, shown: &impl Display) {
+    // A `String` never fails.
+    let _ = write!(text, "{shown}");
+}
+
+/// Numbers in brackets.
+fn push_numbers(text: &mut String, numbers: &[i64]) {
+    text.push('[');
+    for (index, number) in numbers.iter().enumerate() {
+        if index > 0 {
+            *text += ", ";
+        }
+        match number {
+            0..=9 => text.push(char::from(b'0' + *number as u8)),
+            _ => push(text, number),
+        }
+    }
+    text.push(']');
+}
+
+fn push_device(text: &mut String, device: Device) {
+    match device {
+        Device::CPU => *text += "cpu",
+        _ => push(text, &device),
     }
 }
 
@@ -92,12 +152,12 @@ impl Expected {
         Refusal::object(self, object)
     }
 
-    /// What was expected, for a tensor of a dtype that differs so.
-    fn words(&self, dtype: Option<DataType>, unmet: Option<&Unmet>) -> String {
-        let mut text = self.dtype_words();
-        text += &self.shape_words();
-        text += &self.device_words();
-        text += match self.requirement.order {
+    /// Adds what was expected, for a tensor of a dtype that differs so.
+    fn write(&self, text: &mut String, dtype: Option<DataType>, unmet: Option<&Unmet>) {
+        self.write_dtypes(text);
+        self.write_shape(text);
+        self.write_devices(text);
+        *text += match self.requirement.order {
             Adjacent::Strided => "",
             Adjacent::C => ", C order",
             Adjacent::Fortran => ", Fortran order",
@@ -111,42 +171,62 @@ impl Expected {
             let _ = write!(text, ", aligned to {align} bytes");
         }
         if self.mode == Mode::Write {
-            text += ", writable";
+            *text += ", writable";
         }
         if unmet.is_some_and(|unmet| unmet.copied.is_some()) {
-            text += ", without a copy";
+            *text += ", without a copy";
         }
-        text
     }
 
-    fn dtype_words(&self) -> String {
-        let mut names: Vec<_> = match self.times {
-            [] => self.dtypes.iter().map(DataType::to_string).collect(),
-            times => times.iter().map(|&name| name.to_owned()).collect(),
-        };
-        let Some(last) = names.pop() else { return "any dtype".to_owned() };
-        if names.is_empty() { last } else { format!("{} or {last}", names.join(", ")) }
+    fn write_dtypes(&self, text: &mut String) {
+        match (self.times, self.dtypes) {
+            ([], []) => *text += "any dtype",
+            ([], dtypes) => push_all(text, dtypes, " or "),
+            (times, _) => push_all(text, times, " or "),
+        }
     }
 
-    fn device_words(&self) -> String {
+    fn write_devices(&self, text: &mut String) {
         match (self.requirement.devices, self.place) {
-            ([], Place::Host) => " on cpu".to_owned(),
-            ([], Place::Anywhere) => " on any device".to_owned(),
+            ([], Place::Host) => *text += " on cpu",
+            ([], Place::Anywhere) => *text += " on any device",
             (devices, _) => {
-                let names: Vec<_> = devices.iter().map(DeviceType::to_string).collect();
-                format!(" on {}", names.join(" or "))
+                *text += " on ";
+                for (index, device_type) in devices.iter().enumerate() {
+                    *text += if index > 0 { " or " } else { "" };
+                    push(text, device_type);
+                }
             }
         }
     }
 
-    fn shape_words(&self) -> String {
+    fn write_shape(&self, text: &mut String) {
         let dims = self.requirement.dims;
         let ndim = self.ndim.or((!dims.is_empty()).then_some(dims.len()));
-        let Some(ndim) = ndim else { return "[...]".to_owned() };
-        let extent = |axis: usize| match dims.get(axis) {
-            Some(Some(extent)) => extent.to_string(),
-            _ => "_".to_owned(),
+        let Some(ndim) = ndim else {
+            *text += "[...]";
+            return;
         };
-        format!("[{}]", (0..ndim).map(extent).collect::<Vec<_>>().join(", "))
+        text.push('[');
+        for axis in 0..ndim {
+            *text += if axis > 0 { ", " } else { "" };
+            match dims.get(axis) {
+                Some(Some(extent)) => push(text, extent),
+                _ => text.push('_'),
+            }
+        }
+        text.push(']');
+    }
+}
+
+/// Adds names with commas, and another word before the last one.
+fn push_all(text: &mut String, shown: &[impl Display], before_last: &str) {
+    for (index, one) in shown.iter().enumerate() {
+        *text += match index {
+            0 => "",
+            _ if index + 1 == shown.len() => before_last,
+            _ => ", ",
+        };
+        push(text, one);
     }
 }

@@ -15,8 +15,7 @@ use dlbridge::{Access, DataType, RawParts, Tensor, TensorRef};
 use dlbridge_borrow::{Mode, Region};
 use pyo3::prelude::*;
 
-pub(crate) use self::numpy::Lent;
-use self::numpy::NumpyBorrow;
+pub(crate) use self::numpy::{AttachedBorrow, Lent, NumpyBorrow};
 use self::shared::InTheWay;
 pub(crate) use self::shared::Shared;
 use crate::error::{ArgumentError, to_py_err};
@@ -24,29 +23,44 @@ use crate::protocol::{Kind, kind_of};
 
 /// A borrow of the bytes of a tensor, given back when it is dropped, on any thread. As small as two
 /// pointers, so that it is returned in registers.
-pub(crate) struct Guard {
+///
+/// `N` is the borrow in a registry of rust-numpy's own: [`NumpyBorrow`] is given back on any thread, and an
+/// [`AttachedBorrow`] sooner, where its lifetime shows that the thread is attached.
+pub(crate) struct Guard<N = NumpyBorrow> {
     ticket: Option<NonZeroUsize>,
-    _numpy: Option<Box<NumpyBorrow>>,
+    numpy: Option<Box<N>>,
 }
 
-impl Guard {
+/// A borrow that lasts no longer than its thread is attached.
+pub(crate) type AttachedGuard<'py> = Guard<AttachedBorrow<'py>>;
+
+impl<N> Guard<N> {
     /// Nothing is borrowed: for memory that nobody else can reach.
-    pub(crate) const NONE: Self = Self { ticket: None, _numpy: None };
+    pub(crate) const NONE: Self = Self { ticket: None, numpy: None };
 
-    fn of(ticket: usize, numpy: Option<NumpyBorrow>) -> Self {
-        Self { ticket: NonZeroUsize::new(ticket + 1), _numpy: numpy.map(Box::new) }
+    fn of(ticket: usize, numpy: Option<N>) -> Self {
+        Self { ticket: NonZeroUsize::new(ticket + 1), numpy: numpy.map(Box::new) }
     }
+}
 
+impl<'py> AttachedGuard<'py> {
     /// Borrows the bytes of an array of NumPy, which has some; `None` if that cannot be, or not at once.
     #[inline(always)]
     pub(crate) fn of_array(
         kind: &'static Kind,
-        object: &Bound<'_, PyAny>,
+        object: &Bound<'py, PyAny>,
         bytes: &Bytes<'_>,
         mode: Mode,
     ) -> Option<Self> {
+        // The compiler sees the run of bytes, so that no `Bytes` is written.
+        if mode == Mode::Read
+            && bytes.shape.is_empty()
+            && let Some(ticket) = Shared::read_alone(bytes.address, bytes.item, &kind.label)
+        {
+            return Some(Self { ticket: Some(ticket), numpy: None });
+        }
         match Self::ticket(kind, object, bytes, mode) {
-            Some(ticket) => Some(Self { ticket: Some(ticket), _numpy: None }),
+            Some(ticket) => Some(Self { ticket: Some(ticket), numpy: None }),
             None => Self::of_array_in_both(kind, object, bytes, mode),
         }
     }
@@ -60,7 +74,7 @@ impl Guard {
         mode: Mode,
     ) -> Option<NonZeroUsize> {
         let shared = Shared::known()?;
-        if !NumpyBorrow::is_ours(object.py(), shared) {
+        if !numpy::is_ours(object.py(), shared) {
             return None;
         }
         Self::ticket_of(shared, kind, bytes, mode)
@@ -83,16 +97,58 @@ impl Guard {
     #[inline(never)]
     fn of_array_in_both(
         kind: &'static Kind,
-        object: &Bound<'_, PyAny>,
+        object: &Bound<'py, PyAny>,
         bytes: &Bytes<'_>,
         mode: Mode,
     ) -> Option<Self> {
         let shared = Shared::known()?;
-        let numpy = NumpyBorrow::of_array(object, shared, mode)?;
-        let ticket = Some(Self::ticket_of(shared, kind, bytes, mode)?);
-        Some(Self { ticket, _numpy: Some(Box::new(numpy)) })
+        let numpy = AttachedBorrow::of_array(object, shared, mode)?;
+        let quick = match (mode, bytes.shape) {
+            (Mode::Read, []) => shared.read_here(bytes.address, bytes.item, &kind.label),
+            _ => None,
+        };
+        let ticket = match quick {
+            Some(ticket) => ticket,
+            None => Self::ticket_of(shared, kind, bytes, mode)?,
+        };
+        Some(Self { ticket: Some(ticket), numpy: Some(Box::new(numpy)) })
     }
 
+    /// Borrows the bytes of a tensor, which came out of an object of a type.
+    pub(crate) fn acquire(
+        kind: &Kind,
+        object: &Bound<'py, PyAny>,
+        tensor: &TensorRef<'_>,
+        mode: Mode,
+    ) -> PyResult<Self> {
+        if tensor.is_empty() {
+            return Ok(Self::NONE);
+        }
+        let py = object.py();
+        let shared = Shared::of_process(py)?;
+        let numpy = match kind.numpy_array {
+            true => AttachedBorrow::acquire(object, shared, mode)?,
+            false => None,
+        };
+        let dtype = tensor.dtype();
+        let granted = match tensor.is_c_contiguous() && !dtype.is_subbyte() {
+            true => shared.acquire(&Bytes::run(tensor, dtype), mode, &kind.name),
+            false => shared.acquire(&Bytes::of(tensor), mode, &kind.name),
+        };
+        match granted {
+            Ok(ticket) => Ok(Self::of(ticket, numpy)),
+            Err(conflict) => Err(refusal(py, &kind.name, mode, &conflict)),
+        }
+    }
+
+    /// The same borrow, to be given back on any thread.
+    fn detached(mut self) -> Guard {
+        let (ticket, numpy) = (self.ticket.take(), self.numpy.take());
+        Guard { ticket, numpy: numpy.map(|numpy| Box::new(numpy.detached())) }
+    }
+}
+
+impl Guard {
     /// Borrows the bytes of a tensor to be read, under a name for the messages of others.
     pub(crate) fn reading(tensor: &Tensor, name: &str) -> PyResult<Self> {
         if tensor.is_empty() || !tensor.device().device_type().is_host_accessible() {
@@ -105,33 +161,6 @@ impl Guard {
                 Err(conflict) => Err(refusal(py, "tensor", Mode::Read, &conflict)),
             }
         })
-    }
-
-    /// Borrows the bytes of a tensor, which came out of an object of a type.
-    pub(crate) fn acquire(
-        kind: &Kind,
-        object: &Bound<'_, PyAny>,
-        tensor: &TensorRef<'_>,
-        mode: Mode,
-    ) -> PyResult<Self> {
-        if tensor.is_empty() {
-            return Ok(Self::NONE);
-        }
-        let py = object.py();
-        let shared = Shared::of_process(py)?;
-        let numpy = match kind.numpy_array {
-            true => NumpyBorrow::acquire(object, shared, mode)?,
-            false => None,
-        };
-        let dtype = tensor.dtype();
-        let granted = match tensor.is_c_contiguous() && !dtype.is_subbyte() {
-            true => shared.acquire(&Bytes::run(tensor, dtype), mode, &kind.name),
-            false => shared.acquire(&Bytes::of(tensor), mode, &kind.name),
-        };
-        match granted {
-            Ok(ticket) => Ok(Self::of(ticket, numpy)),
-            Err(conflict) => Err(refusal(py, &kind.name, mode, &conflict)),
-        }
     }
 }
 
@@ -150,7 +179,8 @@ fn refusal(py: Python<'_>, name: &str, mode: Mode, conflict: &InTheWay) -> PyErr
     ArgumentError::Borrowed.new_err(py, &text)
 }
 
-impl Drop for Guard {
+impl<N> Drop for Guard<N> {
+    #[inline]
     fn drop(&mut self) {
         if let (Some(ticket), Some(shared)) = (self.ticket.take(), Shared::known()) {
             shared.release(ticket.get() - 1);
@@ -285,6 +315,7 @@ impl Borrowed<Tensor> {
         }
         let kind = kind_of(object)?;
         let guard = Guard::acquire(&kind, object, &TensorRef::from(&tensor), Mode::Read)?;
+        let guard = guard.detached();
         let parts = parts(&tensor, read_only);
         let (shape, strides) = (tensor.shape().to_vec(), tensor.strides().to_vec());
         over(Self { _guard: guard, _tensor: tensor }, parts, &shape, &strides)

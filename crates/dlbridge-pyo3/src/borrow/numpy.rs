@@ -22,6 +22,7 @@ use super::shared::Shared;
 use super::{Bytes, Numbers};
 use crate::error::ArgumentError;
 use crate::interpreter::while_it_lives;
+use crate::pending::keeping_pending;
 use crate::process::{LENT, locked, once};
 use crate::protocol::numpy_api::{self, NumpyApi, WRITEABLE};
 use crate::protocol::numpy_array::{Geometry, Head, NumpyArray};
@@ -53,25 +54,37 @@ const GRANTED: c_int = 0;
 const IN_THE_WAY: c_int = -1;
 const NOT_WRITEABLE: c_int = -2;
 
-/// A borrow in a registry that is rust-numpy's own.
-pub(super) struct NumpyBorrow {
+/// An entry in a registry that is rust-numpy's own.
+#[derive(Clone, Copy)]
+struct Entry {
     interface: &'static Interface,
-    array: Option<Py<PyAny>>,
     mode: Mode,
     /// Where the elements of the array were; `None` for a view that only this borrow has.
     place: Option<Geometry>,
 }
 
-impl NumpyBorrow {
-    /// Whether rust-numpy uses our registry, as far as is known.
-    #[inline]
-    pub(super) fn is_ours(py: Python<'_>, shared: &'static Shared) -> bool {
-        INTERFACE.get(py).is_some_and(|interface| ptr::eq(interface.flags.cast(), shared))
-    }
+/// A borrow in a registry that is rust-numpy's own, given back on a thread that is attached.
+pub(crate) struct AttachedBorrow<'py> {
+    entry: Entry,
+    array: Option<Bound<'py, PyAny>>,
+}
 
+/// A borrow in a registry that is rust-numpy's own, given back on any thread.
+pub(crate) struct NumpyBorrow {
+    entry: Entry,
+    array: Option<Py<PyAny>>,
+}
+
+/// Whether rust-numpy uses our registry, as far as is known.
+#[inline]
+pub(super) fn is_ours(py: Python<'_>, shared: &'static Shared) -> bool {
+    INTERFACE.get(py).is_some_and(|interface| ptr::eq(interface.flags.cast(), shared))
+}
+
+impl<'py> AttachedBorrow<'py> {
     /// Borrows an array of NumPy's own class; `None` if that is refused, or if [`acquire`](Self::acquire) must be called.
     pub(super) fn of_array(
-        object: &Bound<'_, PyAny>,
+        object: &Bound<'py, PyAny>,
         shared: &'static Shared,
         mode: Mode,
     ) -> Option<Self> {
@@ -83,13 +96,13 @@ impl NumpyBorrow {
         if interface.borrow(object, mode) != GRANTED {
             return None;
         }
-        let array = Some(object.clone().unbind());
-        Some(Self { interface, array, mode, place: Some(place) })
+        let entry = Entry { interface, mode, place: Some(place) };
+        Some(Self { entry, array: Some(object.clone()) })
     }
 
     /// Borrows an array of NumPy; `None` if rust-numpy uses our registry.
     pub(super) fn acquire(
-        object: &Bound<'_, PyAny>,
+        object: &Bound<'py, PyAny>,
         shared: &'static Shared,
         mode: Mode,
     ) -> PyResult<Option<Self>> {
@@ -106,8 +119,8 @@ impl NumpyBorrow {
         };
         let reason = match interface.borrow(&object, mode) {
             GRANTED => {
-                let array = Some(object.unbind());
-                return Ok(Some(Self { interface, array, mode, place }));
+                let entry = Entry { interface, mode, place };
+                return Ok(Some(Self { entry, array: Some(object) }));
             }
             NOT_WRITEABLE => "the array is not writeable; pass one that is, or a copy",
             _ => {
@@ -117,16 +130,28 @@ impl NumpyBorrow {
         };
         Err(ArgumentError::Borrowed.new_err(py, reason))
     }
+
+    /// The same borrow, to be given back on any thread.
+    pub(super) fn detached(mut self) -> NumpyBorrow {
+        NumpyBorrow { entry: self.entry, array: self.array.take().map(Bound::unbind) }
+    }
+}
+
+impl Drop for AttachedBorrow<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(array) = &self.array {
+            self.entry.give_back(array);
+        }
+    }
 }
 
 impl Drop for NumpyBorrow {
     fn drop(&mut self) {
-        let Self { interface, mode, .. } = *self;
-        let (mut array, place) = (self.array.take(), self.place.as_ref());
+        let (entry, mut array) = (self.entry, self.array.take());
         while_it_lives(|py| {
-            let Some(array) = array.take().map(|array| array.into_bound(py)) else { return };
-            if let Some(borrowed) = as_borrowed(&array, place) {
-                interface.give_back(&borrowed, mode);
+            if let Some(array) = array.take() {
+                entry.give_back(array.bind(py));
             }
         });
         // Without an interpreter there is no reference to give back.
@@ -134,14 +159,25 @@ impl Drop for NumpyBorrow {
     }
 }
 
-/// The array to give back: the one that was borrowed, or a view of it as it was, if it has changed since. `None` if its elements have
-/// another owner now, so that no array leads to the borrow any more: then the memory stays borrowed, because rust-numpy ends the
-/// process when a borrow is given back that it does not find.
-fn as_borrowed<'py>(
-    array: &Bound<'py, PyAny>,
-    place: Option<&Geometry>,
-) -> Option<Bound<'py, PyAny>> {
-    let Some(was) = place.filter(|was| !was.is_of(array)) else { return Some(array.clone()) };
+impl Entry {
+    /// Gives the borrow back, by the array that was borrowed or by a view of it as it was, if it has changed since. If its elements
+    /// have another owner now, no array leads to the borrow any more: then the memory stays borrowed, because rust-numpy ends the
+    /// process when a borrow is given back that it does not find.
+    fn give_back(&self, array: &Bound<'_, PyAny>) {
+        match &self.place {
+            Some(was) if !was.is_of(array) => keeping_pending(array.py(), || {
+                if let Some(view) = view_as_it_was(array, was) {
+                    self.interface.give_back(&view, self.mode);
+                }
+            }),
+            _ => self.interface.give_back(array, self.mode),
+        }
+    }
+}
+
+/// A view of the elements that an array had; `None` if they have another owner now.
+#[cold]
+fn view_as_it_was<'py>(array: &Bound<'py, PyAny>, was: &Geometry) -> Option<Bound<'py, PyAny>> {
     let api = NumpyApi::known(array.py())?;
     // SAFETY: a registry of rust-numpy computes with the addresses of elements alone, and nothing else gets the view.
     let view = unsafe {
@@ -181,7 +217,9 @@ impl Interface {
 
     /// What the extensions of this process share; NumPy is imported.
     fn of_process(py: Python<'_>, shared: &'static Shared) -> PyResult<&'static Self> {
-        once(&INTERFACE, py, || Self::find_or_offer(py, shared)).copied()
+        let interface = *once(&INTERFACE, py, || Self::find_or_offer(py, shared))?;
+        shared.note_alone(ptr::eq(interface.flags.cast(), shared));
+        Ok(interface)
     }
 
     fn find_or_offer(py: Python<'_>, shared: &'static Shared) -> PyResult<&'static Self> {

@@ -4,18 +4,20 @@
 //! struct is never changed but by additions at its end.
 
 use std::ffi::{CStr, c_int, c_void};
+use std::num::NonZeroUsize;
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr::{self, NonNull};
 use std::slice;
+use std::sync::atomic::Ordering::Relaxed;
 
-use dlbridge_borrow::{Mode, Region, Registry, Ticket};
+use dlbridge_borrow::{LabelWords, Mode, Region, Registry, Ticket};
 use pyo3::exceptions::PyImportError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 
 use super::Bytes;
-use crate::process::{REGISTRY, SHARED, survive_forks};
+use crate::process::{ALONE, REGISTRY, SHARED, survive_forks};
 
 /// The name of the capsule and its key in the interpreter's dictionary.
 const NAME: &CStr = c"dlbridge.borrow.2";
@@ -153,6 +155,45 @@ impl Shared {
         }
         // SAFETY: Shared, as name, version and size say.
         Ok(unsafe { pointer.cast().as_ref() })
+    }
+
+    /// Notes if all borrows of NumPy's arrays are in this extension's registry: it is the one that all extensions share, and
+    /// those that use rust-numpy too.
+    pub(super) fn note_alone(&'static self, is_rust_numpys: bool) {
+        if is_rust_numpys && ptr::eq(self, &OURS) {
+            // Neither ever changes.
+            ALONE.store(true, Relaxed);
+        }
+    }
+
+    /// Borrows a run of bytes of an array of NumPy to read; `None` if that takes more than this extension's registry, or is not
+    /// to be decided without a lock. The number is one more than the ticket's.
+    #[inline(always)]
+    pub(super) fn read_alone(
+        address: usize,
+        count: usize,
+        label: &LabelWords,
+    ) -> Option<NonZeroUsize> {
+        match ALONE.load(Relaxed) {
+            true => OURS.read_here(address, count, label),
+            false => None,
+        }
+    }
+
+    /// Borrows a run of bytes to read; `None` if the registry is another extension's, or if that is not to be decided without a
+    /// lock. The number is one more than the ticket's.
+    #[inline(never)]
+    pub(super) fn read_here(
+        &self,
+        address: usize,
+        count: usize,
+        label: &LabelWords,
+    ) -> Option<NonZeroUsize> {
+        if !ptr::eq(self, &OURS) {
+            return None;
+        }
+        let ticket = REGISTRY.read(address, count, label)?;
+        NonZeroUsize::new(ticket.number() + 1)
     }
 
     #[inline]

@@ -5,6 +5,7 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use dlbridge_borrow::LabelWords;
 use pyo3::prelude::*;
 use pyo3::types::{
     PyBool, PyDict, PyFloat, PyInt, PyList, PyMemoryView, PyString, PyTuple, PyType,
@@ -22,6 +23,8 @@ use crate::process::{ARRAY_TYPE, KEPT_TYPES, TYPES, locked, survive_forks};
 pub(crate) struct Kind {
     /// Its name, for messages.
     pub(crate) name: String,
+    /// The same as a label of borrows.
+    pub(crate) label: LabelWords,
     /// Its table of C functions.
     pub(super) table: Option<Table>,
     /// What its objects may be that their bytes do not show.
@@ -98,17 +101,43 @@ pub(crate) struct Entry {
 /// them without end would keep them all.
 const MAX_SHARED: usize = 256;
 
+/// One of Python's own classes that are no tensors.
+#[derive(Clone, Copy)]
+pub(crate) struct Plain {
+    pub(crate) name: &'static str,
+    /// Whether an array could be made of the elements of its objects.
+    pub(crate) has_elements: bool,
+}
+
+/// Which of Python's own classes that are no tensors an object is of, by a few comparisons.
+#[inline]
+pub(crate) fn plain_python(object: &Bound<'_, PyAny>) -> Option<Plain> {
+    let plain = |name, has_elements| Some(Plain { name, has_elements });
+    if object.is_none() {
+        plain("NoneType", false)
+    } else if object.is_exact_instance_of::<PyList>() {
+        plain("list", true)
+    } else if object.is_exact_instance_of::<PyTuple>() {
+        plain("tuple", true)
+    } else if object.is_exact_instance_of::<PyInt>() {
+        plain("int", false)
+    } else if object.is_exact_instance_of::<PyFloat>() {
+        plain("float", false)
+    } else if object.is_exact_instance_of::<PyString>() {
+        plain("str", false)
+    } else if object.is_exact_instance_of::<PyBool>() {
+        plain("bool", false)
+    } else if object.is_exact_instance_of::<PyDict>() {
+        plain("dict", false)
+    } else {
+        None
+    }
+}
+
 /// Whether an object is of one of Python's own classes that are no tensors, by a few comparisons.
 #[inline]
 pub(crate) fn is_plain_python(object: &Bound<'_, PyAny>) -> bool {
-    object.is_none()
-        || object.is_exact_instance_of::<PyList>()
-        || object.is_exact_instance_of::<PyTuple>()
-        || object.is_exact_instance_of::<PyInt>()
-        || object.is_exact_instance_of::<PyFloat>()
-        || object.is_exact_instance_of::<PyString>()
-        || object.is_exact_instance_of::<PyBool>()
-        || object.is_exact_instance_of::<PyDict>()
+    plain_python(object).is_some()
 }
 
 /// What is known of the type of an object.
@@ -151,7 +180,7 @@ fn look_up(object: &Bound<'_, PyAny>) -> PyResult<Known> {
     }
     drop(known);
     let object_type = object.get_type();
-    let kind = Kind { name: type_name(object), ..find_out(object)? };
+    let kind = find_out(object)?;
     let entry = Entry { object_type: object_type.unbind(), kind };
     let place = if entry.kind.head.is_some() { &ARRAY_TYPE } else { place(address) };
     if entry.kind.is_quick() && place.load(Ordering::Acquire).is_null() {
@@ -206,8 +235,9 @@ fn find_out(object: &Bound<'_, PyAny>) -> PyResult<Kind> {
     };
     let head = NumpyArray::of_type(object_type)?;
     let same_buffer = package == "jaxlib" && jax_has_one_cpu(py);
-    let name = String::new();
-    Ok(Kind { name, table, caveats, numpy_array, head, same_buffer, lacking })
+    let name = type_name(object);
+    let label = LabelWords::new(&name);
+    Ok(Kind { name, label, table, caveats, numpy_array, head, same_buffer, lacking })
 }
 
 /// Whether the CPU is one device for JAX, and not several with numbers, which a buffer could not tell. It is

@@ -83,6 +83,7 @@ pub(crate) struct Described<'a> {
 }
 
 /// Where the elements of an array are: all that its registrations in a registry of rust-numpy depend on.
+#[derive(Clone, Copy)]
 pub(crate) struct Geometry {
     pub(crate) data: usize,
     pub(crate) itemsize: usize,

@@ -148,9 +148,37 @@ impl<'a> TensorRef<'a> {
         self.clone().into_view(T::DTYPE)
     }
 
+    /// Views the elements as [`view`](TensorRef::view) does, for as long as this is borrowed: the view uses the extents and
+    /// strides that are here, and does not copy them.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::view`].
+    ///
+    /// ```
+    /// let values = dlbridge::TensorRef::from(&[1_u8, 2, 3]);
+    /// assert_eq!(values.as_view::<u8>()?.as_slice(), Some(&[1, 2, 3][..]));
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    #[inline]
+    pub fn as_view<T: Element>(&self) -> Result<TensorView<'_, T>> {
+        let first = self.first_as::<T>(T::DTYPE)?;
+        let dims = Dims::borrowed(self.shape(), self.strides());
+        // SAFETY: Ref, for as long as this is borrowed, and `first_as`.
+        unsafe { TensorView::new(first, dims, self.len, T::DTYPE) }
+    }
+
     /// Views the elements, whose dtype is `dtype`, one with the layout of `T`.
     #[inline]
     pub(crate) fn into_view<T: Element>(self, dtype: DataType) -> Result<TensorView<'a, T>> {
+        let first = self.first_as::<T>(dtype)?;
+        // SAFETY: Ref, for `'a`, and `first_as`.
+        unsafe { TensorView::new(first, self.dims, self.len, dtype) }
+    }
+
+    /// The address of the element at index zero, after checking that the CPU can access the elements, and that they have
+    /// the size of `T` and are aligned for it.
+    #[inline]
+    fn first_as<T: Element>(&self, dtype: DataType) -> Result<NonNull<T>> {
         if self.dtype != dtype {
             return Err(Error::DataType { expected: dtype, found: self.dtype });
         }
@@ -166,9 +194,7 @@ impl<'a> TensorRef<'a> {
             let (address, required) = (first.addr().get(), align_of::<T>());
             return Err(Error::Misaligned { address, required });
         }
-        // SAFETY: Ref, for `'a`, on a device that the CPU can access; the elements have the size of
-        // `T` and are aligned for it.
-        unsafe { TensorView::new(first, self.dims, self.len, dtype) }
+        Ok(first)
     }
 
     /// The description for a C kernel, for the length of a call. The kernel must neither write the elements nor keep a pointer. The byte offset is 0 where
