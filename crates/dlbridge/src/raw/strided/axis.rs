@@ -1,7 +1,6 @@
 //! The axes of a copy, as few as there can be, in the order in which the target lies in memory.
 
 use alloc::vec;
-use core::cmp::Reverse;
 
 use super::Layouts;
 
@@ -66,10 +65,7 @@ pub(super) fn with_axes<R>(
             count += 1;
         }
     }
-    // Targets are mostly in order already.
-    if !axes[..count].is_sorted_by_key(|axis| Reverse(axis.to.unsigned_abs())) {
-        axes[..count].sort_by_key(|axis| Reverse(axis.to.unsigned_abs()));
-    }
+    outermost_first(&mut axes[..count]);
     if let Some(number) = swapped.filter(|&number| number as isize != size) {
         let number = number as isize;
         axes[count] = Axis { extent: (size / number) as usize, from: number, to: number };
@@ -84,6 +80,18 @@ pub(super) fn with_axes<R>(
     }
     nearest_last_but_one(&mut axes[..count]);
     copy(&axes[..count], size as usize)
+}
+
+/// Sorts axes by the strides of the target. There are few, mostly in order already; the sort of the standard library is 8 kB of
+/// code.
+fn outermost_first(axes: &mut [Axis]) {
+    for next in 1..axes.len() {
+        let mut place = next;
+        while place > 0 && axes[place - 1].to.unsigned_abs() < axes[place].to.unsigned_abs() {
+            axes.swap(place - 1, place);
+            place -= 1;
+        }
+    }
 }
 
 /// Joins neighbours that step evenly on both sides, and returns how many axes are left.
