@@ -41,6 +41,13 @@ pub enum Error {
         /// The type of the array.
         data_type: DataType,
     },
+    /// The values are other ones than the times of the elements.
+    OtherTimes {
+        /// The type of Arrow for the elements.
+        expected: DataType,
+        /// The type of the array.
+        found: DataType,
+    },
     /// Arrow has no numbers of the tensor's dtype.
     NoArrowType {
         /// The dtype of the tensor.
@@ -118,6 +125,9 @@ impl fmt::Display for Error {
                 "a tensor cannot say that numbers mean {data_type}; cast them to integers first (of an array, \
                  reinterpret_cast copies nothing), or take them as such with into_storage_tensor"
             ),
+            Self::OtherTimes { expected, found } => {
+                write!(f, "expected {expected}, got {found}; name the elements of that unit, or cast the array first")
+            }
             Self::NoArrowType { dtype } => {
                 write!(f, "Arrow has no numbers of dtype {dtype}; convert the tensor first")
             }

@@ -24,6 +24,7 @@
 //! | [`ScalarBuffer`] | integers of 8 to 128 bits, `f16`, `f32`, `f64` | zero-copy | zero-copy |
 //! | [`PrimitiveArray`], [`ArrayRef`] | integers of 8 to 64 bits, `f16`, `f32`, `f64` | zero-copy | zero-copy |
 //! | the same | dates, times, timestamps, durations, months, decimals up to 128 bits | zero-copy, [as integers](ArrayExt::into_storage_tensor) | zero-copy, [by type](TensorExt::into_primitive_array) |
+//! | the same | timestamps without a zone and durations, as `Datetime64` and `Timedelta64` | zero-copy, [with their unit](TimeArrayExt); null as NaT in a copy | zero-copy, [with their unit](TimeTensorExt), NaT as null |
 //! | [`BooleanArray`] | bits | [copy](ArrayExt::to_tensor) to bytes | [copy](TensorExt::to_array) to bits |
 //! | [`FixedSizeListArray`], nested | any of the above | as above, with one more dimension each | as above |
 //! | the same, as `arrow.fixed_shape_tensor` | any of the above | zero-copy, permuted | zero-copy, permuted |
@@ -82,11 +83,13 @@ mod error;
 mod fixed_shape;
 mod memory;
 mod tensor;
+mod time;
 
 pub use array::{ArrayExt, BufferExt};
 pub use error::{Error, Result};
 pub use fixed_shape::FixedShapeExt;
 pub use tensor::TensorExt;
+pub use time::{TimeArrayExt, TimeElement, TimeTensorExt};
 
 /// Keeps the extension traits closed, so that they can grow.
 mod sealed {
