@@ -259,3 +259,18 @@ fn bytes_are_reversed_number_by_number() {
         assert_eq!(TensorRefMut::try_from(&mut tensor).unwrap().swap_bytes().unwrap_err(), error);
     }
 }
+
+#[test]
+fn append_mapped_converts_all_elements_in_c_order() {
+    let tensor = Tensor::from([[1_i64, 2, 3], [4, 5, 6]]);
+    let mut to = vec![0.5];
+    tensor.view::<i64>().unwrap().append_mapped(&mut to, |value| value as f64).unwrap();
+    assert_eq!(to, [0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    let strided = tensor.transpose().flip(0).unwrap().step_by(1, 2).unwrap();
+    let mut to = Vec::new();
+    strided.view::<i64>().unwrap().append_mapped(&mut to, |value| value as u8).unwrap();
+    assert_eq!(to, [3, 2, 1]);
+    let empty = Tensor::from(Vec::<i64>::new());
+    empty.view::<i64>().unwrap().append_mapped(&mut to, |value| value as u8).unwrap();
+    assert_eq!(to, [3, 2, 1]);
+}

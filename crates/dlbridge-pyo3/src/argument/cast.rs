@@ -6,7 +6,7 @@ use pyo3::PyResult;
 
 use super::accepts::Accepts;
 use super::checked::OutOfRange;
-use super::convert::{accepts, converted, converted_bool, converted_by_way};
+use super::convert::{accepts, converted, converted_bool, converted_by_way, converted_strided};
 
 /// Makes a copy in C order with elements of one of some dtypes; `None` if the rule allows none of them.
 ///
@@ -267,6 +267,21 @@ fn cast<A: Accepts>(source: &TensorRef<'_>, dtype: DataType) -> PyResult<Option<
         Float16, f32 => f64;
         Bfloat16, f32 => f64;
     }
+    macro_rules! strided {
+        ($($from:ty => $to:ty;)+) => {$(
+            if const { accepts::<A>(<$to>::DTYPE) }
+                && (source.dtype(), dtype) == (<$from>::DTYPE, <$to>::DTYPE)
+            {
+                return converted_strided(source, <$from as Become<$to>>::become_).map(Some);
+            }
+        )+};
+    }
+    strided! {
+        i64 => f64;
+        i32 => f64;
+        f32 => f64;
+        f64 => f32;
+    }
     pairs! {
         u8 => u16, u32, u64, i8, i16, i32, i64, f32, Float16, Bfloat16, Complex<f32>, Complex<f64>;
         u16 => u8, u32, u64, i8, i16, i32, i64, f32, f64, Float16, Bfloat16, Complex<f32>, Complex<f64>;
@@ -274,12 +289,12 @@ fn cast<A: Accepts>(source: &TensorRef<'_>, dtype: DataType) -> PyResult<Option<
         u64 => u8, u16, u32, i8, i16, i32, i64, f32, f64, Float16, Bfloat16, Complex<f32>, Complex<f64>;
         i8 => i16, i32, i64, f32, Float16, Bfloat16, Complex<f32>, Complex<f64>;
         i16 => i8, i32, i64, f32, f64, Float16, Bfloat16, Complex<f32>, Complex<f64>;
-        i32 => i8, i16, i64, f32, f64, Float16, Bfloat16, Complex<f32>, Complex<f64>;
-        i64 => i8, i16, i32, f32, f64, Float16, Bfloat16, Complex<f32>, Complex<f64>;
+        i32 => i8, i16, i64, f32, Float16, Bfloat16, Complex<f32>, Complex<f64>;
+        i64 => i8, i16, i32, f32, Float16, Bfloat16, Complex<f32>, Complex<f64>;
         Float16 => f32, Bfloat16, Complex<f32>, Complex<f64>;
         Bfloat16 => f32, Complex<f32>, Complex<f64>;
-        f32 => f64, Float16, Bfloat16, Complex<f32>, Complex<f64>;
-        f64 => f32, Float16, Bfloat16, Complex<f32>, Complex<f64>;
+        f32 => Float16, Bfloat16, Complex<f32>, Complex<f64>;
+        f64 => Float16, Bfloat16, Complex<f32>, Complex<f64>;
         Complex<f32> => Complex<f64>;
         Complex<f64> => Complex<f32>;
     }

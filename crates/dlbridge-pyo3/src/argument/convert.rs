@@ -69,14 +69,24 @@ pub(super) fn lossless<A: Accepts>(
             u8, i32 => f64;
             i8, i32 => f64;
         }
+        macro_rules! strided {
+            ($($from:ty => $to:ty;)+) => {$(
+                if const { accepts::<A>(<$to>::DTYPE) } && (from, dtype) == (<$from>::DTYPE, <$to>::DTYPE) {
+                    return converted_strided(source, <$to as From<$from>>::from).map(Some);
+                }
+            )+};
+        }
+        strided! {
+            i32 => f64;
+            f32 => f64;
+        }
         pairs! {
             u8 => u16, u32, u64, i16, i32, i64, f32;
             u16 => u32, u64, i32, i64, f32, f64;
             u32 => u64, i64, f64;
             i8 => i16, i32, i64, f32;
             i16 => i32, i64, f32, f64;
-            i32 => i64, f64;
-            f32 => f64;
+            i32 => i64;
         }
     }
     Ok(None)
@@ -107,6 +117,32 @@ pub(super) fn converted<S: Element, T: Element>(
     })
 }
 
+/// The same, with a loop over strides, for conversions that are frequent.
+pub(super) fn converted_strided<S: Element, T: Element>(
+    source: &TensorRef<'_>,
+    convert: impl Fn(S) -> T + Sync + Copy,
+) -> PyResult<Tensor> {
+    // Rows that are long enough, because each has a cost.
+    let long = source.shape().last() >= Some(&8) && !source.is_c_contiguous();
+    if !long || source.view::<S>().is_err() {
+        return converted(source, convert);
+    }
+    let mut elements = room::<T>(source)?;
+    copies::detached(source.len() * size_of::<T>(), |go_on| {
+        let rows = source.shape()[0] as usize;
+        let block = (copies::BLOCK / (source.len() / rows.max(1)).max(1)).max(1);
+        for start in (0..rows).step_by(block) {
+            if start > 0 && !go_on() {
+                return Ok(None);
+            }
+            let block = source.slice(0, start..rows.min(start + block))?;
+            block.view::<S>()?.append_mapped(&mut elements, convert)?;
+        }
+        Ok(Some(()))
+    })?;
+    finished(source, elements)
+}
+
 /// The same by way of a third type. A processor converts several elements at once, but not from one byte to eight.
 pub(super) fn converted_by_way<S: Element, M: Element + Default, T: Element>(
     source: &TensorRef<'_>,
@@ -130,7 +166,10 @@ pub(super) fn converted_bool<M: Element + Default, T: Element>(
         if bytes.iter().fold(0, |all, byte| all | byte) > 1 {
             piece.view::<bool>()?;
         }
-        in_steps(bytes, &mut elements, &first, &second);
+        match size_of::<M>() {
+            1 => elements.extend(bytes.iter().map(|&byte| second(first(byte)))),
+            _ => in_steps(bytes, &mut elements, &first, &second),
+        }
         Ok(())
     })?;
     finished(source, elements)

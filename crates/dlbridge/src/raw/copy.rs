@@ -1,6 +1,7 @@
 //! Copying elements from any layout to any other.
 
 use alloc::vec::Vec;
+use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 use core::slice;
 
@@ -158,6 +159,29 @@ pub(crate) fn with_room<T>(len: usize) -> Result<Vec<T>> {
     let bytes = len.saturating_mul(size_of::<T>());
     elements.try_reserve_exact(len).map_err(|_| Error::OutOfMemory { bytes, for_copy: true })?;
     Ok(elements)
+}
+
+impl<T: Copy> TensorView<'_, T> {
+    /// Appends the elements to a vector, each converted, in C order.
+    ///
+    /// # Errors
+    /// `OutOfMemory` without room for them.
+    #[doc(hidden)]
+    pub fn append_mapped<U: Copy>(&self, to: &mut Vec<U>, convert: impl Fn(T) -> U) -> Result<()> {
+        let (begin, len) = (to.len(), self.len());
+        let bytes = len.saturating_mul(size_of::<U>());
+        to.try_reserve_exact(len).map_err(|_| Error::OutOfMemory { bytes, for_copy: true })?;
+        let first = to.spare_capacity_mut().as_mut_ptr();
+        let written = self.iter().fold(0, |written, &value| {
+            // SAFETY: the iterator yields `len` elements (View), for which there is room.
+            unsafe { first.add(written).write(MaybeUninit::new(convert(value))) };
+            written + 1
+        });
+        assert_eq!(written, len, "an iterator yields all elements");
+        // SAFETY: so many elements were written above.
+        unsafe { to.set_len(begin + len) };
+        Ok(())
+    }
 }
 
 /// The elements of a view in an empty vector that has room for them.

@@ -125,6 +125,12 @@ pub(super) trait Sink<'py> {
     /// The elements of a tensor that the CPU can read; false for one of another dtype.
     fn put_tensor(&mut self, tensor: &TensorRef<'_>) -> Result<bool, Fault>;
 
+    /// The number of elements so far.
+    fn len(&self) -> usize;
+
+    /// Removes the last elements until as many are left.
+    fn truncate(&mut self, len: usize);
+
     fn as_dyn(&mut self) -> &mut dyn Sink<'py>;
 }
 
@@ -203,10 +209,14 @@ fn read_level<'py>(
         return Err(Fault::ragged(items.len(), extent));
     }
     let Some(&expected) = inner.first() else {
-        return items.each(extent, |item| match sink.put(item) {
-            Err(fault) => one_element(item, fault, sink.as_dyn()),
+        let begin = sink.len();
+        return match items.each(extent, |item| sink.put(item)) {
+            Err(fault) if fault.is_not_a_number() => {
+                sink.truncate(begin);
+                with_tensors(items, extent, sink.as_dyn())
+            }
             done => done,
-        });
+        };
     };
     items.each(extent, |item| match Items::of(item)? {
         Some(items) => {
@@ -224,17 +234,21 @@ fn read_level<'py>(
     })
 }
 
-/// An item that is a tensor without dimensions; what is wrong with it otherwise.
+/// The items of a list of numbers, some of which are tensors without dimensions. Lists of numbers alone are read by a
+/// loop that does not look for tensors, because that would take longer.
 #[cold]
-fn one_element<'py>(
-    item: &Bound<'py, PyAny>,
-    fault: Fault,
+fn with_tensors<'py>(
+    items: &Items<'py>,
+    extent: usize,
     sink: &mut dyn Sink<'py>,
 ) -> Result<(), Fault> {
-    match fault.is_not_a_number() && read_tensor(item, &[], sink, &mut 0)? {
-        true => Ok(()),
-        false => Err(fault),
-    }
+    items.each(extent, |item| match sink.put(item) {
+        Err(fault) if fault.is_not_a_number() => match read_tensor(item, &[], sink, &mut 0)? {
+            true => Ok(()),
+            false => Err(fault),
+        },
+        done => done,
+    })
 }
 
 /// The elements that the numbers become.
@@ -264,6 +278,14 @@ impl<'py, T: Number + Element> Sink<'py> for Elements<'py, T> {
         let view = own.view::<T>().map_err(to_py_err)?;
         self.elements.extend_from_slice(view.as_slice().unwrap_or_default());
         Ok(true)
+    }
+
+    fn len(&self) -> usize {
+        self.elements.len()
+    }
+
+    fn truncate(&mut self, len: usize) {
+        self.elements.truncate(len);
     }
 
     fn as_dyn(&mut self) -> &mut dyn Sink<'py> {
@@ -335,6 +357,13 @@ impl<'py> Sink<'py> for Natural<'py> {
         self.large |= dtype == DataType::UINT64;
         Ok(true)
     }
+
+    fn len(&self) -> usize {
+        0
+    }
+
+    // The same numbers again change nothing.
+    fn truncate(&mut self, _: usize) {}
 
     fn as_dyn(&mut self) -> &mut dyn Sink<'py> {
         self
