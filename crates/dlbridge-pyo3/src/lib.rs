@@ -37,6 +37,7 @@
 //! | [`import`], [`PyTensor::import`] | import any object that supports a protocol |
 //! | [`into_capsule`] | a bare capsule, for your own `__dlpack__` |
 //! | [`Protocol`] | the protocol of an import |
+//! | [`share_borrows`] | shares the registry of borrows when an extension is imported |
 //! | [`is_main_interpreter`] | for extensions that must refuse a subinterpreter |
 //! | `protocol/` | one file per protocol, import and export together |
 //!
@@ -124,6 +125,7 @@ pub use argument::{
 };
 #[cfg(feature = "ndarray")]
 pub use argument::{NdarrayDim, Ndim};
+pub use borrow::share_borrows;
 /// Adds all export protocols to a class: `__dlpack__`, `__dlpack_device__`, the C exchange API, the array interfaces, the
 /// buffer protocol, Arrow, `__array__` and pickling. Write it above the `#[pymethods]` of the class, with the
 /// function that returns its tensor from `&self`.

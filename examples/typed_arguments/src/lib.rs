@@ -346,7 +346,8 @@ mod _native {
     };
     #[pymodule_export]
     use super::tried::{
-        default_or_sum, dimensions, either, refusals, try_device, try_list, try_write,
+        default_or_sum, dimensions, either, refusals, share_borrows, try_device, try_list,
+        try_write,
     };
     #[pymodule_export]
     use super::{

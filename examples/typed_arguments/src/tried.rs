@@ -69,3 +69,9 @@ pub(crate) fn refusals(x: &Bound<'_, PyAny>) -> PyResult<(bool, bool)> {
     let extracted = x.extract::<PyReadonlyTensor<'_, f64, 1>>().is_err();
     Ok((extracted, PyReadonlyTensor::<f64, 1>::try_extract(x)?.is_none()))
 }
+
+/// Shares the registry of borrows, as an extension may do when it is imported.
+#[pyfunction]
+pub(crate) fn share_borrows(py: Python<'_>) -> PyResult<()> {
+    dlbridge_pyo3::share_borrows(py)
+}

@@ -222,3 +222,21 @@ for held, other in [
     other()
 """,
     )
+
+
+def test_share_borrows_keeps_one_registry_whoever_borrows_first() -> None:
+    run(
+        "",
+        """
+from numpy._core import multiarray
+assert not hasattr(multiarray, "_RUST_NUMPY_BORROW_CHECKING_API")
+from typed_arguments import _native
+_native.share_borrows()
+shared = multiarray._RUST_NUMPY_BORROW_CHECKING_API
+theirs.hold_readonly(x, lambda: refused(lambda: ours.negate(x)))
+assert multiarray._RUST_NUMPY_BORROW_CHECKING_API is shared
+# rust-numpy's own registry goes by the owner, which is another one here.
+alias = np.frombuffer(memoryview(x))
+theirs.hold_readonly(x, lambda: refused(lambda: ours.negate(alias)))
+""",
+    )

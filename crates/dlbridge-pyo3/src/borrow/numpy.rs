@@ -81,6 +81,14 @@ pub(super) fn is_ours(py: Python<'_>, shared: &'static Shared) -> bool {
     INTERFACE.get(py).is_some_and(|interface| ptr::eq(interface.flags.cast(), shared))
 }
 
+/// Shares our registry with rust-numpy, or finds rust-numpy's, if NumPy is loaded.
+pub(super) fn share(py: Python<'_>, shared: &'static Shared) -> PyResult<()> {
+    if numpy_api::class(py)?.is_some() {
+        Interface::of_process(py, shared)?;
+    }
+    Ok(())
+}
+
 impl<'py> AttachedBorrow<'py> {
     /// Borrows an array of NumPy's own class; `None` if that is refused, or if [`acquire`](Self::acquire) must be called.
     pub(super) fn of_array(
