@@ -17,7 +17,8 @@
 //! | `Complex32`, `Complex64` | `complex64`, `complex128` |
 //! | `half::f16` | `float16` |
 //! | `half::bf16`, as the dtype of ml_dtypes | `bfloat16` |
-//! | objects, strings, dates, records | `BufferError` |
+//! | `Datetime<units::Days>` and the like | a view by [`PyReadonlyTensor<'_, Datetime64<Days>, 1>`](dlbridge_pyo3::PyReadonlyTensor), an array by [`Numpy`](dlbridge_pyo3::Numpy); `into_tensor` is a `BufferError` |
+//! | objects, strings, records | `BufferError` |
 //!
 //! # What rust-numpy cannot do
 //!

@@ -402,3 +402,20 @@ fn shared_rust_data_needs_no_promise() {
         assert_eq!(address::<Int32Type>(&tensor.into_series("a").unwrap()), at);
     }
 }
+
+#[test]
+fn times_cross_as_counts_and_are_cast_back() {
+    let counts = [Some(5_i64), Some(-3)];
+    for data_type in [
+        DataType::Datetime(TimeUnit::Microseconds, None),
+        DataType::Datetime(TimeUnit::Nanoseconds, None),
+        DataType::Duration(TimeUnit::Milliseconds),
+    ] {
+        let series = Series::new("a".into(), counts).cast(&data_type).unwrap();
+        let tensor = series.clone().into_storage_tensor().unwrap();
+        assert_eq!(tensor.view::<i64>().unwrap().to_vec(), [5, -3]);
+        let again = tensor.into_series("a").unwrap().cast(&data_type).unwrap();
+        assert!(again.equals(&series));
+        assert_eq!(again.dtype(), &data_type);
+    }
+}

@@ -2,8 +2,9 @@
 
 use std::sync::{Arc, LazyLock};
 
-use dlbridge::Tensor;
+use dlbridge::{Datetime64, Days, Tensor};
 use dlbridge_numpy::{PyArrayExt, TensorExt};
+use dlbridge_pyo3::{Numpy, PyReadonlyTensor};
 use half::{bf16, f16};
 use num_complex::Complex;
 use numpy::datetime::{Datetime, units};
@@ -65,6 +66,20 @@ fn describe_others(x: &Bound<'_, PyAny>) -> PyResult<Described> {
         return Ok(described(&bytes.into_tensor()?));
     }
     Ok(described(&x.cast::<PyArrayDyn<Datetime<units::Days>>>()?.into_tensor()?))
+}
+
+/// The day after each one, from an array of rust-numpy to another one by way of a tensor.
+#[pyfunction]
+fn next_days<'py>(
+    x: &Bound<'py, PyArray1<Datetime<units::Days>>>,
+) -> PyResult<Bound<'py, PyArray1<Datetime<units::Days>>>> {
+    let days = x.extract::<PyReadonlyTensor<'_, Datetime64<Days>, 1>>()?;
+    let next = |day: &Datetime64<Days>| -> Datetime64<Days> {
+        day.count().map_or(Datetime64::NAT, |day| Datetime64::new(day + 1))
+    };
+    let tensor = Tensor::from(days.iter().map(next).collect::<Vec<_>>());
+    let array = Numpy::<Datetime64<Days>, 1>::try_from(tensor)?.into_pyobject(x.py())?;
+    Ok(array.cast_into()?)
 }
 
 /// What any library lends, as an array of floats.
@@ -165,7 +180,7 @@ mod numpy_arrays {
     #[pymodule_export]
     use super::{
         array_of, describe, describe_borrowed, describe_others, holders, made, made_read_only,
-        mistaken, number, sharing, there_and_back, transposed, while_it_is_read,
+        mistaken, next_days, number, sharing, there_and_back, transposed, while_it_is_read,
         while_it_is_written, while_there_is_a_tensor, while_there_is_its_tensors_array,
     };
 }

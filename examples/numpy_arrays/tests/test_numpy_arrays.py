@@ -181,3 +181,10 @@ assert arrays.while_there_is_a_tensor(np.ones((2, 2))) == (False, True, True)
 """
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
     assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_times_go_through_a_tensor_with_unit_and_nat() -> None:
+    days = np.array(["2024-02-28", "NaT"], "M8[D]")
+    result = arrays.next_days(days)
+    assert result.dtype == "M8[D]"
+    assert result.astype(str).tolist() == ["2024-02-29", "NaT"]
