@@ -1,10 +1,10 @@
-//! The smallest wheel: arguments of any library and NumPy arrays as results, without the default features of dlbridge-pyo3.
+//! The smallest wheel: arguments of NumPy and of all libraries that support DLPack, NumPy arrays as results.
 
 use dlbridge_pyo3::{Numpy, PyReadonlyTensor, PyReadwriteTensor};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-/// The sum of a vector of any library.
+/// The sum of a vector.
 #[pyfunction]
 fn sum(x: PyReadonlyTensor<'_, f64, 1>) -> f64 {
     x.iter().sum()
