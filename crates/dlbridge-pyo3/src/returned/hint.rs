@@ -1,4 +1,17 @@
 //! Type hints of results, for stubs that maturin generates.
+//!
+//! ```
+//! use dlbridge_pyo3::Numpy;
+//! use dlbridge_pyo3::dlbridge::{Datetime64, Days, Seconds, Timedelta64};
+//! use pyo3::IntoPyObject;
+//!
+//! let hint = <Numpy<Datetime64<Days>, 1> as IntoPyObject<'_>>::OUTPUT_TYPE.to_string();
+//! assert_eq!(hint, "numpy.typing.NDArray[numpy.datetime64]");
+//! let hint = <Numpy<Timedelta64<Seconds>, 2> as IntoPyObject<'_>>::OUTPUT_TYPE.to_string();
+//! assert_eq!(hint, "numpy.typing.NDArray[numpy.timedelta64]");
+//! let hint = <Numpy<f64, 2> as IntoPyObject<'_>>::OUTPUT_TYPE.to_string();
+//! assert_eq!(hint, "numpy.typing.NDArray[numpy.float64]");
+//! ```
 
 use std::marker::PhantomData;
 
