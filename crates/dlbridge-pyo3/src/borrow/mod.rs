@@ -132,7 +132,15 @@ impl<'py> AttachedGuard<'py> {
         };
         let dtype = tensor.dtype();
         let granted = match tensor.is_c_contiguous() && !dtype.is_subbyte() {
-            true => shared.acquire(&Bytes::run(tensor, dtype), mode, &kind.name),
+            true => {
+                let bytes = Bytes::run(tensor, dtype);
+                if mode == Mode::Read
+                    && let Some(ticket) = shared.read_here(bytes.address, bytes.item, &kind.label)
+                {
+                    return Ok(Self { ticket: Some(ticket), numpy: numpy.map(Box::new) });
+                }
+                shared.acquire(&bytes, mode, &kind.name)
+            }
             false => shared.acquire(&Bytes::of(tensor), mode, &kind.name),
         };
         match granted {
