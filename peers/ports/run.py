@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import resource
 import shutil
@@ -28,12 +29,15 @@ HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parent.parent
 VERSIONS = ("base", "port")
 
+#: the sources as they were published, which no script edits
+ORIGINAL = "original"
+
 #: the results of the last run of all extensions
 SAVED = HERE / "results.json"
 
-#: processes of each version that measure, in turn; a port that seems slower is measured in more of them, because other
-#: programs disturb the first ones
-ROUNDS, MOST_ROUNDS = 5, 20
+#: A round is one process of each version. Other programs disturb rounds, so they end only when CALM_ROUNDS in a row
+#: lowered no least time by more than FALL. The rule does not compare the versions, so it favours neither.
+CALM_ROUNDS, MOST_ROUNDS, FALL = 5, 20, 0.02
 
 
 class Extension:
@@ -49,7 +53,7 @@ class Extension:
         return self.folder / f"{version}-modules"
 
     def fetch(self) -> None:
-        """Unpacks the pinned sdist for each version."""
+        """Unpacks the pinned sdist for each version, and once as the original."""
         wanted = self.folder / "requirement.txt"
         self.folder.mkdir(parents=True, exist_ok=True)
         wanted.write_text(f"{self.described['package']} --hash={self.described['hash']}\n")
@@ -61,7 +65,7 @@ class Extension:
                 [self.python, "-m", "pip", "download", "-q", *options, "-r", wanted, "-d", archives], PATH=path
             )
         (archive,) = archives.glob("*.tar.gz")
-        for version in VERSIONS:
+        for version in (ORIGINAL, *VERSIONS):
             unpacked = self.folder / "unpacked"
             for old in (unpacked, self.source(version)):
                 shutil.rmtree(old, ignore_errors=True)
@@ -73,11 +77,12 @@ class Extension:
     def edit(self) -> dict[str, Any]:
         """Applies the scripts. Returns the lines that each one changed, and `unsafe` before and after."""
         changed = {}
+        original = self.source(ORIGINAL)
         for version in VERSIONS:
             source = self.source(version)
-            apply(HERE / f"{self.name}.base.ed", source, REPOSITORY)
+            apply(HERE / f"{self.name}.base.ed", source, REPOSITORY, original)
             if version == "port":
-                changed["lines"] = apply(HERE / f"{self.name}.ed", source, REPOSITORY)
+                changed["lines"] = apply(HERE / f"{self.name}.ed", source, REPOSITORY, original)
             shutil.copy(HERE / f"{self.name}.lock", source / self.described["lock"])
             texts = [(source / file).read_text() for file in self.described["edited"]]
             changed[f"unsafe {version}"] = sum(text.count("unsafe ") for text in texts)
@@ -127,12 +132,17 @@ class Extension:
     def measure(self) -> dict[str, dict[str, float]]:
         """The least time of each call in each version, from processes in turn."""
         least: dict[str, dict[str, float]] = {version: {} for version in VERSIONS}
-        for done in range(MOST_ROUNDS):
-            if done >= ROUNDS and not page.slower(least["base"], least["port"]):
-                break
+        calm = 0
+        for _ in range(MOST_ROUNDS):
+            calm += 1
             for version in VERSIONS:
                 for label, time in self.ask(version, "times").items():
-                    least[version][label] = min(time, least[version].get(label, time))
+                    known = least[version].get(label, math.inf)
+                    if time < known * (1 - FALL):
+                        calm = 0
+                    least[version][label] = min(time, known)
+            if calm == CALM_ROUNDS:
+                break
         return least
 
     def ask(self, version: str, what: str) -> dict[str, Any]:

@@ -25,7 +25,7 @@ def test_script_of_diff_makes_the_new_file(tmp_path: Path) -> None:
             ["diff", "--ed", "old", "new"], cwd=tmp_path, stdout=subprocess.PIPE, text=True
         )
         lines, added, removed = edited(list(old), diff.stdout.splitlines())
-        assert (lines, added - removed) == (new, len(new) - len(old))
+        assert (lines, len(added) - removed) == (new, len(new) - len(old))
 
 
 def test_script_edits_several_files_and_names_the_repository(tmp_path: Path) -> None:
@@ -33,7 +33,7 @@ def test_script_edits_several_files_and_names_the_repository(tmp_path: Path) -> 
     (tmp_path / "b").write_text("4\n")
     script = tmp_path / "x.ed"
     script.write_text("*** a\n3d\n1,2c\n{dlbridge}/crates\n.\n*** b\n0a\nfirst\n.\n")
-    assert apply(script, tmp_path, Path("/here")) == (2, 3)
+    assert apply(script, tmp_path, Path("/here"), tmp_path) == (2, 3)
     assert ((tmp_path / "a").read_text(), (tmp_path / "b").read_text()) == ("/here/crates\n", "first\n4\n")
 
 
@@ -47,7 +47,39 @@ def test_script_cannot_edit_a_file_outside_of_the_extension(tmp_path: Path) -> N
     script = tmp_path / "x.ed"
     script.write_text("*** ../other\n1d\n")
     with pytest.raises(ValueError, match="not in the extension"):
-        apply(script, tmp_path / "inside", tmp_path)
+        apply(script, tmp_path / "inside", tmp_path, tmp_path)
+
+
+def test_added_line_of_the_original_file_is_refused(tmp_path: Path) -> None:
+    theirs = "let weights = theirs;"
+    for folder, first in (("original", theirs), ("edited", "ours, by the script before")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "a").write_text(f"{first}\nlet weights = these;\nlast\n")
+        (tmp_path / folder / "b").write_text("another file\n")
+    script = tmp_path / "x.ed"
+
+    def of(text: str) -> tuple[int, int]:
+        script.write_text(text)
+        return apply(script, tmp_path / "edited", tmp_path, tmp_path / "original")
+
+    with pytest.raises(ValueError, match="x.ed, line 6: 'let weights = theirs;' is a line of a\n.* line 9: ") as error:
+        of(f"*** b\n1d\n*** a\n2a\nlet weights = ours;\n    {theirs}\n.\n0a\n{theirs}\n.\n")
+    assert "line 5" not in str(error.value)
+    # A line of 20 characters, one that another script of ours added, and a line of another file.
+    assert of(f"*** a\n3a\nlet weights = these;\nours, by the script before\n.\n*** b\n0a\n{theirs}\n.\n") == (3, 0)
+
+
+def test_scripts_are_compared_with_the_files_before_all_scripts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "HERE", tmp_path)
+    some = run.Extension("some", {"lock": "lock", "edited": ["a"]}, tmp_path, tmp_path)
+    for version in (run.ORIGINAL, *run.VERSIONS):
+        some.source(version).mkdir(parents=True)
+        (some.source(version) / "a").write_text("a line that base.ed deletes\n1\n")
+    (tmp_path / "some.base.ed").write_text("*** a\n1d\n")
+    (tmp_path / "some.ed").write_text("*** a\n1a\na line that base.ed deletes\n.\n")
+    (tmp_path / "some.lock").touch()
+    with pytest.raises(ValueError, match="some.ed, line 3: 'a line that base.ed deletes'"):
+        some.edit()
 
 
 def a_result() -> dict[str, Any]:
@@ -121,20 +153,23 @@ def columns(row: str) -> int:
     return row.count("|")
 
 
-@pytest.mark.parametrize(("after", "rounds"), [(0, run.ROUNDS), (9, 9), (99, run.MOST_ROUNDS)])
-def test_port_that_seems_slower_is_measured_again(
-    after: int, rounds: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("falls", run.VERSIONS)
+@pytest.mark.parametrize(("last", "percent", "rounds"), [(1, 50, 6), (4, 50, 9), (4, 1, 6), (5, 3, 10), (99, 5, 20)])
+def test_rounds_end_when_no_least_time_of_either_version_falls(
+    falls: str, last: int, percent: int, rounds: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
 
     def ask(self: object, version: str, what: str) -> dict[str, float]:
         asked.append(version)
-        return {what: 100.0 if version == "base" or asked.count("port") >= after else 200.0}
+        before = min(asked.count(version), last) - 1 if version == falls else 0
+        return {"a call that is slower": 100.0 if version == "base" else 200.0, what: 100 * (1 - percent / 100) ** before}
 
     monkeypatch.setattr(run.Extension, "ask", ask)
     least = run.Extension("some", {}, tmp_path, tmp_path).measure()
     assert asked == ["base", "port"] * rounds
-    assert slower(least["base"], least["port"]) == (["times"] if after > rounds else [])
+    assert least[falls]["times"] == 100 * (1 - percent / 100) ** (min(rounds, last) - 1)
+    assert slower(least["base"], least["port"])[0] == "a call that is slower"
 
 
 def test_page_is_written_by_a_run_of_all_extensions_without_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
