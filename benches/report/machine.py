@@ -11,7 +11,7 @@ from pathlib import Path
 
 BENCHES = Path(__file__).parents[1]
 
-INSTALLED = ("numpy", "torch", "jax", "apache-tvm-ffi", "nanobind", "pydlpack", "safetensors")
+INSTALLED = ("numpy", "torch", "jax", "pandas", "polars", "pyarrow", "apache-tvm-ffi", "nanobind", "pydlpack", "safetensors")
 """From PyPI."""
 
 LOCKED = {

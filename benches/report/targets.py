@@ -99,6 +99,12 @@ REFUSED = ("array of another dtype", "matrix for a vector", "list for an array")
 
 TRIED = "dlbridge: `try_extract`"
 
+COLUMNS = {
+    "polars -> no-op": "Series of polars",
+    "pandas -> no-op": "Series of pandas in NumPy's memory",
+    "pandas of Arrow -> no-op": "Series of pandas in Arrow's memory",
+}
+
 CHUNKED = "pyarrow's own `chunked_array`"
 
 FIRST = "numpy -> no-op, {} borrowed first"
@@ -138,9 +144,11 @@ TARGETS = (
     *(Target(work, title, 1, "rust-numpy") for work, title in COPIED.items()),
     *(Target(f"{what}, refused", f"{what}, refused", 1, "rust-numpy", ours=TRIED) for what in REFUSED),
     *(Target(f"{what}, raised", f"{what}, raised to Python", 1, "rust-numpy") for what in REFUSED),
-    Target("polars -> no-op", "Series of polars -> argument", 1.2, CHUNKED),
-    Target("pandas -> no-op", "Series of pandas in NumPy's memory -> argument", 1.2, CHUNKED),
-    Target("pandas of Arrow -> no-op", "Series of pandas in Arrow's memory -> argument", 1.2, CHUNKED),
+    *(
+        Target(work, f"{title} -> {result}", 1.2, CHUNKED, ours=ours)
+        for work, title in COLUMNS.items()
+        for result, ours in (("argument", "dlbridge"), ("`asdlpack`", "dlbridge: `asdlpack`"))
+    ),
     *(
         Target(
             FIRST.format(library),

@@ -54,6 +54,7 @@ class _ArgumentError(Exception):
 
     @args.setter
     def args(self, arguments: tuple[Any, ...]) -> None:
+        self._name()
         ARGUMENTS.__set__(self, arguments)
 
     def __str__(self) -> str:

@@ -11,8 +11,11 @@ use crate::{Result, Workplace, process};
 
 const EXAMPLE: &str = "examples/typed_arguments";
 
+const SMALL: &str = "examples/small_wheel";
+
 /// The tests whose result depends on the ABI.
-const TESTS: &[&str] = &["stable_abi", "arguments", "read_only", "results"];
+const TESTS: &[&str] =
+    &["stable_abi", "arguments", "read_only", "results", "sequences", "casts", "times", "columns"];
 
 /// The Pythons that only such an extension supports.
 const PYTHONS: &[&str] = &["3.9", "3.10"];
@@ -40,12 +43,8 @@ pub(crate) fn lint(steps: &mut Steps, venv: &Venv<'_>) {
 /// if this machine has them.
 pub(crate) fn test(workplace: &Workplace, venv: &Venv<'_>) -> Result<Finished> {
     let wheel = venv.build_example_with(EXAMPLE, "abi3-py39")?;
-    let folder = workplace.target.join("stable_abi");
-    let _ = fs::remove_dir_all(&folder);
-    let mut unpack = venv.python();
-    process::run(unpack.args(["-m", "zipfile", "-e"]).arg(&wheel).arg(&folder))?;
+    let folder = unpacked(workplace, venv, &wheel)?;
     let run = |mut python: Command, tests: &[&str]| {
-        // Before the one for the newer ABI, which is installed.
         python.env("PYTHONPATH", &folder).env("DLBRIDGE_REQUIRE", "1");
         python.args(["-m", "pytest", "--quiet", "-p", "no:cacheprovider"]);
         python.args(tests.iter().map(|name| format!("{EXAMPLE}/tests/test_{name}.py")));
@@ -66,6 +65,28 @@ pub(crate) fn test(workplace: &Workplace, venv: &Venv<'_>) -> Result<Finished> {
         "Python {} is not installed, so the extension was not loaded by it",
         missing.join(" and ")
     )))
+}
+
+/// Builds the small example with one protocol more each time, and tests it.
+pub(crate) fn test_protocols(workplace: &Workplace, venv: &Venv) -> Result<()> {
+    for feature in ["arrow", "array-interface", "buffer"] {
+        let wheel = venv.build_example_with(SMALL, &format!("dlbridge-pyo3/{feature}"))?;
+        let folder = unpacked(workplace, venv, &wheel)?;
+        let mut python = venv.python();
+        python.env("PYTHONPATH", &folder).env("SMALL_WHEEL_FEATURES", feature);
+        python.args(["-m", "pytest", "--quiet", "-p", "no:cacheprovider"]);
+        process::run(python.arg(format!("{SMALL}/tests")))?;
+    }
+    Ok(())
+}
+
+/// The folder of what is in a wheel, to be found before what is installed.
+fn unpacked(workplace: &Workplace, venv: &Venv, wheel: &Path) -> Result<PathBuf> {
+    let folder = workplace.target.join("stable_abi");
+    let _ = fs::remove_dir_all(&folder);
+    let mut unpack = venv.python();
+    process::run(unpack.args(["-m", "zipfile", "-e"]).arg(wheel).arg(&folder))?;
+    Ok(folder)
 }
 
 /// A Python of this version, by its name or among those of pyenv.

@@ -151,6 +151,9 @@ fn with_python(
     }
     if !options.quick {
         steps.try_run("the stable ABI of Python 3.9", || stable_abi::test(workplace, venv));
+        steps.run("an extension with one protocol more", || {
+            stable_abi::test_protocols(workplace, venv)
+        });
     }
     if let Some(kit) = kit {
         steps.end(kit);

@@ -240,3 +240,33 @@ alias = np.frombuffer(memoryview(x))
 theirs.hold_readonly(x, lambda: refused(lambda: ours.negate(alias)))
 """,
     )
+
+
+def test_share_borrows_after_rust_numpy_keeps_both_registries() -> None:
+    run(
+        THEIRS_FIRST,
+        """
+from typed_arguments import _native
+_native.share_borrows()
+_native.share_borrows()
+theirs.hold_readonly(x, lambda: refused(lambda: ours.negate(x)))
+ours.while_reading(x, lambda: refused(lambda: theirs.hold_readwrite(x, list)))
+ours.negate(x)
+""",
+    )
+
+
+def test_share_borrows_without_numpy_changes_nothing() -> None:
+    code = """
+import sys
+from typed_arguments import _native
+assert "numpy" not in sys.modules
+_native.share_borrows()
+assert "numpy" not in sys.modules
+import numpy as np
+x = np.arange(8.0)
+_native.negate(x)
+assert x[1] == -1
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (result.returncode, result.stderr) == (0, "")

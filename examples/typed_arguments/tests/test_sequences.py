@@ -369,7 +369,7 @@ PRODUCERS: dict[str, Any] = {
     "pandas": pd.Series,
     "polars": pl.Series,
     "pyarrow": pa.array,
-    "array": lambda x: array.array("d", x) if np.asarray(x).dtype == "f8" else np.asarray(x),
+    "array": lambda x: array.array(np.asarray(x).dtype.char, x),
 }
 
 
@@ -444,7 +444,7 @@ def test_scalars_and_arrays_keep_their_dtype_among_several() -> None:
         ([np.float32(1), np.float32(2)], "float32"), ([np.float32(1), 2], "float64"), ([1, np.float32(1)], "float64"),
         ([np.zeros(2, "f4")], "float32"), ([np.zeros(2, "f4"), np.zeros(2)], "float64"), ([np.uint8(1)], "uint8"),
         ([np.zeros(2, "u8")], "uint64"), ([np.int16(1), np.int8(1)], "int64"), ([torch.tensor(1.0)], "float32"),
-        ([np.bool_(True)], "bool"), ([ml_dtypes.bfloat16(1)], "bfloat16"), ([np.longdouble(1)], "float64"),
+        ([np.bool_(True)], "bool"), ([np.clongdouble(1 + 2j)], "complex128"), ([ml_dtypes.bfloat16(1)], "bfloat16"), ([np.longdouble(1)], "float64"),
     ]:
         assert typed.as_any(items).dtype == dtype, items
     assert typed.as_single_or_byte([np.float32(1)]).dtype == "float32"

@@ -207,6 +207,13 @@ def test_tensor_of_times_is_not_taken_for_integers() -> None:
         epoch.numpy()
 
 
+@pytest.mark.parametrize("function", ["as_int64", "as_float64", "as_any"])
+def test_tensor_of_times_in_a_list_is_not_taken_for_integers(function: str) -> None:
+    for epoch in [typed.epoch(), dlbridge.asdlpack(typed.epoch())]:
+        with pytest.raises(TypeError, match=r"element \[0\] is a .*handle64"):
+            getattr(native, function)([epoch])
+
+
 def test_untyped_imports_name_the_view() -> None:
     for times in [TIMES, pd.Series(TIMES), pd.DatetimeIndex(TIMES)]:
         with pytest.raises((BufferError, TypeError), match="int64|asi8"):

@@ -215,8 +215,8 @@ type Convert<'a> = &'a mut (dyn FnMut(&TensorRef<'_>, Range<usize>) -> Result<()
 fn in_pieces(source: &TensorRef<'_>, sizes: (usize, usize), convert: Convert<'_>) -> PyResult<()> {
     let (alignment, itemsize) = sizes;
     let len = source.len();
-    let is_aligned = (source.data().addr() as u64).wrapping_add(source.byte_offset());
-    let in_place = source.is_c_contiguous() && is_aligned.is_multiple_of(alignment as u64);
+    let address = (source.data().addr() as u64).wrapping_add(source.byte_offset());
+    let in_place = source.is_c_contiguous() && address.is_multiple_of(alignment as u64);
     copies::detached(len * itemsize, |go_on| {
         if in_place {
             for begin in (0..len).step_by(PIECE) {

@@ -8,7 +8,7 @@ use std::num::NonZeroUsize;
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr::{self, NonNull};
 use std::slice;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Acquire, Release};
 
 use dlbridge_borrow::{LabelWords, Mode, Region, Registry, Ticket};
 use pyo3::exceptions::PyImportError;
@@ -161,8 +161,8 @@ impl Shared {
     /// those that use rust-numpy too.
     pub(super) fn note_alone(&'static self, is_rust_numpys: bool) {
         if is_rust_numpys && ptr::eq(self, &OURS) {
-            // Neither ever changes.
-            ALONE.store(true, Relaxed);
+            // Neither ever changes. Who sees this sees `SHARED` too, and so gives back what it borrows.
+            ALONE.store(true, Release);
         }
     }
 
@@ -174,7 +174,7 @@ impl Shared {
         count: usize,
         label: &LabelWords,
     ) -> Option<NonZeroUsize> {
-        match ALONE.load(Relaxed) {
+        match ALONE.load(Acquire) {
             true => OURS.read_here(address, count, label),
             false => None,
         }

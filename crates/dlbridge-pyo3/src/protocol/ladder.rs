@@ -368,10 +368,10 @@ fn repaired(
     if !refusal.is_instance_of::<PyBufferError>(py) {
         return Err(refusal);
     }
-    let doors = [Protocol::ArrayInterface, Protocol::Buffer];
+    let others = [Protocol::ArrayInterface, Protocol::Buffer];
     let mut final_refusal = None;
-    for door in doors.into_iter().filter(|door| door.missing_feature().is_none()) {
-        match door.import(object, kind, lacking, wanted, &Streams::default()) {
+    for other in others.into_iter().filter(|other| other.missing_feature().is_none()) {
+        match other.import(object, kind, lacking, wanted, &Streams::default()) {
             Ok(Some(imported)) if is_beyond_dlpack(&imported) => return Ok(imported),
             Ok(_) => {}
             Err(error) if !error.is_instance_of::<PyException>(py) => return Err(error),
@@ -381,9 +381,9 @@ fn repaired(
             }
         }
     }
-    for door in doors.into_iter().filter(|door| door.missing_feature().is_some()) {
-        if door.is_there(object, kind)? {
-            final_refusal = Some(door.left_out(object));
+    for other in others.into_iter().filter(|other| other.missing_feature().is_some()) {
+        if other.is_there(object, kind)? {
+            final_refusal = Some(other.left_out(object));
             break;
         }
     }

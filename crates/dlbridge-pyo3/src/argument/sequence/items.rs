@@ -1,6 +1,6 @@
 //! Lists and tuples, read while Python code may change them.
 
-use dlbridge::{DataType, Element, TensorRef};
+use dlbridge::{DataType, DataTypeCode, Element, TensorRef};
 use dlbridge_borrow::Mode;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyRange, PyString, PyTuple};
@@ -162,7 +162,9 @@ fn read_tensor<'py>(
     let tensor = TensorRef::from(&imported.tensor);
     let is_host = tensor.device().device_type().is_host_accessible();
     let same = tensor.shape().iter().map(|&extent| extent as usize).eq(extents.iter().copied());
-    if !is_host || !same {
+    // Numbers of Python would not say what a handle is, or the unit of a time.
+    let is_handle = tensor.dtype().code() == DataTypeCode::OPAQUE_HANDLE;
+    if !is_host || !same || is_handle {
         return Err(Fault::tensor(&tensor, extents));
     }
     {

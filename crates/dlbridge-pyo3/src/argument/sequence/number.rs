@@ -101,9 +101,10 @@ fn known(item: &Bound<'_, PyAny>) -> PyResult<Option<Known>> {
     let dtype = item.getattr(intern!(py, "dtype"))?;
     let kind: char = dtype.getattr(intern!(py, "kind"))?.extract()?;
     let bytes: u8 = dtype.getattr(intern!(py, "itemsize"))?.extract().unwrap_or(u8::MAX);
+    // No dtype of DLPack has the 256 bits of `numpy.clongdouble`.
     let of = |kind, code| {
-        let bits = bytes.checked_mul(8)?;
-        Some(Known { kind, dtype: Some(DataType::new(code, bits, 1)) })
+        let dtype = bytes.checked_mul(8).map(|bits| DataType::new(code, bits, 1));
+        Some(Known { kind, dtype })
     };
     Ok(match kind {
         'b' => of(NumberKind::Bool, DataTypeCode::BOOL),
