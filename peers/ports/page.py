@@ -19,9 +19,8 @@ INTRODUCTION = """\
 
 `cargo xtask ports` fetches each extension from PyPI, moves a copy to dlbridge, builds both versions, runs the extension's own Python tests
 with both, unchanged, and measures the same calls in both. `peers/ports/NAME.base.ed` moves the extension to PyO3 0.30 and rust-numpy 0.30, if it was
-published with older ones; that is *rust-numpy* below. `NAME.ed` moves it from there to dlbridge. powerboxes keeps rust-numpy for the arrays
-that it returns, and changes the types of arguments only: [the first step](migration.md#from-rust-numpy) of a migration. The others
-[move altogether](migration.md#all-of-it). Each leaves out the [features](pyo3.md#the-size-of-a-wheel) that it does not need. Rust tests of the functions whose arguments changed are not run.
+published with older ones; that is *rust-numpy* below. `NAME.ed` moves it from there to dlbridge, [altogether](migration.md#all-of-it): arguments
+and results. Each leaves out the [features](pyo3.md#the-size-of-a-wheel) that it does not need. Rust tests of the functions whose arguments changed are not run.
 """
 
 TIMES = """\

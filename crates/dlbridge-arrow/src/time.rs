@@ -18,6 +18,15 @@ use crate::{Error, Result, memory};
 /// A type of times that Arrow has too: [`Datetime64`] and [`Timedelta64`] of seconds to nanoseconds.
 ///
 /// There are no others: the trait cannot be implemented outside of this crate.
+///
+/// ```
+/// use dlbridge::{Datetime64, Seconds};
+/// use dlbridge_arrow::TimeElement;
+///
+/// let null = Datetime64::<Seconds>::from_count(None);
+/// assert_eq!(null, Datetime64::NAT);
+/// assert_eq!(Datetime64::<Seconds>::new(5).into_count(), Some(5));
+/// ```
 pub trait TimeElement: Element + Sealed {
     /// The type of Arrow: a timestamp without a time zone, or a duration.
     type Arrow: ArrowPrimitiveType<Native = i64>;

@@ -7,6 +7,13 @@ use pyo3::PyResult;
 use super::{DYNAMIC, PyReadonlyTensor, PyReadwriteTensor};
 
 /// `N` dimensions, as a type; see [`NdarrayDim`].
+///
+/// ```
+/// use dlbridge_pyo3::{Ndim, NdarrayDim};
+///
+/// type Matrix = <Ndim<2> as NdarrayDim>::Dim;
+/// assert_eq!(size_of::<Matrix>(), size_of::<ndarray::Ix2>());
+/// ```
 pub struct Ndim<const N: usize>;
 
 /// A number of dimensions that ndarray has a type for: 0 to 6, or [`DYNAMIC`].
