@@ -84,7 +84,7 @@ def summary(results: dict[str, Any]) -> list[str]:
     for what, text, unit, form in BUILDS:
         row(text, partial(change, what=what, unit=unit, form=form))
     row("now comes in", lambda r: ", ".join(now_accepted(r)) or "nothing more")
-    notes = [f"{result['note']}\n" for result in results.values() if result.get("note")]
+    notes = [f"*{name}*: {result['note']}\n" for name, result in results.items() if result.get("note")]
     return [*rows, "", *notes]
 
 
