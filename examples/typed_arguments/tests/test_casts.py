@@ -275,6 +275,18 @@ def test_checked_cast_of_many_elements_names_the_position() -> None:
         typed.checked_to_uint32(array.reshape(2, -1)[:, 1::2])
 
 
+@pytest.mark.parametrize("from_", INTEGERS)
+def test_checked_cast_of_a_misaligned_array_copies_it(from_: str) -> None:
+    array = np.arange(100_000 if "8" not in from_ else 100).astype(from_) % 100
+    misaligned = np.frombuffer(b"." + array.tobytes(), from_, offset=1)
+    for to in ["uint8", "int16", "int64", "uint64"]:
+        assert_same(getattr(typed, f"checked_to_{to}")(misaligned), array.astype(to))
+    assert_same(typed.checked_to_uint8(misaligned.reshape(2, -1)[:, ::2]), array.reshape(2, -1)[:, ::2].astype("u1"))
+    wrong = np.frombuffer(b"." + np.array([1, -2, 300]).tobytes(), "i8", offset=1)
+    with pytest.raises(TypeError, match=r"element \[1\] is -2, which is out of range for uint8"):
+        typed.checked_to_uint8(wrong)
+
+
 def test_checked_cast_reads_under_a_borrow() -> None:
     x = np.zeros(3)
     with pytest.raises(BufferError, match="overlaps"):

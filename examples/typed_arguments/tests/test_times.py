@@ -348,6 +348,42 @@ def test_cast_that_overflows_is_refused_with_the_position() -> None:
         native.cast_to_nanoseconds(spans)
 
 
+def test_misaligned_times_are_cast() -> None:
+    counts = np.array([-1001, 999, 86_400_000, 0])
+    times = np.frombuffer(b"." + counts.tobytes(), "M8[ms]", offset=1)
+    assert not times.flags.aligned
+    assert native.cast_to_seconds(times) == ([-2, 0, 86_400, 0], True)
+    assert native.cast_to_seconds(times[::-1]) == ([0, 86_400, 0, -2], True)
+    with pytest.raises(dlbridge.TensorMismatchError, match=r"element \[1\]\[0\] is 9{12}, which is out of range"):
+        native.cast_to_nanoseconds(np.frombuffer(b"." + np.array([1, 10**12 - 1]).tobytes(), "m8[D]", offset=1).reshape(2, 1))
+
+
+def test_times_of_a_numpy_subclass_are_read_by_methods_of_numpy() -> None:
+    class Overrides(np.ndarray[Any, Any]):
+        """An array whose own methods say something else."""
+
+        other: Any
+
+        def view(self, *_: object) -> Any:
+            return self.other
+
+    class Relabelled(np.ndarray[Any, Any]):
+        """An array whose own attribute names another dtype."""
+
+        @property
+        def dtype(self) -> Any:
+            return np.dtype("M8[ns]")
+
+    times = np.array([1, 2], "M8[s]")
+    for other in (np.array([1.5, 2.5]), np.array([7, 8, 9]), None):
+        x = times.view(Overrides)
+        x.other = other
+        assert native.cast_to_seconds(x) == ([1, 2], False)
+    assert native.cast_to_seconds(times.view(Relabelled)) == ([1, 2], False)
+    with pytest.raises(dlbridge.TensorMismatchError, match=r"got float64"):
+        native.cast_to_seconds(np.array([1.5, 2.5]).view(Relabelled))
+
+
 def test_times_are_part_of_every_result() -> None:
     days, hours, minutes, weeks, seconds = native.times_in_results()
     for array, dtype in [(days, "M8[D]"), (hours, "m8[h]"), (minutes[0], "M8[m]"), (weeks, "M8[W]"), (seconds, "M8[s]")]:

@@ -218,7 +218,7 @@ impl ByI64 for Datetime64<Seconds> {
     }
 }
 
-/// Reads the elements of a contiguous tensor.
+/// Reads the elements of a contiguous and aligned tensor.
 type Read = fn(&TensorRef<'_>, &mut [i64]) -> Result<()>;
 
 fn read<S: ByI64>(source: &TensorRef<'_>, into: &mut [i64]) -> Result<()> {
@@ -267,7 +267,7 @@ fn made(
         let mut begin = 0;
         each_piece(source, &mut |piece| {
             let own;
-            let piece = match piece.is_c_contiguous() {
+            let piece = match convert::is_in_place(piece, piece.dtype().itemsize()) {
                 true => piece,
                 false => {
                     own = piece.to_copy()?;

@@ -215,8 +215,7 @@ type Convert<'a> = &'a mut (dyn FnMut(&TensorRef<'_>, Range<usize>) -> Result<()
 fn in_pieces(source: &TensorRef<'_>, sizes: (usize, usize), convert: Convert<'_>) -> PyResult<()> {
     let (alignment, itemsize) = sizes;
     let len = source.len();
-    let address = (source.data().addr() as u64).wrapping_add(source.byte_offset());
-    let in_place = source.is_c_contiguous() && address.is_multiple_of(alignment as u64);
+    let in_place = is_in_place(source, alignment);
     copies::detached(len * itemsize, |go_on| {
         if in_place {
             for begin in (0..len).step_by(PIECE) {
@@ -241,6 +240,12 @@ fn in_pieces(source: &TensorRef<'_>, sizes: (usize, usize), convert: Convert<'_>
         }
         Ok(Some(()))
     })
+}
+
+/// Returns true if the elements can be read as a slice.
+pub(super) fn is_in_place(source: &TensorRef<'_>, alignment: usize) -> bool {
+    let address = (source.data().addr() as u64).wrapping_add(source.byte_offset());
+    source.is_c_contiguous() && address.is_multiple_of(alignment as u64)
 }
 
 /// Room for the elements of a tensor.

@@ -238,7 +238,10 @@ pub(super) fn with_dtype<S: Copy + TryInto<i64>>(
 
 /// Integers of 64 bits as the counts of a unit of time.
 pub(super) fn as_times(counts: Tensor) -> PyResult<Tensor> {
-    assert_eq!(counts.dtype(), DataType::INT64, "times are counted by other numbers");
+    if counts.dtype() != DataType::INT64 {
+        let refusal = format!("times are counted by {}, and not by int64", counts.dtype());
+        return Err(PyBufferError::new_err(refusal));
+    }
     relabelled(counts, Datetime64::<Seconds>::DTYPE)
 }
 

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 
 use super::kind::{self, is_instance};
 use super::lacking::{Lacking, Method};
-use super::{Imported, Protocol, arrow, caveats, ladder, memory, pandas};
+use super::{Imported, Protocol, arrow, caveats, ladder, memory, numpy_api, pandas};
 use crate::error::type_name;
 use crate::wanted::Wanted;
 
@@ -158,6 +158,7 @@ pub(crate) fn import<'py>(
         () => None,
     };
     if let Some(array) = array {
+        let array = plain(array)?;
         if !is_wanted(&array, times)? {
             return Ok(None);
         }
@@ -193,6 +194,17 @@ pub(crate) fn import<'py>(
          or pyarrow"
     ));
     Ok(None)
+}
+
+/// An array as one of NumPy's own class: a subclass may have another `dtype`, and another method `view`.
+fn plain(array: Bound<'_, PyAny>) -> PyResult<Bound<'_, PyAny>> {
+    let py = array.py();
+    match numpy_api::class(py)? {
+        Some(class) if !array.is_exact_instance(&class) => {
+            class.call_method1(intern!(py, "view"), (&array, &class))
+        }
+        _ => Ok(array),
+    }
 }
 
 fn as_times(imported: Imported) -> PyResult<Imported> {
