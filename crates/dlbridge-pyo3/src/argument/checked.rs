@@ -265,7 +265,7 @@ fn made(
     let mut pieces = |put: &mut dyn FnMut(&[i64]), go_on: &mut dyn FnMut() -> bool| {
         let mut buffer = vec![0; PIECE.min(source.len())];
         let mut begin = 0;
-        each_piece(source, &mut |piece| {
+        convert::each_piece(source, PIECE, &mut |piece| {
             let own;
             let piece = match convert::is_in_place(piece, piece.dtype().itemsize()) {
                 true => piece,
@@ -296,30 +296,4 @@ fn made(
         *misfit = Some(OutOfRange::new(source, nth, value, name()));
     }
     Ok(copy)
-}
-
-/// Calls a function with sub-tensors of at most `PIECE` elements, in C order, as long as it returns `Some(true)`.
-fn each_piece(
-    source: &TensorRef<'_>,
-    call: &mut dyn FnMut(&TensorRef<'_>) -> Result<Option<bool>>,
-) -> Result<Option<bool>> {
-    if source.is_empty() {
-        return Ok(Some(true));
-    }
-    if source.len() <= PIECE {
-        return call(source);
-    }
-    let rows = source.shape()[0] as usize;
-    let each = (PIECE * rows / source.len()).max(1);
-    for begin in (0..rows).step_by(each) {
-        let piece = match source.len() / rows > PIECE {
-            true => source.index_axis(0, begin)?,
-            false => source.slice(0, begin..rows.min(begin + each))?,
-        };
-        match each_piece(&piece, call)? {
-            Some(true) => {}
-            end => return Ok(end),
-        }
-    }
-    Ok(Some(true))
 }

@@ -129,16 +129,10 @@ pub(super) fn converted_strided<S: Element, T: Element>(
     }
     let mut elements = room::<T>(source)?;
     copies::detached(source.len() * size_of::<T>(), |go_on| {
-        let rows = source.shape()[0] as usize;
-        let block = (copies::BLOCK / (source.len() / rows.max(1)).max(1)).max(1);
-        for start in (0..rows).step_by(block) {
-            if start > 0 && !go_on() {
-                return Ok(None);
-            }
-            let block = source.slice(0, start..rows.min(start + block))?;
+        each_piece(source, copies::BLOCK, &mut |block| {
             block.view::<S>()?.append_mapped(&mut elements, convert)?;
-        }
-        Ok(Some(()))
+            Ok(go_on().then_some(true))
+        })
     })?;
     finished(source, elements)
 }
@@ -224,22 +218,43 @@ fn in_pieces(source: &TensorRef<'_>, sizes: (usize, usize), convert: Convert<'_>
                 }
                 convert(source, begin..len.min(begin + PIECE))?;
             }
-            return Ok(Some(()));
+            return Ok(Some(true));
         }
-        let rows = source.shape().first().map_or(1, |&extent| extent as usize);
-        let piece = (PIECE / (len / rows.max(1)).max(1)).max(1);
-        for start in (0..rows).step_by(piece) {
-            if start > 0 && !go_on() {
-                return Ok(None);
-            }
-            let own = match source.shape() {
-                [] => source.to_copy()?,
-                _ => source.slice(0, start..rows.min(start + piece))?.to_copy()?,
-            };
+        each_piece(source, PIECE, &mut |piece| {
+            let own = piece.to_copy()?;
             convert(&TensorRef::from(&own), 0..own.len())?;
+            Ok(go_on().then_some(true))
+        })
+    })?;
+    Ok(())
+}
+
+/// Calls a function with sub-tensors of at most `most` elements, in C order, as long as it returns `Some(true)`.
+pub(super) fn each_piece(
+    source: &TensorRef<'_>,
+    most: usize,
+    call: &mut dyn FnMut(&TensorRef<'_>) -> Result<Option<bool>>,
+) -> Result<Option<bool>> {
+    if source.is_empty() {
+        return Ok(Some(true));
+    }
+    if source.len() <= most {
+        return call(source);
+    }
+    let rows = source.shape()[0] as usize;
+    let row = source.len() / rows;
+    let each = (most / row).max(1);
+    for begin in (0..rows).step_by(each) {
+        let piece = match row > most {
+            true => source.index_axis(0, begin)?,
+            false => source.slice(0, begin..rows.min(begin + each))?,
+        };
+        match each_piece(&piece, most, call)? {
+            Some(true) => {}
+            end => return Ok(end),
         }
-        Ok(Some(()))
-    })
+    }
+    Ok(Some(true))
 }
 
 /// Returns true if the elements can be read as a slice.
