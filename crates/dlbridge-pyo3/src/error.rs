@@ -47,6 +47,22 @@ impl ArgumentError {
         py: Python<'_>,
         arguments: impl PyErrArguments + 'static,
     ) -> PyErr {
+        match (self.class(py), self) {
+            (Ok(Some(class)), _) => PyErr::from_type(class.bind(py).clone(), arguments),
+            (Ok(None), Self::Mismatch) => PyTypeError::new_err(arguments),
+            (Ok(None), Self::Borrowed) => PyBufferError::new_err(arguments),
+            (Err(error), _) => error,
+        }
+    }
+
+    /// Returns true for an exception of the class of the package `dlbridge`.
+    pub(crate) fn is(self, py: Python<'_>, error: &PyErr) -> bool {
+        self.class(py)
+            .is_ok_and(|class| class.is_some_and(|class| error.is_instance(py, class.bind(py))))
+    }
+
+    /// The class of the package `dlbridge`; `None` without that package.
+    fn class(self, py: Python<'_>) -> PyResult<Option<&'static Py<PyType>>> {
         static MISMATCH: PyOnceLock<Option<Py<PyType>>> = PyOnceLock::new();
         static BORROWED: PyOnceLock<Option<Py<PyType>>> = PyOnceLock::new();
         let (class, name) = match self {
@@ -62,11 +78,6 @@ impl ArgumentError {
                 Err(error) => Err(error),
             }
         });
-        match (found, self) {
-            (Ok(Some(class)), _) => PyErr::from_type(class.bind(py).clone(), arguments),
-            (Ok(None), Self::Mismatch) => PyTypeError::new_err(arguments),
-            (Ok(None), Self::Borrowed) => PyBufferError::new_err(arguments),
-            (Err(error), _) => error,
-        }
+        Ok(found?.as_ref())
     }
 }

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import array
+import ctypes
+import functools
 import gc
+import operator
 import signal
+import sys
 import weakref
 from collections import deque, namedtuple
 from collections.abc import Callable
@@ -435,8 +439,107 @@ def test_arrays_in_a_list_are_read_under_a_borrow() -> None:
     x = np.zeros(3)
     with pytest.raises(BufferError, match="overlaps"):
         typed.while_writing(x, lambda: typed.matrix_of_lists([x, x]))
-    with pytest.raises(BufferError, match="Python objects"):
-        typed.matrix_of_lists([np.array(["a"], "O")])
+    for items in [[x.view(">f8")], [[0] * 3, x.view(">f8")]]:
+        with pytest.raises(dlbridge.TensorBorrowError, match="overlaps"):
+            typed.while_writing(x, lambda items=items: typed.as_float64(items))  # type: ignore[misc]
+
+
+class Producer:
+    """A vector, and what happens when it is exported."""
+
+    def __init__(self, happens: Callable[[], object]) -> None:
+        self.array, self.happens = np.ones(3), happens
+
+    def __dlpack__(self, **keywords: Any) -> Any:
+        self.happens()
+        return self.array.__dlpack__(**keywords)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+
+def raises(error: BaseException) -> Callable[[], object]:
+    def raise_() -> None:
+        raise error
+
+    return raise_
+
+
+@pytest.mark.parametrize(
+    ("item", "reason"),
+    [
+        (np.array(["a"] * 3), "numpy.ndarray that cannot be imported: .*the elements are text"),
+        (np.array([None] * 3), "numpy.ndarray that cannot be imported: .*Python objects"),
+        (np.zeros(3, "M8[s]"), r"numpy.ndarray that cannot be imported: .*view\('int64'\)"),
+        (np.ma.array([1.0] * 3, mask=[0, 1, 0]), "MaskedArray that cannot be imported: the array has masked elements"),
+        (torch.zeros(3, requires_grad=True), "torch.Tensor that cannot be imported: the tensor requires grad"),
+        (Producer(raises(BufferError("busy"))), "Producer that cannot be imported: .*busy"),
+    ],
+    ids=["text", "object", "time", "masked", "grad", "busy"],
+)
+def test_item_that_cannot_be_imported_is_refused_with_the_position(item: Any, reason: str) -> None:
+    for items, place in [([item], "0"), ([[0] * 3, item], "1"), ([np.zeros(3), item], "1")]:
+        for function in (typed.as_float64, typed.as_any, typed.matrix_of_lists):
+            with pytest.raises(dlbridge.TensorMismatchError, match=rf"argument 'x': .*element \[{place}\] is a .*{reason}"):
+                function(items)
+    with pytest.raises(dlbridge.TensorMismatchError, match=rf"element \[0\]\[0\] is a .*{reason}"):
+        typed.as_float64([[item], [item]])
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), MemoryError(), RuntimeError("broken")], ids=repr)
+def test_exception_of_an_item_that_is_not_a_refusal_is_raised(error: BaseException) -> None:
+    for items in [[Producer(raises(error))], [[0] * 3, Producer(raises(error))]]:
+        with pytest.raises(type(error)) as raised:
+            typed.as_float64(items)
+        assert raised.value is error
+
+
+def test_list_that_an_item_changes_is_a_runtime_error() -> None:
+    items: list[Any] = []
+    for change in (lambda: items.clear(), lambda: items.append(1), lambda: items.__setitem__(slice(None), [1, 2, 3])):
+        items[:] = [Producer(change)]
+        with pytest.raises(RuntimeError, match="changed its length"):
+            typed.as_float64(items)
+        items[:] = [Producer(change)]
+        with pytest.raises(RuntimeError, match="changed its length"):
+            typed.as_any([items])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs the C library's name")
+@pytest.mark.parametrize("items", [[np.ones(3)] * (1 << 13), [np.array(1.0)] * (1 << 13)], ids=["vectors", "numbers"])
+def test_lists_of_many_arrays_are_interrupted(items: list[Any]) -> None:
+    def interrupt(*_: object) -> None:
+        raise TimeoutError
+
+    # A signal that arrives, and two calls, without a line of Python in between that would run the handler.
+    signals = functools.partial(getattr(ctypes.CDLL(None), "raise"), int(signal.SIGINT))
+    calls = iter([signals, *[functools.partial(typed.as_float64, items)] * 2])
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        with pytest.raises(TimeoutError):
+            deque(map(operator.methodcaller("__call__"), calls), maxlen=0)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert operator.length_hint(calls) == 1
+
+
+def test_integers_of_several_dtypes_that_no_integer_type_has_become_floats() -> None:
+    large, small = np.array([2**63], "u8"), np.array([-1], "i8")
+    for items in [
+        [2**63, -1], [np.uint64(2**63), -1], [large, small], [np.array([1], "u8"), small], [small, [2**63]], [large, [-1]],
+        [np.array([1], "u8"), np.array([1], "i1")],
+    ]:
+        assert_same(typed.as_any(items), np.array(items))
+        assert np.array(items).dtype == "f8"
+        assert typed.as_double_or_int(items).dtype == "float64"
+        assert typed.as_single_or_byte(items).dtype == "float32"
+    for items, dtype in [
+        ([2**63, 1], "uint64"), ([np.uint64(1), -1], "int64"), ([np.array([1], "u8"), [1]], "uint64"),
+        ([np.array([1], "u4"), small], "int64"),
+    ]:
+        assert typed.as_any(items).dtype == dtype, items
+    with pytest.raises(TypeError, match=r"element \[0\] is \d+, which is out of range for uint64"):
+        typed.as_any([2**64, -1])
 
 
 def test_scalars_and_arrays_keep_their_dtype_among_several() -> None:
@@ -451,6 +554,8 @@ def test_scalars_and_arrays_keep_their_dtype_among_several() -> None:
     assert typed.as_single_or_byte([np.uint8(1)]).dtype == "uint8"
     assert typed.as_double_or_int([np.int32(1), np.int32(2)]).dtype == "int32"
     assert typed.as_double_or_int([np.int32(1), np.int64(2)]).dtype == "int64"
+    # NumPy has float32 for these.
+    assert typed.as_any([np.float32(1), np.int16(2)]).dtype == "float64"
     assert typed.as_double_or_int([np.float32(1)]).dtype == "float64"
 
 

@@ -59,7 +59,8 @@ def test_try_extract_read_only_array_is_none() -> None:
 
 def test_try_extract_list_that_does_not_fit_is_none() -> None:
     assert list(typed.try_list([1, 2])) == [1, 2]
-    for x in ([1.5], [256], [[1]], ["a"], [None], [1, [2]], 5, [-1]):
+    refused = [np.array(["a"]), np.array([None]), np.array(1, "M8[s]"), Producer(BufferError("busy")), Producer(TypeError("of the producer"))]
+    for x in ([1.5], [256], [[1]], ["a"], [None], [1, [2]], 5, [-1], *([1, item] for item in refused), *([item] for item in refused)):
         assert typed.try_list(x) is None
 
 
@@ -70,6 +71,14 @@ def test_try_extract_exception_of_the_producer_is_raised(error: BaseException) -
     for function in (typed.dimensions, typed.try_write, typed.try_list, typed.try_device, typed.refusals):
         with pytest.raises(type(error)) as raised:
             function(Producer(error))
+        assert raised.value is error
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), MemoryError(), RuntimeError("broken")], ids=repr)
+def test_try_extract_exception_of_an_item_is_raised(error: BaseException) -> None:
+    for items in [[Producer(error)], [1, Producer(error)]]:
+        with pytest.raises(type(error)) as raised:
+            typed.try_list(items)
         assert raised.value is error
 
 

@@ -341,7 +341,9 @@ impl Constraint for AllowCheckedCast {
 /// An error names the position,
 /// for instance `element [3][1]`. [`is_borrowed`](crate::PyReadonlyTensor::is_borrowed) is false for a list.
 ///
-/// Of several dtypes the list becomes the one that NumPy would choose, or else the first that its numbers fit.
+/// Of several dtypes the list becomes that of its items, if they are NumPy's scalars or arrays of one dtype. Otherwise it becomes the
+/// one that NumPy would choose for Python's numbers, or else the first of the nearest kind: float64 for a `numpy.float32` and a
+/// `numpy.int16`, where NumPy has float32.
 ///
 /// ```no_run
 /// use dlbridge_pyo3::{AllowSequence, PyReadonlyTensor};

@@ -37,6 +37,8 @@ enum Problem {
     Ragged(usize, usize),
     /// A tensor that another one, or lists, are not like; and the extents that it should have.
     Tensor(String, Vec<usize>),
+    /// Something that has a protocol, and what it raised.
+    Refused(Py<PyType>, PyErr),
     Changed,
 }
 
@@ -84,6 +86,11 @@ impl Fault {
         let (dtype, shape, device) = (tensor.dtype(), tensor.shape(), tensor.device());
         let found = format!("a tensor {dtype}{shape:?} on {device}");
         Self::new(Problem::Tensor(found, extents.to_vec()))
+    }
+
+    #[cold]
+    pub(super) fn refused(item: &Bound<'_, PyAny>, error: PyErr) -> Self {
+        Self::new(Problem::Refused(item.get_type().unbind(), error))
     }
 
     /// Returns true for an item that may be a tensor.
@@ -146,6 +153,11 @@ impl Item {
             }
             Problem::Tensor(found, extents) => {
                 format!("{place} is {found} where numbers of shape {extents:?} on cpu are expected")
+            }
+            Problem::Refused(found, error) => {
+                let reason = error.value(py).str().map(|text| text.to_string_lossy().into_owned());
+                let reason = reason.unwrap_or_default();
+                format!("{place} is a {} that cannot be imported: {reason}", name(found))
             }
             Problem::Changed => {
                 format!(

@@ -2,6 +2,7 @@
 
 use dlbridge::{DataType, DataTypeCode, Element, TensorRef};
 use dlbridge_borrow::Mode;
+use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyRange, PyString, PyTuple};
 
@@ -9,8 +10,8 @@ use super::fault::Fault;
 use super::number::{Kinds, Known, Number, NumberKind, element};
 use crate::borrow::Guard;
 use crate::copies;
-use crate::error::to_py_err;
-use crate::protocol;
+use crate::error::{ArgumentError, to_py_err};
+use crate::protocol::{self, Imported};
 use crate::wanted::Wanted;
 
 /// Lists within lists, as NumPy has it: deeper ones would need more of the stack than a thread may have.
@@ -18,6 +19,20 @@ pub(super) const MAX_DEPTH: usize = 64;
 
 /// Items that are read between two questions for interrupts.
 const UNINTERRUPTED: usize = 1 << 20;
+
+/// As many items take as long as the import of a tensor, or longer.
+const TENSOR: usize = 1 << 8;
+
+/// Counts items, and asks for interrupts if there were many since the last question.
+#[inline(always)]
+fn count(py: Python<'_>, items: usize, unasked: &mut usize) -> PyResult<()> {
+    *unasked += items;
+    if *unasked > UNINTERRUPTED {
+        *unasked = 0;
+        py.check_signals()?;
+    }
+    Ok(())
+}
 
 /// A list or a tuple, or an object of a derived class, which is read as one of these.
 ///
@@ -91,13 +106,17 @@ fn in_blocks(
 }
 
 /// The extents along the first items: all others must have the same. `None` if there are more than `MAX_DEPTH`.
-pub(super) fn shape_of(items: &Items<'_>) -> PyResult<Option<Vec<usize>>> {
+pub(super) fn shape_of(items: &Items<'_>) -> Result<Option<Vec<usize>>, Fault> {
     let mut shape = vec![items.len()];
     let mut first = first_of(items);
     while let Some(item) = first {
         let Some(items) = Items::of(&item)? else {
             if Kinds::default().of(&item)?.is_none() && is_tensor(&item)? {
-                let tensor = protocol::imported(&item, &Wanted::default())?.tensor;
+                let within = |fault| shape.iter().fold(fault, |fault: Fault, _| fault.within(0));
+                let tensor = imported(&item).map_err(within)?.tensor;
+                if !has_lengths(items, &shape) {
+                    return Err(Fault::changed());
+                }
                 shape.extend(tensor.shape().iter().map(|&extent| extent as usize));
             }
             return Ok((shape.len() <= MAX_DEPTH).then_some(shape));
@@ -109,6 +128,14 @@ pub(super) fn shape_of(items: &Items<'_>) -> PyResult<Option<Vec<usize>>> {
         first = first_of(&items);
     }
     Ok(Some(shape))
+}
+
+/// Returns true if the first lists have these lengths, after Python code may have changed them.
+fn has_lengths(items: &Items<'_>, lengths: &[usize]) -> bool {
+    let Some((&length, inner)) = lengths.split_first() else { return true };
+    let first = || first_of(items).and_then(|item| Items::of(&item).ok()?);
+    items.len() == length
+        && (inner.is_empty() || first().is_some_and(|items| has_lengths(&items, inner)))
 }
 
 fn first_of<'py>(items: &Items<'py>) -> Option<Bound<'py, PyAny>> {
@@ -145,6 +172,22 @@ fn is_tensor(item: &Bound<'_, PyAny>) -> PyResult<bool> {
         && protocol::has_a_door(item)?)
 }
 
+/// Imports an item. A refusal of the producer is a fault of the item; other exceptions are raised.
+#[cold]
+fn imported(item: &Bound<'_, PyAny>) -> Result<Imported, Fault> {
+    let py = item.py();
+    protocol::imported(item, &Wanted::default()).map_err(|error| {
+        let is_refusal =
+            error.is_instance_of::<PyBufferError>(py) || error.is_instance_of::<PyTypeError>(py);
+        // The import may copy, which a borrow of the memory or a signal may end.
+        let is_other = copies::is_interrupt(py, &error) || ArgumentError::Borrowed.is(py, &error);
+        match is_refusal && !is_other {
+            true => Fault::refused(item, error),
+            false => error.into(),
+        }
+    })
+}
+
 /// Passes the elements of an item on that is a tensor of some extents; false for an item that is not a tensor.
 #[cold]
 #[inline(never)]
@@ -158,7 +201,8 @@ fn read_tensor<'py>(
         return Ok(false);
     }
     let py = item.py();
-    let imported = protocol::imported(item, &Wanted::default())?;
+    count(py, TENSOR, unasked)?;
+    let imported = imported(item)?;
     let tensor = TensorRef::from(&imported.tensor);
     let is_host = tensor.device().device_type().is_host_accessible();
     let same = tensor.shape().iter().map(|&extent| extent as usize).eq(extents.iter().copied());
@@ -196,6 +240,10 @@ pub(super) fn read<'py>(
     shape: &[usize],
     sink: &mut impl Sink<'py>,
 ) -> Result<(), Fault> {
+    // It had this length before the first item was asked for its shape.
+    if shape.first().is_some_and(|&extent| items.len() != extent) {
+        return Err(Fault::changed());
+    }
     read_level(items, shape, sink, &mut 0)
 }
 
@@ -215,18 +263,14 @@ fn read_level<'py>(
         return match items.each(extent, |item| sink.put(item)) {
             Err(fault) if fault.is_not_a_number() => {
                 sink.truncate(begin);
-                with_tensors(items, extent, sink.as_dyn())
+                with_tensors(items, extent, sink.as_dyn(), unasked)
             }
             done => done,
         };
     };
     items.each(extent, |item| match Items::of(item)? {
         Some(items) => {
-            *unasked += 1 + items.len();
-            if *unasked > UNINTERRUPTED {
-                *unasked = 0;
-                item.py().check_signals()?;
-            }
+            count(item.py(), 1 + items.len(), unasked)?;
             read_level(&items, inner, sink, unasked)
         }
         None => match read_tensor(item, inner, sink.as_dyn(), unasked)? {
@@ -243,9 +287,10 @@ fn with_tensors<'py>(
     items: &Items<'py>,
     extent: usize,
     sink: &mut dyn Sink<'py>,
+    unasked: &mut usize,
 ) -> Result<(), Fault> {
     items.each(extent, |item| match sink.put(item) {
-        Err(fault) if fault.is_not_a_number() => match read_tensor(item, &[], sink, &mut 0)? {
+        Err(fault) if fault.is_not_a_number() => match read_tensor(item, &[], sink, unasked)? {
             true => Ok(()),
             false => Err(fault),
         },
@@ -304,12 +349,23 @@ impl<'py, T: Number + Element> Sink<'py> for Elements<'py, T> {
 
 /// The kind that all numbers can become, as NumPy finds it.
 pub(super) struct Natural<'py> {
-    /// `None` without numbers.
-    pub(super) kind: Option<NumberKind>,
-    /// Whether an integer is larger than those of 64 bits with a sign.
-    pub(super) large: bool,
+    /// The last kind of a number; `None` without numbers.
+    kind: Option<NumberKind>,
+    /// The range that has all integers.
+    range: Range,
+    /// True if an integer is negative, or an array has a dtype with a sign.
+    signed: bool,
     pub(super) dtypes: Dtypes,
     kinds: Kinds<'py>,
+}
+
+/// A range of integers.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Range {
+    Int64,
+    Uint64,
+    /// That of Python.
+    Larger,
 }
 
 /// The dtypes of the items that have one: NumPy's scalars, and tensors.
@@ -325,7 +381,26 @@ pub(super) enum Dtypes {
 
 impl Natural<'_> {
     pub(super) fn new() -> Self {
-        Self { kind: None, large: false, dtypes: Dtypes::None, kinds: Kinds::default() }
+        Self {
+            kind: None,
+            range: Range::Int64,
+            signed: false,
+            dtypes: Dtypes::None,
+            kinds: Kinds::default(),
+        }
+    }
+
+    /// The kind that all numbers can become. No integer type has both the largest integers and negative ones, so these become floats.
+    pub(super) fn kind(&self) -> Option<NumberKind> {
+        match self.range == Range::Uint64 && self.signed {
+            true => self.kind.max(Some(NumberKind::Float)),
+            false => self.kind,
+        }
+    }
+
+    /// Returns true if an integer is larger than those of 64 bits with a sign.
+    pub(super) fn is_large(&self) -> bool {
+        self.range > Range::Int64
     }
 
     #[inline(always)]
@@ -343,8 +418,14 @@ impl<'py> Sink<'py> for Natural<'py> {
     fn put(&mut self, item: &Bound<'py, PyAny>) -> Result<(), Fault> {
         let Some(known) = self.kinds.of(item)? else { return Err(Fault::not_a_number(item)) };
         self.add(known);
-        if known.kind == NumberKind::Integer && i64::from_integer(item)?.is_none() {
-            self.large = true;
+        if known.kind == NumberKind::Integer {
+            match i64::from_integer(item)? {
+                Some(value) => self.signed |= value < 0,
+                None if u64::from_integer(item)?.is_some() => {
+                    self.range = self.range.max(Range::Uint64);
+                }
+                None => self.range = Range::Larger,
+            }
         }
         Ok(())
     }
@@ -356,7 +437,10 @@ impl<'py> Sink<'py> for Natural<'py> {
             return Err(Fault::tensor(tensor, &extents));
         };
         self.add(Known { kind, dtype: Some(dtype) });
-        self.large |= dtype == DataType::UINT64;
+        self.signed |= dtype.code() == DataTypeCode::INT;
+        if dtype == DataType::UINT64 {
+            self.range = self.range.max(Range::Uint64);
+        }
         Ok(true)
     }
 

@@ -1,8 +1,9 @@
 //! Lists and tuples of numbers as arguments: `AllowSequence`.
 //!
-//! The rule is NumPy's: a list has the dtype that `numpy.asarray` finds for it, and that dtype must become the demanded one
-//! by a cast of the rule `same_kind`. So integers become floats, and floats do not become integers. A Python integer has no
-//! size of its own, so its value decides.
+//! The rule is NumPy's for Python's numbers: a list has the dtype that `numpy.asarray` finds for it, and that dtype must become the
+//! demanded one by a cast of the rule `same_kind`. So integers become floats, and floats do not become integers. A Python integer
+//! does not have a size of its own, so its value decides. Scalars and arrays of NumPy keep a dtype that all of them have; those of
+//! several dtypes count as Python's numbers, so they may become a wider dtype than in NumPy.
 
 mod fault;
 mod items;
@@ -63,13 +64,16 @@ pub(super) fn tensor_of<A: Accepts>(
         let object_type = object.get_type().unbind();
         Err(Refusal::new(expected, Found::Sequence { object_type, misfit }))
     };
-    let Some(shape) = shape_of(&items)? else { return refusal(Misfit::TooDeep) };
-    if !expected.fits_lengths(&shape) {
-        return refusal(Misfit::Shape(shape));
-    }
-    let (dtype, made) = match expected.dtypes {
-        [dtype] => (*dtype, filled::<A>(*dtype, &items, &shape)),
-        dtypes => match natural(&items, &shape) {
+    let shape = match shape_of(&items) {
+        Ok(Some(shape)) if expected.fits_lengths(&shape) => Ok(shape),
+        Ok(Some(shape)) => return refusal(Misfit::Shape(shape)),
+        Ok(None) => return refusal(Misfit::TooDeep),
+        Err(fault) => Err(fault),
+    };
+    let (dtype, made) = match (shape, expected.dtypes) {
+        (Err(fault), _) => (natural_dtype(None, false), Err(fault)),
+        (Ok(shape), [dtype]) => (*dtype, filled::<A>(*dtype, &items, &shape)),
+        (Ok(shape), dtypes) => match natural(&items, &shape) {
             Ok(natural) => {
                 let dtype = chosen(dtypes, &natural);
                 (dtype, filled::<A>(dtype, &items, &shape))
@@ -121,8 +125,8 @@ fn chosen(dtypes: &[DataType], natural: &Natural<'_>) -> DataType {
     {
         return dtype;
     }
-    let kind = natural.kind;
-    let natural = natural_dtype(kind, natural.large);
+    let kind = natural.kind();
+    let natural = natural_dtype(kind, natural.is_large());
     if dtypes.is_empty() || dtypes.contains(&natural) {
         return natural;
     }
