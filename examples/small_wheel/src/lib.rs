@@ -22,6 +22,15 @@ fn scale_in_place(mut x: PyReadwriteTensor<'_, f64, 1>, by: f64) {
     x.iter_mut().for_each(|value| *value *= by);
 }
 
+/// The sum of a vector, or a number as it is.
+#[pyfunction]
+fn sum_or_number(x: &Bound<'_, PyAny>) -> PyResult<f64> {
+    match PyReadonlyTensor::<f64, 1>::try_extract(x)? {
+        Some(x) => Ok(x.iter().sum()),
+        None => x.extract(),
+    }
+}
+
 /// The same memory as a NumPy array.
 #[pyfunction]
 fn as_numpy(x: &Bound<'_, PyAny>) -> PyResult<Numpy> {
@@ -38,5 +47,5 @@ fn as_capsule<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyCapsule>> {
 #[pymodule(gil_used = true)]
 mod small_wheel {
     #[pymodule_export]
-    use super::{as_capsule, as_numpy, scale, scale_in_place, sum};
+    use super::{as_capsule, as_numpy, scale, scale_in_place, sum, sum_or_number};
 }

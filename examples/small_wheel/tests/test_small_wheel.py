@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import ctypes
 import gc
 import os
 import weakref
@@ -121,12 +122,14 @@ LEFT_OUT = {
     "buffer": lambda: array.array("d", [1, 2, 3]),
     "arrow": lambda: pytest.importorskip("polars").Series([1.0, 2.0]),
     "byte-order": lambda: np.ones(2).astype(">f8"),
+    "strides": lambda: np.ones(2, "f8,i4")["f0"],
     "dtype": lambda: np.ones(2, pytest.importorskip("ml_dtypes").bfloat16),
 }
 FEATURES = {
     "array-struct": "array-interface",
     "cuda-array-interface": "array-interface",
     "byte-order": "array-interface",
+    "strides": "array-interface",
     "dtype": "array-interface",
 }
 
@@ -147,7 +150,87 @@ def test_an_object_of_a_protocol_that_is_left_out_names_the_feature(function: st
             found = getattr(small_wheel, function)(LEFT_OUT[kind]())
             assert np.sum(found) == SUMS[kind]
         return
-    if kind == "byte-order" and "buffer" in BUILT_WITH:
+    if kind in {"byte-order", "strides"} and "buffer" in BUILT_WITH:
         return
     with pytest.raises(BufferError, match=f"build the extension with the feature `{feature}` of dlbridge-pyo3"):
         getattr(small_wheel, function)(LEFT_OUT[kind]())
+
+
+def image() -> object:
+    return pytest.importorskip("PIL.Image").new("RGB", (2, 2))
+
+
+#: Objects that may be vectors of float64 by a protocol that this extension is built without, and are not numbers.
+NOT_TAKEN = {
+    **{kind: LEFT_OUT[kind] for kind in LEFT_OUT if kind not in {"cuda-array-interface"}},
+    "ctypes": lambda: (ctypes.c_double * 2)(1, 2),
+    "bytes": lambda: b"12345678",
+    "bytearray": lambda: bytearray(8),
+    "image": image,
+}
+
+
+@pytest.mark.parametrize("number", [np.float64(1.5), np.float32(1.5), np.int16(3), 1.5], ids=type)
+def test_numbers_are_taken_after_an_array_was_tried(number: float) -> None:
+    assert small_wheel.sum_or_number(number) == number
+
+
+@pytest.mark.parametrize("kind", NOT_TAKEN)
+def test_objects_of_a_protocol_that_is_left_out_are_none_for_try_extract(kind: str) -> None:
+    made = NOT_TAKEN[kind]()
+    try:
+        assert small_wheel.sum_or_number(made) in {2.0, 3.0, 6.0}
+    except TypeError as error:
+        assert "must be real number" in str(error) or "only 0-dimensional arrays" in str(error)
+
+
+@pytest.mark.parametrize("dtype", ["M8[ns]", "O", "U3", "longdouble", "f8,f8", "V4"])
+def test_arrays_without_a_dtype_are_refused_for_the_reason_of_the_full_build(dtype: str) -> None:
+    made = np.zeros(2, dtype)
+    with pytest.raises(BufferError) as full:
+        dlbridge.asdlpack(made)
+    for function in [small_wheel.sum, small_wheel.as_numpy, small_wheel.sum_or_number]:
+        with pytest.raises(BufferError) as refusal:
+            function(made)
+        assert str(refusal.value).removeprefix("argument 'x': ") == str(full.value)
+
+
+@pytest.mark.parametrize(
+    ("made", "found"),
+    [
+        (np.float64(1), r"float64\[\]"),
+        (np.int8(1), r"int8\[\]"),
+        (b"12345678", r"uint8\[8\]"),
+        (bytearray(8), r"uint8\[8\]"),
+    ],
+    ids=["float64", "int8", "bytes", "bytearray"],
+)
+def test_scalars_and_bytes_are_refused_as_in_the_full_build(made: object, found: str) -> None:
+    with pytest.raises(TypeError, match=rf"argument 'x': expected float64\[_\] on cpu; got {found} on cpu"):
+        small_wheel.sum(made)
+
+
+@pytest.mark.parametrize(
+    ("kind", "remedy"),
+    [
+        ("byte-order", r"x\.astype\(x\.dtype\.newbyteorder\('='\)\)"),
+        ("strides", r"x\.copy\(\)"),
+        ("dtype", r"x\.astype\('float32'\)"),
+    ],
+)
+def test_arrays_of_numpy_that_need_a_feature_name_what_to_pass_instead(kind: str, remedy: str) -> None:
+    if BUILT_WITH:
+        return
+    with pytest.raises(BufferError, match=f"the feature `array-interface` of dlbridge-pyo3, or pass {remedy}"):
+        small_wheel.as_numpy(LEFT_OUT[kind]())
+
+
+def test_booleans_of_arrow_need_the_feature_arrow() -> None:
+    made = pytest.importorskip("pyarrow").array([True, False])
+    if "arrow" in BUILT_WITH:
+        assert small_wheel.as_numpy(made).tolist() == [True, False]
+        return
+    with pytest.raises(BufferError, match="build the extension with the feature `arrow` of dlbridge-pyo3"):
+        small_wheel.as_numpy(made)
+    with pytest.raises(TypeError, match="must be real number"):
+        small_wheel.sum_or_number(made)

@@ -113,6 +113,8 @@ macro_rules! argument {
             ///
             /// `None` is returned where extraction would raise `dlbridge.TensorMismatchError`: for objects that are not tensors
             /// or not sequences that fit, and for tensors with another dtype, shape, order or device, or that must not be written.
+            /// It is also returned for objects that need the feature `arrow`, `array-interface` or `buffer` in an extension built
+            /// without it, for which extraction raises a `BufferError`.
             ///
             /// # Errors
             /// All else is raised, because another type of argument would not help: an exception of the producer, such as

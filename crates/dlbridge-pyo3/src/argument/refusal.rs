@@ -12,6 +12,7 @@ use super::checked::OutOfRange;
 use super::sequence::Misfit;
 use super::take::Expected;
 use crate::error::ArgumentError;
+use crate::protocol;
 use crate::receipt::CopyReason;
 
 /// Why an argument was not taken.
@@ -20,6 +21,8 @@ pub(super) enum Refusal {
     Object(ObjectMismatch),
     /// The tensor or list is another one than was expected.
     Mismatch(Box<Mismatch>),
+    /// The object has a protocol that the extension is built without: the exception, which names the feature.
+    LeftOut(PyErr),
     /// What a producer raised, or what keeps a tensor that fits from being borrowed.
     Raised(PyErr),
 }
@@ -91,7 +94,10 @@ impl Found {
 
 impl From<PyErr> for Refusal {
     fn from(error: PyErr) -> Self {
-        Self::Raised(error)
+        match protocol::is_left_out(&error) {
+            true => Self::LeftOut(error),
+            false => Self::Raised(error),
+        }
     }
 }
 
@@ -112,7 +118,7 @@ impl Refusal {
         match self {
             Self::Object(mismatch) => ArgumentError::Mismatch.new_err_of(py, mismatch),
             Self::Mismatch(mismatch) => ArgumentError::Mismatch.new_err_of(py, Words(mismatch)),
-            Self::Raised(error) => error,
+            Self::LeftOut(error) | Self::Raised(error) => error,
         }
     }
 
@@ -127,10 +133,11 @@ impl Refusal {
         self
     }
 
-    /// `None` for an object that is another one than was expected, and what was raised otherwise.
+    /// `None` for an object that is another one than was expected, or has a protocol that is left out; and what was raised
+    /// otherwise.
     pub(super) fn raised(self) -> PyResult<()> {
         match self {
-            Self::Object(_) | Self::Mismatch(_) => Ok(()),
+            Self::Object(_) | Self::Mismatch(_) | Self::LeftOut(_) => Ok(()),
             Self::Raised(error) => Err(error),
         }
     }

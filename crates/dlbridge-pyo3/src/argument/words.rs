@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Write};
 
-use dlbridge::{DataType, Device};
+use dlbridge::{DataType, Device, DeviceType};
 use dlbridge_borrow::Mode;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -145,11 +145,36 @@ impl Expected {
     /// The refusal of an object that is not a tensor, with what was expected; another error as it is.
     pub(super) fn no_tensor(&'static self, object: &Bound<'_, PyAny>, error: PyErr) -> Refusal {
         let py = object.py();
+        if protocol::is_left_out(&error) {
+            return self.left_out(object, error);
+        }
         if !error.is_instance_of::<PyTypeError>(py) || protocol::has_a_door(object).unwrap_or(true)
         {
             return Refusal::Raised(error);
         }
         Refusal::object(self, object)
+    }
+
+    /// The refusal of an object that has a protocol that the extension is built without. It does not name the feature if
+    /// an extension with the feature would refuse the object too.
+    #[cold]
+    fn left_out(&'static self, object: &Bound<'_, PyAny>, error: PyErr) -> Refusal {
+        let (dtype, shape, is_read_only) = match protocol::scalar_or_bytes(object) {
+            Ok(Some(found)) => found,
+            Ok(None) => return Refusal::LeftOut(error),
+            Err(error) => return Refusal::Raised(error),
+        };
+        let fits_dtype = self.fits_dtype(dtype) || self.requirement.allow_copy;
+        let plain = !fits_dtype || !self.fits_extents(&shape) || !self.fits_device(DeviceType::CPU);
+        let unwritable = (is_read_only && self.mode == Mode::Write).then_some(Unwritable::ReadOnly);
+        let unmet = Unmet { plain, unwritable, ..Unmet::default() };
+        if unmet.is_empty() {
+            return Refusal::LeftOut(error);
+        }
+        // The strides are not part of the message.
+        let dims = shape.repeat(2);
+        let (device, out_of_range, time) = (Device::CPU, None, None);
+        Refusal::new(self, Found::Tensor { dtype, device, dims, unmet, out_of_range, time })
     }
 
     /// Adds what was expected, for a tensor of a dtype that differs so.

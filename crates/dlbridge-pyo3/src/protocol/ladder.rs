@@ -17,7 +17,7 @@ use super::storage::{storage, with_storage};
 use super::stream::Streams;
 use super::{
     Imported, Kind, Lacking, Method, Protocol, arrow, attribute, buffer, buffer_abi, caveats,
-    dlpack, kind, moved, pandas, typestr,
+    dlpack, is_left_out, kind, moved, pandas, typestr,
 };
 use crate::copies;
 use crate::error::type_name;
@@ -355,7 +355,12 @@ fn repaired(
     {
         return Err(refusal);
     }
-    if cfg!(feature = "arrow") && Method::ArrowArray.of(object, lacking)?.is_some() {
+    if Method::ArrowArray.of(object, lacking)?.is_some() {
+        if Protocol::Arrow.missing_feature().is_some() {
+            let left_out = Protocol::Arrow.left_out(object);
+            left_out.set_cause(py, Some(refusal));
+            return Err(left_out);
+        }
         // Arrow's own exceptions are not of the class BufferError, and do not say what to do.
         return match arrow::import(object, kind, lacking, wanted) {
             Ok(imported) => imported.ok_or(refusal),
@@ -368,23 +373,22 @@ fn repaired(
     if !refusal.is_instance_of::<PyBufferError>(py) {
         return Err(refusal);
     }
-    let others = [Protocol::ArrayInterface, Protocol::Buffer];
     let mut final_refusal = None;
-    for other in others.into_iter().filter(|other| other.missing_feature().is_none()) {
+    for other in [Protocol::ArrayInterface, Protocol::Buffer] {
         match other.import(object, kind, lacking, wanted, &Streams::default()) {
             Ok(Some(imported)) if is_beyond_dlpack(&imported) => return Ok(imported),
+            // A protocol that is left out would find the same.
+            Ok(Some(_)) if Protocol::Buffer.missing_feature().is_some() => break,
             Ok(_) => {}
             Err(error) if !error.is_instance_of::<PyException>(py) => return Err(error),
-            Err(error) => {
+            // The next protocol may have it.
+            Err(error) if is_left_out(&error) && final_refusal.is_none() => {
                 final_refusal = Some(error);
+            }
+            Err(error) => {
+                final_refusal = final_refusal.or(Some(error));
                 break;
             }
-        }
-    }
-    for other in others.into_iter().filter(|other| other.missing_feature().is_some()) {
-        if other.is_there(object, kind)? {
-            final_refusal = Some(other.left_out(object));
-            break;
         }
     }
     match final_refusal {

@@ -22,6 +22,7 @@ pub(crate) mod exchange_table;
 mod kind;
 mod lacking;
 mod ladder;
+mod left_out;
 mod lender;
 mod memory;
 mod moved;
@@ -40,7 +41,6 @@ mod typestr;
 
 use dlbridge::sys::DLPackVersion;
 use dlbridge::{Access, Tensor};
-use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyType};
 
@@ -51,6 +51,7 @@ pub(crate) use ladder::{
     ByTable, by_dlpack, by_ladder, by_ladder_on, by_table, has_a_door, is_copied, past_table,
     told_copied,
 };
+pub(crate) use left_out::{is_left_out, scalar_or_bytes};
 pub(crate) use lender::{Lender, same_buffer};
 pub(crate) use memory::{counts_of_times, normalized};
 pub(crate) use moved::{copied, kept_until_passed};
@@ -66,7 +67,6 @@ use self::lacking::{Lacking, Method};
 #[cfg(feature = "tensor-class")]
 use crate::PyTensor;
 use crate::borrow::Borrowed;
-use crate::error::type_name;
 use crate::receipt::CopyReason;
 use crate::wanted::Wanted;
 
@@ -216,16 +216,11 @@ impl Protocol {
         }
     }
 
-    /// The refusal of an object that has this protocol, in an extension that is built without it.
+    /// The refusal of an object that has this protocol, in an extension that is built without it; the reason why no build
+    /// imports the object, if its description gives one.
     #[cold]
     fn left_out(self, object: &Bound<'_, PyAny>) -> PyErr {
-        PyBufferError::new_err(format!(
-            "'{}' object has {}, which this extension is built without; build the extension with the feature `{}` of \
-             dlbridge-pyo3, or convert the object to a plain array of NumPy first",
-            type_name(object),
-            self.words(),
-            self.missing_feature().unwrap_or_default(),
-        ))
+        left_out::refusal(self, object)
     }
 
     /// The attribute of an object that has this protocol, or the name of the protocol.

@@ -84,7 +84,7 @@ pub(super) fn tensor_of<A: Accepts>(
     match made {
         Ok(Some(tensor)) => Ok(Some(tensor)),
         Ok(None) => refusal(Misfit::NoElements(dtype)),
-        Err(Fault::Raised(error)) => Err(Refusal::Raised(*error)),
+        Err(Fault::Raised(error)) => Err((*error).into()),
         Err(Fault::Item(item)) if item.is_change() => {
             Err(PyRuntimeError::new_err(item.words(object.py(), "")).into())
         }
