@@ -199,11 +199,12 @@ pub(crate) fn import<'py>(
 /// An array as one of NumPy's own class: a subclass may have another `dtype`, and another method `view`.
 fn plain(array: Bound<'_, PyAny>) -> PyResult<Bound<'_, PyAny>> {
     let py = array.py();
+    if kind::of(&array)?.head.is_some() {
+        return Ok(array);
+    }
     match numpy_api::class(py)? {
-        Some(class) if !array.is_exact_instance(&class) => {
-            class.call_method1(intern!(py, "view"), (&array, &class))
-        }
-        _ => Ok(array),
+        Some(class) => class.call_method1(intern!(py, "view"), (&array, &class)),
+        None => Ok(array),
     }
 }
 
