@@ -17,7 +17,7 @@ use crate::{Error, Result, memory};
 
 /// A type of times that Arrow has too: [`Datetime64`] and [`Timedelta64`] of seconds to nanoseconds.
 ///
-/// There are no others: the trait cannot be implemented outside of this crate.
+/// The trait cannot be implemented outside of this crate.
 ///
 /// ```
 /// use dlbridge::{Datetime64, Seconds};

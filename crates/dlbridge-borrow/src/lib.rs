@@ -20,7 +20,7 @@
 //!
 //! - [`Region`]: which bytes a strided view covers, and whether two of them share one
 //! - [`Registry`]: the borrows of this moment
-//! - [`LabelWords`]: the label of a reader who borrows often
+//! - [`LabelWords`]: a label that is stored often
 #![forbid(unsafe_code)]
 
 mod overlap;

@@ -86,7 +86,7 @@ type DaysOrMilliseconds = OneOf<(Datetime64<Days>, Datetime64<Milliseconds>)>;
 
 type AnySpan = OneOf<(Timedelta64<Nanoseconds>, Timedelta64<Microseconds>, Timedelta64<Days>)>;
 
-/// What is done to times of any unit: their name, counts, and themselves as a result of the caller's library.
+/// Results for times of any unit: their name, counts, and themselves as a result of the caller's library.
 fn described<'py, T: Element>(
     name: &'static str,
     x: &Bound<'py, PyAny>,

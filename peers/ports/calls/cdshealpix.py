@@ -8,7 +8,7 @@ from cdshealpix import cdshealpix as native  # type: ignore[import-not-found]
 
 
 def calls() -> dict[str, Callable[[], Any]]:
-    """What is measured, by name."""
+    """The measured calls, by name."""
     few, many = np.arange(12.0), np.arange(12.0 * 4**8)
     small = few.astype("u1")
     lon, lat = np.array([0.1, 0.2, 0.2]), np.array([0.1, 0.1, 0.2])

@@ -179,7 +179,7 @@ pub(super) fn rescaled(
     let (read, name) = (read::<Datetime64<Seconds>>, || chosen.name.to_owned());
     let copy =
         made(&source, read, &scale, written::<Datetime64<Seconds>>, false, &name, &mut misfit)?;
-    Ok(copy.ok_or_else(|| misfit.expect("an element does not fit, if there is no copy")))
+    Ok(copy.ok_or_else(|| misfit.expect("without a copy, an element did not fit")))
 }
 
 /// An element by way of `i64`.
@@ -229,7 +229,7 @@ fn read<S: ByI64>(source: &TensorRef<'_>, into: &mut [i64]) -> Result<()> {
     Ok(())
 }
 
-/// What is done to the elements of a piece: `Some` with the place of one that does not fit.
+/// The function for the elements of a piece: `Some` with the place of one that does not fit.
 type Work<'a> = &'a (dyn Fn(&mut [i64]) -> Option<usize> + Sync);
 
 /// Makes a tensor of elements that come in pieces.

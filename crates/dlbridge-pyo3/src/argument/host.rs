@@ -66,7 +66,7 @@ macro_rules! argument {
                 let times = A::TIMES;
                 assert!(
                     times.is_empty() || !(requirement.allow_sequence || requirement.check_integers),
-                    "lists and integers have no unit of time"
+                    "lists and integers lack a unit of time"
                 );
                 let cast: Cast = match (requirement.cast, requirement.check_integers) {
                     _ if !requirement.allow_copy || !times.is_empty() => convert::never,

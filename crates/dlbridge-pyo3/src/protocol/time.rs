@@ -49,7 +49,7 @@ impl Times {
         true
     }
 
-    /// What the elements become, of an import that succeeded.
+    /// The elements of an import that succeeded.
     pub(crate) fn chosen(&self) -> Option<Chosen> {
         self.chosen.take()
     }
@@ -95,7 +95,7 @@ impl Times {
 /// Dates of Arrow, which count days in 32 bits.
 pub(super) const DATES: &str = "dates of 32 bits";
 
-/// What times become.
+/// The result for times.
 pub(crate) struct Chosen {
     /// NumPy's name for the dtype.
     pub(crate) name: &'static str,

@@ -39,7 +39,7 @@ pub(super) trait Number: Copy + Send + 'static {
     fn from_complex(re: f64, im: f64) -> Self;
 }
 
-/// What a number is.
+/// The kind and the dtype of a number.
 #[derive(Clone, Copy)]
 pub(super) struct Known {
     pub(super) kind: NumberKind,
@@ -112,7 +112,7 @@ fn known(item: &Bound<'_, PyAny>) -> PyResult<Option<Known>> {
         'u' => of(NumberKind::Integer, DataTypeCode::UINT),
         'f' => of(NumberKind::Float, DataTypeCode::FLOAT),
         'c' => of(NumberKind::Complex, DataTypeCode::COMPLEX),
-        // The numbers of ml_dtypes. Structures have no value.
+        // The numbers of ml_dtypes. Structures are not numbers.
         'V' if protocol::package_of(item.get_type().as_any())? == "ml_dtypes" => {
             let is_bfloat16 = dtype.getattr(intern!(py, "name"))?.eq("bfloat16")?;
             let dtype = is_bfloat16.then_some(DataType::BFLOAT16);
