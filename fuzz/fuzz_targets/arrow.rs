@@ -987,7 +987,7 @@ fn check<T>(object: PyResult<Bound<'_, T>>, expected: &Expected, times: bool) {
     if times {
         let imported =
             object.extract::<PyReadonlyTensor<'_, Datetime64<Nanoseconds>, 1, AllowCopy>>();
-        if let Some(times) = agrees(imported, object.py(), expected)
+        if let Some(times) = agrees(imported.map_err(PyErr::from), object.py(), expected)
             && let Expected::Imported { bytes: Some(bytes), .. } = expected
         {
             let found: Vec<i64> =

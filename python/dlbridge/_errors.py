@@ -6,7 +6,7 @@ from typing import Any
 
 __all__ = ["TensorBorrowError", "TensorMismatchError"]
 
-#: How PyO3 tells the name of an argument, behind the message.
+#: How PyO3 tells the name of an argument, in a note.
 BEFORE, AFTER = "while processing '", "'"
 
 #: The attribute `args` of all exceptions.
@@ -16,29 +16,37 @@ ARGUMENTS: Any = vars(BaseException)["args"]
 class _ArgumentError(Exception):
     """Puts the name of the argument in front of the message, when the message is first read.
 
-    Code that tries one function after another never reads it.
+    Code that tries one function after another never reads it. Until then the name is in PyO3's note, which no Python code
+    handles: a method `add_note` in Python would cost more than the exception.
     """
 
-    _note: str | None = None
+    __slots__ = ()
+
     _argument: str | None = None
 
-    def add_note(self, note: str, /) -> None:
-        if self._note is None and note.startswith(BEFORE):
-            self._note = note
-        else:
-            super().add_note(note)
-
     def _name(self) -> None:
-        note = self._note
-        if note is None or note == "":
+        if self._argument is not None:
             return
-        self._note = ""
-        name = note[len(BEFORE) : -len(AFTER)]
-        if note != BEFORE + name + AFTER or not name.isidentifier():
-            super().add_note(note)
+        notes = getattr(self, "__notes__", None)
+        if not isinstance(notes, list):
+            return
+        for note in notes:
+            name = note[len(BEFORE) : -len(AFTER)] if isinstance(note, str) else ""
+            if name.isidentifier() and note == BEFORE + name + AFTER:
+                break
+        else:
+            return
+        try:
+            # In place: code that shows an exception may have got the list before it reads the message.
+            notes.remove(note)
+        except ValueError:
+            # Another thread reads the message too.
             return
         self._argument = name
-        ARGUMENTS.__set__(self, (f"argument '{name}': {ARGUMENTS.__get__(self)[0]}",))
+        if not notes:
+            del self.__notes__
+        if arguments := ARGUMENTS.__get__(self):
+            ARGUMENTS.__set__(self, (f"argument '{name}': {arguments[0]}", *arguments[1:]))
 
     @property
     def argument(self) -> str | None:
@@ -73,10 +81,12 @@ class _ArgumentError(Exception):
 class TensorMismatchError(_ArgumentError, TypeError):
     """A tensor is another one than a function takes: all that is different is in the message."""
 
+    __slots__ = ()
     __module__ = "dlbridge"
 
 
 class TensorBorrowError(_ArgumentError, BufferError):
     """The memory of a tensor is borrowed by somebody else, to be written or to be read."""
 
+    __slots__ = ()
     __module__ = "dlbridge"

@@ -1,13 +1,12 @@
 //! Errors of the core as Python exceptions, and what messages call an object.
 
 use dlbridge::Error;
-use pyo3::PyErrArguments;
 use pyo3::exceptions::{PyBufferError, PyException, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
 
-use crate::process::once;
+use crate::process::{self, once};
 
 /// The exception for an error of the core, where no `?` makes it.
 pub(crate) fn to_py_err(error: Error) -> PyErr {
@@ -25,34 +24,35 @@ pub(crate) fn name_of(object_type: &Bound<'_, PyType>) -> String {
     name.map_or_else(|_| "an unnamed type".to_owned(), |name| name.to_string_lossy().into_owned())
 }
 
-/// What is wrong with an argument of a function in Rust.
+/// The class of the exception for an argument of a function in Rust.
 #[derive(Clone, Copy)]
-pub(crate) enum ArgumentError {
+pub(crate) enum ErrorClass {
     /// A `TypeError`: it is another tensor than was asked for.
     Mismatch,
     /// A `BufferError`: its memory is borrowed by somebody else.
     Borrowed,
 }
 
-impl ArgumentError {
+impl ErrorClass {
     /// The exception, of a class of the package `dlbridge`, which puts the name of the argument in front of
     /// the text; without that package it is the base class.
-    pub(crate) fn new_err(self, py: Python<'_>, text: &str) -> PyErr {
-        self.new_err_of(py, text.to_owned())
-    }
-
-    /// The same with arguments that are made when Python makes the exception.
-    pub(crate) fn new_err_of(
-        self,
-        py: Python<'_>,
-        arguments: impl PyErrArguments + 'static,
-    ) -> PyErr {
+    pub(crate) fn new_err(self, py: Python<'_>, text: impl Into<String>) -> PyErr {
+        let text = text.into();
         match (self.class(py), self) {
-            (Ok(Some(class)), _) => PyErr::from_type(class.bind(py).clone(), arguments),
-            (Ok(None), Self::Mismatch) => PyTypeError::new_err(arguments),
-            (Ok(None), Self::Borrowed) => PyBufferError::new_err(arguments),
+            (Ok(Some(class)), _) => PyErr::from_type(class.bind(py).clone(), text),
+            (Ok(None), Self::Mismatch) => PyTypeError::new_err(text),
+            (Ok(None), Self::Borrowed) => PyBufferError::new_err(text),
             (Err(error), _) => error,
         }
+    }
+
+    /// The same for code that raises the exception now.
+    ///
+    /// PyO3 makes an exception when its value is first asked for, and gives up the GIL before that, which takes as long
+    /// as the exception. Setting the exception and fetching it makes it under the GIL.
+    pub(crate) fn raised(self, py: Python<'_>, text: String) -> PyErr {
+        self.new_err(py, text).restore(py);
+        PyErr::fetch(py)
     }
 
     /// Returns true for an exception of the class of the package `dlbridge`.
@@ -69,15 +69,34 @@ impl ArgumentError {
             Self::Mismatch => (&MISMATCH, "TensorMismatchError"),
             Self::Borrowed => (&BORROWED, "TensorBorrowError"),
         };
-        let found = once(class, py, || {
-            let class = py.import("dlbridge._errors").and_then(|module| module.getattr(name));
-            match class.and_then(|class| Ok(class.cast_into::<PyType>()?)) {
-                Ok(class) => Ok(Some(class.unbind())),
-                // The package is not there.
-                Err(error) if error.is_instance_of::<PyException>(py) => Ok(None),
-                Err(error) => Err(error),
-            }
-        });
-        Ok(found?.as_ref())
+        if let Some(found) = class.get(py) {
+            return Ok(found.as_ref());
+        }
+        let of = |module: Bound<'_, PyAny>| {
+            Ok::<_, PyErr>(module.getattr(name)?.cast_into::<PyType>()?.unbind())
+        };
+        // An import may wait for another thread.
+        let found = match loaded(py).and_then(of) {
+            Ok(class) => Ok(class),
+            Err(_) => match process::import(py, MODULE) {
+                Some(module) => module.map(Bound::into_any).and_then(of),
+                None => return Ok(None),
+            },
+        };
+        let found = match found {
+            Ok(class) => Some(class),
+            // The package is not there.
+            Err(error) if error.is_instance_of::<PyException>(py) => None,
+            Err(error) => return Err(error),
+        };
+        Ok(once(class, py, || Ok::<_, PyErr>(found))?.as_ref())
     }
+}
+
+/// The module of the package `dlbridge` with the classes.
+const MODULE: &str = "dlbridge._errors";
+
+/// That module if it has been imported.
+fn loaded(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    py.import(intern!(py, "sys"))?.getattr(intern!(py, "modules"))?.get_item(MODULE)
 }

@@ -119,8 +119,8 @@ pub use dlbridge;
 
 pub use argument::{
     ANY, Accepts, Adjacent, Aligned, AllowCast, AllowCheckedCast, AllowCopy, AllowSafeCast,
-    AllowSequence, AnyDataType, COrder, Casting, Constraint, Contiguous, DYNAMIC, DefaultStream,
-    Dims, FortranOrder, InCOrder, OnCuda, OnDevice, OnRocm, OneOf, PyDeviceTensor,
+    AllowSequence, AnyDataType, ArgumentError, COrder, Casting, Constraint, Contiguous, DYNAMIC,
+    DefaultStream, Dims, FortranOrder, InCOrder, OnCuda, OnDevice, OnRocm, OneOf, PyDeviceTensor,
     PyReadonlyTensor, PyReadwriteTensor, Requirement, Stream, WorkStream, Writable,
 };
 #[cfg(feature = "ndarray")]

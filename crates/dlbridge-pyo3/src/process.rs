@@ -21,7 +21,7 @@
 use std::collections::HashMap;
 #[cfg(feature = "gpu")]
 use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::{AtomicBool, AtomicPtr};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -65,6 +65,26 @@ pub(crate) static ROCM: AtomicPtr<crate::gpu::Driver> = AtomicPtr::new(std::ptr:
 /// The contexts of CUDA's devices that are held, by the numbers of the devices; 0 for one that is not.
 #[cfg(feature = "gpu")]
 pub(crate) static CONTEXTS: [AtomicUsize; 64] = [const { AtomicUsize::new(0) }; 64];
+
+/// The threads that are in [`import`]: their process in the upper half, their number in the lower.
+static IMPORTS: AtomicU64 = AtomicU64::new(0);
+
+/// Imports a module; `None` in a child that was forked while another thread was in here.
+///
+/// That thread holds a lock of Python's import system, which no thread of the child releases, so an import would wait for ever.
+pub(crate) fn import<'py>(py: Python<'py>, name: &str) -> Option<PyResult<Bound<'py, PyModule>>> {
+    const NUMBER: u64 = u32::MAX as u64;
+    let process = u64::from(std::process::id()) << 32;
+    let enter = |now| match now & NUMBER {
+        0 => Some(process | 1),
+        number if now == process | number => Some(now + 1),
+        _ => None,
+    };
+    IMPORTS.fetch_update(Ordering::AcqRel, Ordering::Acquire, enter).ok()?;
+    let module = py.import(name);
+    IMPORTS.fetch_sub(1, Ordering::AcqRel);
+    Some(module)
+}
 
 /// Declares locks, and the type of all of them held, for the fork handler.
 macro_rules! locks {
@@ -161,8 +181,6 @@ fn intern<'a>(cell: &'a PyOnceLock<Py<PyString>>, py: Python<'_>, text: &str) ->
 #[cfg(unix)]
 #[cold]
 pub(crate) fn survive_forks() {
-    use std::sync::atomic::Ordering;
-
     static DONE: AtomicBool = AtomicBool::new(false);
     if !DONE.load(Ordering::Acquire) {
         // Two threads may both register the handlers before one of them notes it: handlers that are called twice in

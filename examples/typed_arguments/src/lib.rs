@@ -346,7 +346,7 @@ mod _native {
     };
     #[pymodule_export]
     use super::tried::{
-        default_or_sum, dimensions, either, refusals, share_borrows, try_device, try_list,
+        default_or_sum, dimensions, either, refusal, refusals, share_borrows, try_device, try_list,
         try_write,
     };
     #[pymodule_export]

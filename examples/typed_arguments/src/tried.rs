@@ -70,6 +70,13 @@ pub(crate) fn refusals(x: &Bound<'_, PyAny>) -> PyResult<(bool, bool)> {
     Ok((extracted, PyReadonlyTensor::<f64, 1>::try_extract(x)?.is_none()))
 }
 
+/// The message of a refusal, read in Rust, and the exception that it becomes.
+#[pyfunction]
+pub(crate) fn refusal(x: &Bound<'_, PyAny>) -> Option<(String, String, PyErr)> {
+    let error = x.extract::<PyReadonlyTensor<'_, f64, 1>>().err()?;
+    Some((error.to_string(), format!("{error:?}"), error.into()))
+}
+
 /// Shares the registry of borrows, as an extension may do when it is imported.
 #[pyfunction]
 pub(crate) fn share_borrows(py: Python<'_>) -> PyResult<()> {

@@ -90,6 +90,7 @@ def test_all_differences_in_one_sentence() -> None:
         typed.brightest(picture)
     assert type(refusal.value).__module__ == "dlbridge"
     refusal.value.add_note("more")
+    assert str(refusal.value).startswith("argument 'image': ")
     assert refusal.value.__notes__ == ["more"]
 
 

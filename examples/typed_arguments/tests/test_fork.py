@@ -1,4 +1,4 @@
-"""Forks while native threads run deleters: no child hangs, and the parent goes on."""
+"""Forks while other threads hold locks: no child hangs, and the parent goes on."""
 
 from __future__ import annotations
 
@@ -63,3 +63,61 @@ def test_fork_while_threads_run_deleters_hangs_no_child(
     result = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, env=environment)
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout == f"{{0: {forks}}}\n"
+
+
+#: A thread is stopped while it imports the class of its first exception, and the process forks.
+FORK_IN_IMPORT = """
+import os, signal, sys, threading
+from functools import partial
+from importlib.machinery import PathFinder
+import numpy as np
+from typed_arguments import _native as typed
+
+importing, forked = threading.Event(), threading.Event()
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == "dlbridge._errors" and threading.current_thread() is thread:
+            spec = PathFinder.find_spec(name, path)
+            spec.loader.exec_module = partial(execute, spec.loader.exec_module)
+            return spec
+
+def execute(execute, module):
+    importing.set()
+    assert forked.wait(60)
+    execute(module)
+
+def refused():
+    try:
+        typed.mean(np.zeros(3))
+    except TypeError as error:
+        return type(error), str(error), getattr(error, "__notes__", None)
+
+found = []
+thread = threading.Thread(target=lambda: found.append(refused()))
+sys.meta_path.insert(0, Finder())
+thread.start()
+assert importing.wait(60)
+if (child := os.fork()) == 0:
+    # The child ends by the signal if it hangs.
+    signal.alarm(20)
+    plain = (TypeError, "expected float32[_, _] on cpu; got float64[3] on cpu", ["while processing 'x'"])
+    os._exit(0 if refused() == refused() == plain else 1)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+forked.set()
+thread.join()
+for error, message, _ in (*found, refused()):
+    print(error.__name__, message)
+if (child := os.fork()) == 0:
+    signal.alarm(20)
+    os._exit(0 if refused() == found[0] else 1)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform does not have os.fork")
+def test_fork_while_a_thread_imports_the_exceptions_hangs_no_child() -> None:
+    command = [sys.executable, "-W", "ignore", "-c", FORK_IN_IMPORT]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
+    message = "TensorMismatchError argument 'x': expected float32[_, _] on cpu; got float64[3] on cpu\n"
+    assert (result.stdout, result.stderr) == (f"0\n{message * 2}0\n", "")

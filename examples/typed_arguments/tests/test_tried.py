@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import gc
+import io
 import pickle
+import sys
+import traceback
 import weakref
+from collections.abc import Callable, Iterable
+from contextlib import redirect_stderr
 from typing import Any
 
 import dlbridge
@@ -103,6 +108,13 @@ def test_enum_of_arguments_takes_the_first_that_fits() -> None:
         assert words in "".join(map(str, chain(refusal.value)))
 
 
+def shown_by_python(error: BaseException) -> list[str]:
+    """The lines that Python itself writes for an exception."""
+    with redirect_stderr(io.StringIO()) as written:
+        sys.__excepthook__(type(error), error, error.__traceback__)
+    return [written.getvalue()]
+
+
 def chain(error: BaseException | None) -> list[Any]:
     """An exception with all that led to it."""
     found: list[Any] = []
@@ -151,3 +163,36 @@ def test_name_of_an_argument_is_in_all_that_shows_the_exception() -> None:
         typed.mean(np.zeros(3))
     assert refusal.value.argument == "x"
     assert not hasattr(refusal.value, "__notes__")
+
+
+@pytest.mark.parametrize("show", [traceback.format_exception, shown_by_python])
+def test_shown_exception_names_the_argument_once(show: Callable[[BaseException], Iterable[str]]) -> None:
+    for more in ((), ("more",)):
+        with pytest.raises(dlbridge.TensorMismatchError) as refusal:
+            typed.mean(np.zeros(3))
+        for note in more:
+            refusal.value.add_note(note)
+        lines = "".join(show(refusal.value)).splitlines()
+        message = "dlbridge.TensorMismatchError: argument 'x': expected float32[_, _] on cpu; got float64[3] on cpu"
+        assert lines[-1 - len(more) :] == [message, *more]
+
+
+def test_refusal_in_rust_has_the_message_of_its_exception() -> None:
+    assert typed.refusal(np.zeros(3)) is None
+    for x in (np.zeros((2, 2)), np.zeros(2, "i4"), [1.0], "text", object()):
+        message, debug, error = typed.refusal(x)
+        assert type(error) is dlbridge.TensorMismatchError
+        assert error.args == (message,)
+        assert message in debug
+    message, _, error = typed.refusal(Producer(KeyError("key")))
+    assert type(error) is KeyError
+    assert message == "KeyError: 'key'"
+
+
+def test_refusal_has_the_exception_that_is_being_handled_as_its_context() -> None:
+    try:
+        raise ValueError
+    except ValueError as handled:
+        with pytest.raises(dlbridge.TensorMismatchError) as refusal:
+            typed.mean(np.zeros(3))
+        assert refusal.value.__context__ is handled

@@ -13,6 +13,7 @@ use super::checked;
 use super::constraint::Constraint;
 use super::convert;
 use super::described::described;
+use super::refusal::ArgumentError;
 use super::stream::{Stream, WorkStream};
 use super::take::{Expected, Place, Taken};
 
@@ -81,18 +82,18 @@ impl<'py, A: Accepts, const N: usize, S: Stream, C: Constraint> PyDeviceTensor<'
     };
 }
 
-impl<'py, A: Accepts, const N: usize, S: Stream, C: Constraint> FromPyObject<'_, 'py>
+impl<'a, 'py, A: Accepts, const N: usize, S: Stream, C: Constraint> FromPyObject<'a, 'py>
     for PyDeviceTensor<'py, A, N, S, C>
 {
-    type Error = PyErr;
+    type Error = ArgumentError<'a, 'py>;
 
     #[cfg(feature = "experimental-inspect")]
     const INPUT_TYPE: pyo3::inspect::PyStaticExpr =
         pyo3::type_hint_identifier!("dlbridge.typing", "TensorLike");
 
-    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> Result<Self, Self::Error> {
         let taken = Self::EXPECTED.take_on_device(&object, S::HANDLE);
-        let taken = taken.map_err(|refusal| refusal.into_err(object.py()))?;
+        let taken = taken.map_err(|refusal| ArgumentError::new(refusal, object))?;
         Ok(Self { taken, marker: PhantomData })
     }
 }

@@ -15,7 +15,7 @@ use super::checked::{self, Rescale};
 use super::constraint::{Casting, Constraint, InCOrder};
 use super::convert;
 use super::described::described;
-use super::refusal::Refusal;
+use super::refusal::{ArgumentError, Refusal};
 use super::take::{Expected, Place, Taken};
 use crate::error::to_py_err;
 
@@ -87,10 +87,10 @@ macro_rules! argument {
             };
         }
 
-        impl<'py, A: Accepts, const N: usize, C: Constraint> FromPyObject<'_, 'py>
+        impl<'a, 'py, A: Accepts, const N: usize, C: Constraint> FromPyObject<'a, 'py>
             for $name<'py, A, N, C>
         {
-            type Error = PyErr;
+            type Error = ArgumentError<'a, 'py>;
 
             #[cfg(feature = "experimental-inspect")]
             const INPUT_TYPE: pyo3::inspect::PyStaticExpr = if C::REQUIREMENT.allow_sequence {
@@ -99,11 +99,11 @@ macro_rules! argument {
                 pyo3::type_hint_identifier!("dlbridge.typing", "TensorLike")
             };
 
-            fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+            fn extract(object: Borrowed<'a, 'py, PyAny>) -> Result<Self, Self::Error> {
                 if let Some(taken) = Self::EXPECTED.take_array(&object) {
                     return Ok(Self { taken, marker: PhantomData });
                 }
-                Self::extract_other(&object)
+                Self::extract_other(object)
             }
         }
 
@@ -145,8 +145,10 @@ macro_rules! argument {
 
             /// Takes an object that `take_array` does not take. Not inlined, so that an array is taken by little code.
             #[inline(never)]
-            fn extract_other(object: &Bound<'py, PyAny>) -> PyResult<Self> {
-                Self::other(object).map_err(|refusal| refusal.into_err(object.py()))
+            fn extract_other<'a>(
+                object: Borrowed<'a, 'py, PyAny>,
+            ) -> Result<Self, ArgumentError<'a, 'py>> {
+                Self::other(&object).map_err(|refusal| ArgumentError::new(refusal, object))
             }
 
             /// Takes an object that `take_array` does not take.

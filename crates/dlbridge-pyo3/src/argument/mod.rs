@@ -28,6 +28,7 @@ pub use constraint::{
 };
 pub use device::PyDeviceTensor;
 pub use host::{PyReadonlyTensor, PyReadwriteTensor};
+pub use refusal::ArgumentError;
 pub use stream::{DefaultStream, Stream, WorkStream};
 
 /// The number of dimensions of an argument that may have any.

@@ -1,42 +1,37 @@
-//! The refusal of an argument: what was found, kept until somebody reads it.
+//! The refusal of an argument: what was found, kept until it becomes an exception.
 //!
-//! Code that tries one type of argument after another drops most refusals. So a refusal is a few numbers; its words are made
-//! when Python makes the exception.
+//! Code that tries one type of argument after another drops most refusals. So a refusal is a few numbers; its words and its
+//! exception are made together, when it becomes a `PyErr`.
+
+use std::fmt;
 
 use dlbridge::{DataType, Device, TensorRef};
-use pyo3::PyErrArguments;
 use pyo3::prelude::*;
-use pyo3::types::{PyString, PyType};
+use pyo3::types::PyType;
 
 use super::checked::OutOfRange;
 use super::sequence::Misfit;
 use super::take::Expected;
-use crate::error::ArgumentError;
+use crate::error::ErrorClass;
 use crate::protocol;
 use crate::receipt::CopyReason;
 
-/// Why an argument was not taken.
+/// Why an argument was not taken. Two words, since it is passed up through several functions.
 pub(super) enum Refusal {
     /// The object is not a tensor, or an array of NumPy, which is described when the words are made.
-    Object(ObjectMismatch),
+    Object(&'static Expected),
     /// The tensor or list is another one than was expected.
     Mismatch(Box<Mismatch>),
     /// The object has a protocol that the extension is built without: the exception, which names the feature.
-    LeftOut(PyErr),
+    LeftOut(Box<PyErr>),
     /// What a producer raised, or what keeps a tensor that fits from being borrowed.
-    Raised(PyErr),
+    Raised(Box<PyErr>),
 }
 
 /// What was expected, and what came.
 pub(super) struct Mismatch {
     pub(super) expected: &'static Expected,
     pub(super) found: Found,
-}
-
-/// What was expected, and an object that is something else.
-pub(super) struct ObjectMismatch {
-    pub(super) expected: &'static Expected,
-    pub(super) object: Py<PyAny>,
 }
 
 pub(super) enum Found {
@@ -95,8 +90,8 @@ impl Found {
 impl From<PyErr> for Refusal {
     fn from(error: PyErr) -> Self {
         match protocol::is_left_out(&error) {
-            true => Self::LeftOut(error),
-            false => Self::Raised(error),
+            true => Self::LeftOut(Box::new(error)),
+            false => Self::Raised(Box::new(error)),
         }
     }
 }
@@ -107,18 +102,23 @@ impl Refusal {
         Self::Mismatch(Box::new(Mismatch { expected, found }))
     }
 
+    /// The exception, for the object that was refused.
     #[cold]
-    pub(super) fn object(expected: &'static Expected, object: &Bound<'_, PyAny>) -> Self {
-        Self::Object(ObjectMismatch { expected, object: object.clone().unbind() })
+    pub(super) fn into_err(self, object: &Bound<'_, PyAny>) -> PyErr {
+        match self {
+            Self::LeftOut(error) | Self::Raised(error) => *error,
+            Self::Object(_) | Self::Mismatch(_) => {
+                ErrorClass::Mismatch.raised(object.py(), self.words(object))
+            }
+        }
     }
 
-    /// The exception.
-    #[cold]
-    pub(super) fn into_err(self, py: Python<'_>) -> PyErr {
+    /// The message.
+    fn words(&self, object: &Bound<'_, PyAny>) -> String {
         match self {
-            Self::Object(mismatch) => ArgumentError::Mismatch.new_err_of(py, mismatch),
-            Self::Mismatch(mismatch) => ArgumentError::Mismatch.new_err_of(py, Words(mismatch)),
-            Self::LeftOut(error) | Self::Raised(error) => error,
+            Self::Object(expected) => expected.words_of(object),
+            Self::Mismatch(mismatch) => mismatch.words(object.py()),
+            Self::LeftOut(error) | Self::Raised(error) => error.to_string(),
         }
     }
 
@@ -138,22 +138,57 @@ impl Refusal {
     pub(super) fn raised(self) -> PyResult<()> {
         match self {
             Self::Object(_) | Self::Mismatch(_) | Self::LeftOut(_) => Ok(()),
-            Self::Raised(error) => Err(error),
+            Self::Raised(error) => Err(*error),
         }
     }
 }
 
-impl PyErrArguments for ObjectMismatch {
-    fn arguments(self, py: Python<'_>) -> Py<PyAny> {
-        PyString::new(py, &self.words(py)).into_any().unbind()
+/// Why extraction of a typed argument failed. As a [`PyErr`] it is the exception, for which `?` suffices.
+///
+/// The exception and its message are made by that conversion, so code that tries several types drops an `ArgumentError` at
+/// little cost. `try_extract` of the arguments also returns an error, for exceptions that no other type would avoid.
+///
+/// ```no_run
+/// use dlbridge_pyo3::PyReadonlyTensor;
+/// use pyo3::prelude::*;
+///
+/// #[pyfunction]
+/// fn dimensions(x: &Bound<'_, PyAny>) -> PyResult<usize> {
+///     if x.extract::<PyReadonlyTensor<'_, f64, 1>>().is_ok() {
+///         return Ok(1);
+///     }
+///     let _matrix: PyReadonlyTensor<'_, f64, 2> = x.extract()?;
+///     Ok(2)
+/// }
+/// ```
+pub struct ArgumentError<'a, 'py> {
+    refusal: Refusal,
+    object: Borrowed<'a, 'py, PyAny>,
+}
+
+impl<'a, 'py> ArgumentError<'a, 'py> {
+    pub(super) fn new(refusal: Refusal, object: Borrowed<'a, 'py, PyAny>) -> Self {
+        Self { refusal, object }
     }
 }
 
-/// Boxed, so that the exception does not move it.
-struct Words(Box<Mismatch>);
-
-impl PyErrArguments for Words {
-    fn arguments(self, py: Python<'_>) -> Py<PyAny> {
-        PyString::new(py, &self.0.words(py)).into_any().unbind()
+impl From<ArgumentError<'_, '_>> for PyErr {
+    #[cold]
+    fn from(error: ArgumentError<'_, '_>) -> Self {
+        error.refusal.into_err(&error.object)
     }
 }
+
+impl fmt::Display for ArgumentError<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.refusal.words(&self.object))
+    }
+}
+
+impl fmt::Debug for ArgumentError<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ArgumentError").field(&self.refusal.words(&self.object)).finish()
+    }
+}
+
+impl std::error::Error for ArgumentError<'_, '_> {}

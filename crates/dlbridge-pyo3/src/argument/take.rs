@@ -19,7 +19,7 @@ use crate::PyTensor;
 use crate::borrow::{AttachedGuard, Bytes, Guard};
 use crate::copies;
 use crate::error::to_py_err;
-use crate::protocol::numpy_array::NumpyArray;
+use crate::protocol::numpy_array::{Described, NumpyArray};
 use crate::protocol::time::Times;
 use crate::protocol::{self, ByTable, Imported, Kind, Lender, Protocol, StreamOf};
 use crate::receipt::CopyReason;
@@ -200,7 +200,7 @@ impl Expected {
             && let Some(kind) = protocol::array_of(object)
             && self.refuses_array(kind, object)
         {
-            return Err(Refusal::object(self, object));
+            return Err(Refusal::Object(self));
         }
         #[cfg(feature = "tensor-class")]
         if self.times.is_empty()
@@ -216,14 +216,14 @@ impl Expected {
             }
         }
         if protocol::is_plain_python(object) {
-            return Err(Refusal::object(self, object));
+            return Err(Refusal::Object(self));
         }
         if !self.times.is_empty() {
             return self.take_times(object);
         }
         let kind = protocol::kind_of(object)?;
         if self.refuses_array(&kind, object) {
-            return Err(Refusal::object(self, object));
+            return Err(Refusal::Object(self));
         }
         if self.requirement.allow_copy
             && let Some(head) = kind.head
@@ -272,9 +272,9 @@ impl Expected {
             return Err(Refusal::new(self, Found::Other(found)));
         }
         let Some((mut imported, source)) = imported? else {
-            return Err(Refusal::object(self, object));
+            return Err(Refusal::Object(self));
         };
-        let Some(chosen) = times.chosen() else { return Err(Refusal::object(self, object)) };
+        let Some(chosen) = times.chosen() else { return Err(Refusal::Object(self)) };
         let kind = protocol::kind_of(&source)?;
         if !chosen.scale.is_one() && self.fits_extents(imported.tensor.shape()) {
             let found = TensorRef::from(&imported.tensor);
@@ -309,7 +309,7 @@ impl Expected {
     }
 
     /// Whether an object is an array of NumPy that is refused, found without an import.
-    fn refuses_array(&'static self, kind: &Kind, object: &Bound<'_, PyAny>) -> bool {
+    fn refuses_array(&self, kind: &Kind, object: &Bound<'_, PyAny>) -> bool {
         let Some(head) = kind.head.filter(|_| !self.requirement.allow_copy) else { return false };
         let other = |(dtype, ndim)| {
             !self.fits_dtype(dtype) || self.ndim.is_some_and(|expected| expected != ndim)
@@ -317,20 +317,16 @@ impl Expected {
         head.dtype_and_ndim(object).is_some_and(other) || self.unfit(head, object).is_some()
     }
 
-    /// The tensor of an array of NumPy that does not fit; `None` if it fits, or if only an import tells.
-    pub(super) fn unfit_array(
-        &'static self,
-        kind: &Kind,
-        object: &Bound<'_, PyAny>,
-    ) -> Option<Found> {
-        self.unfit(kind.head?, object)
-    }
-
-    fn unfit(&'static self, head: NumpyArray, object: &Bound<'_, PyAny>) -> Option<Found> {
+    /// An array of NumPy that does not fit, and how it differs; `None` if it fits, or if only an import tells.
+    pub(super) fn unfit<'a>(
+        &self,
+        head: NumpyArray,
+        object: &'a Bound<'_, PyAny>,
+    ) -> Option<(Described<'a>, Unmet)> {
         let array = head.describe(object, None)?;
         let unmet =
             self.unmet(&array.tensor, array.read_only.then_some(Unwritable::ReadOnly), None);
-        (!unmet.is_empty()).then(|| Found::tensor(&array.tensor, unmet))
+        (!unmet.is_empty()).then_some((array, unmet))
     }
 
     /// Takes a copy of an array of NumPy that does not fit; `None` if it fits, or if only an import tells.
@@ -461,7 +457,7 @@ impl Expected {
         choice: Option<StreamOf>,
     ) -> Result<Taken<'py>, Refusal> {
         if protocol::is_plain_python(object) {
-            return Err(Refusal::object(self, object));
+            return Err(Refusal::Object(self));
         }
         let (imported, stream) =
             protocol::on_device(object, choice).map_err(|error| self.no_tensor(object, error))?;

@@ -1,4 +1,4 @@
-//! What is said to an argument that is another one than was expected.
+//! The message for an argument that differs from what was expected.
 
 use std::fmt::{Display, Write};
 
@@ -8,30 +8,44 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
+use super::checked::OutOfRange;
 use super::constraint::Adjacent;
-use super::refusal::{Found, Mismatch, ObjectMismatch, Refusal, Unmet, Unwritable};
+use super::refusal::{Found, Mismatch, Refusal, Unmet, Unwritable};
 use super::take::{Expected, Place};
 use crate::error::{name_of, type_name};
-use crate::protocol;
 use crate::protocol::buffer_abi;
+use crate::protocol::{self, Kind};
 
 /// The bytes of most messages, at most.
 const ROOM: usize = 224;
 
-impl ObjectMismatch {
-    /// What was expected, and what came.
-    pub(super) fn words(&self, py: Python<'_>) -> String {
-        let (expected, object) = (self.expected, self.object.bind(py));
+/// A tensor that differs from what was expected.
+pub(super) struct Shown<'a> {
+    pub(super) dtype: DataType,
+    pub(super) device: Device,
+    pub(super) shape: &'a [i64],
+    pub(super) strides: &'a [i64],
+    pub(super) unmet: &'a Unmet,
+    pub(super) out_of_range: Option<&'a OutOfRange>,
+    pub(super) time: Option<&'a str>,
+}
+
+impl Expected {
+    /// The message for an object.
+    pub(super) fn words_of(&self, object: &Bound<'_, PyAny>) -> String {
+        if let Some(kind) = protocol::array_of(object)
+            && let Some(text) = self.words_of_array(kind, object)
+        {
+            return text;
+        }
         let plain = protocol::plain_python(object);
         if plain.is_none()
             && let Ok(kind) = protocol::kind_of(object)
-            && let Some(found) = expected.unfit_array(&kind, object)
+            && let Some(text) = self.words_of_array(&kind, object)
         {
-            return Mismatch { expected, found }.words(py);
+            return text;
         }
-        let mut text = String::with_capacity(ROOM);
-        text += "expected ";
-        expected.write(&mut text, None, None);
+        let mut text = self.words();
         text += "; got a ";
         match plain {
             Some(plain) => text += plain.name,
@@ -43,75 +57,117 @@ impl ObjectMismatch {
             None => {
                 let is_text =
                     object.is_instance_of::<PyString>() || object.is_instance_of::<PyDict>();
-                !is_text && object.hasattr(intern!(py, "__iter__")).unwrap_or(false)
+                !is_text && object.hasattr(intern!(object.py(), "__iter__")).unwrap_or(false)
             }
         };
-        if buffer_abi::is_missing(py) {
+        if buffer_abi::is_missing(object.py()) {
             text += "; ";
             text += buffer_abi::MISSING;
         } else if has_elements() {
-            text += match expected.requirement.allow_sequence {
+            text += match self.requirement.allow_sequence {
                 true => "; pass list(x)",
                 false => "; pass an array of its elements",
             };
         }
         text
     }
-}
 
-impl Mismatch {
-    /// What was expected, and what came.
-    pub(super) fn words(&self, py: Python<'_>) -> String {
-        let expected = self.expected;
+    /// The same for an array of NumPy; `None` if it fits, or if only an import tells.
+    fn words_of_array(&self, kind: &Kind, object: &Bound<'_, PyAny>) -> Option<String> {
+        let (array, unmet) = self.unfit(kind.head?, object)?;
+        let tensor = &array.tensor;
+        Some(self.words_of_tensor(&Shown {
+            dtype: array.dtype,
+            device: Device::CPU,
+            shape: tensor.shape(),
+            strides: tensor.strides(),
+            unmet: &unmet,
+            out_of_range: None,
+            time: None,
+        }))
+    }
+
+    /// The message for a tensor.
+    fn words_of_tensor(&self, found: &Shown<'_>) -> String {
         let mut text = String::with_capacity(ROOM);
         text += "expected ";
-        match &self.found {
-            Found::Tensor { dtype, device, dims, unmet, out_of_range, time } => {
-                let (shape, strides) = dims.split_at(dims.len() / 2);
-                expected.write(&mut text, Some(*dtype), Some(unmet));
-                text += "; got ";
-                match time {
-                    Some(name) => text += name,
-                    None => push(&mut text, dtype),
-                }
-                push_numbers(&mut text, shape);
-                text += " on ";
-                push_device(&mut text, *device);
-                if unmet.order {
-                    text += ", strides ";
-                    push_numbers(&mut text, strides);
-                }
-                if let Some(aligned) = unmet.aligned {
-                    let _ = write!(text, ", aligned to {aligned} bytes");
-                }
-                text += match unmet.unwritable {
-                    Some(Unwritable::ReadOnly) => ", read-only",
-                    Some(Unwritable::Unknown) => {
-                        ", from a producer that cannot say whether it may be written"
-                    }
-                    None => "",
-                };
-                if let Some(reason) = unmet.copied {
-                    let _ = write!(text, ", copied, since {reason}");
-                }
-                if let Some(misfit) = out_of_range {
-                    let _ = write!(text, ", but {misfit}");
-                }
+        self.write(&mut text, Some(found.dtype), Some(found.unmet));
+        text += "; got ";
+        match found.time {
+            Some(name) => text += name,
+            None => push_dtype(&mut text, found.dtype),
+        }
+        push_numbers(&mut text, found.shape);
+        text += " on ";
+        push_device(&mut text, found.device);
+        if found.unmet.order {
+            text += ", strides ";
+            push_numbers(&mut text, found.strides);
+        }
+        if let Some(aligned) = found.unmet.aligned {
+            let _ = write!(text, ", aligned to {aligned} bytes");
+        }
+        text += match found.unmet.unwritable {
+            Some(Unwritable::ReadOnly) => ", read-only",
+            Some(Unwritable::Unknown) => {
+                ", from a producer that cannot say whether it may be written"
             }
-            Found::Other(found) => {
-                expected.write(&mut text, None, None);
-                text += "; got ";
-                text += found;
-            }
-            Found::Sequence { object_type, misfit } => {
-                expected.write(&mut text, None, None);
-                text += "; got a ";
-                text += &name_of(object_type.bind(py));
-                text += &misfit.words(py);
-            }
+            None => "",
+        };
+        if let Some(reason) = found.unmet.copied {
+            let _ = write!(text, ", copied, since {reason}");
+        }
+        if let Some(misfit) = found.out_of_range {
+            let _ = write!(text, ", but {misfit}");
         }
         text
     }
+
+    /// The beginning of every message.
+    fn words(&self) -> String {
+        let mut text = String::with_capacity(ROOM);
+        text += "expected ";
+        self.write(&mut text, None, None);
+        text
+    }
+}
+
+impl Mismatch {
+    /// The message.
+    pub(super) fn words(&self, py: Python<'_>) -> String {
+        let expected = self.expected;
+        match &self.found {
+            Found::Tensor { dtype, device, dims, unmet, out_of_range, time } => {
+                let (shape, strides) = dims.split_at(dims.len() / 2);
+                expected.words_of_tensor(&Shown {
+                    dtype: *dtype,
+                    device: *device,
+                    shape,
+                    strides,
+                    unmet,
+                    out_of_range: out_of_range.as_ref(),
+                    time: time.as_deref(),
+                })
+            }
+            Found::Other(found) => expected.words() + "; got " + found,
+            Found::Sequence { object_type, misfit } => {
+                let name = name_of(object_type.bind(py));
+                expected.words() + "; got a " + &name + &misfit.words(py)
+            }
+        }
+    }
+}
+
+/// Adds the name of a dtype: those of most tensors by a few comparisons.
+fn push_dtype(text: &mut String, dtype: DataType) {
+    *text += match dtype {
+        DataType::FLOAT64 => "float64",
+        DataType::FLOAT32 => "float32",
+        DataType::INT64 => "int64",
+        DataType::INT32 => "int32",
+        DataType::UINT8 => "uint8",
+        _ => return push(text, &dtype),
+    };
 }
 
 fn push(text: &mut String, shown: &impl Display) {
@@ -150,9 +206,9 @@ impl Expected {
         }
         if !error.is_instance_of::<PyTypeError>(py) || protocol::has_a_door(object).unwrap_or(true)
         {
-            return Refusal::Raised(error);
+            return Refusal::Raised(Box::new(error));
         }
-        Refusal::object(self, object)
+        Refusal::Object(self)
     }
 
     /// The refusal of an object that has a protocol that the extension is built without. It does not name the feature if
@@ -161,15 +217,15 @@ impl Expected {
     fn left_out(&'static self, object: &Bound<'_, PyAny>, error: PyErr) -> Refusal {
         let (dtype, shape, is_read_only) = match protocol::scalar_or_bytes(object) {
             Ok(Some(found)) => found,
-            Ok(None) => return Refusal::LeftOut(error),
-            Err(error) => return Refusal::Raised(error),
+            Ok(None) => return Refusal::LeftOut(Box::new(error)),
+            Err(error) => return Refusal::Raised(Box::new(error)),
         };
         let fits_dtype = self.fits_dtype(dtype) || self.requirement.allow_copy;
         let plain = !fits_dtype || !self.fits_extents(&shape) || !self.fits_device(DeviceType::CPU);
         let unwritable = (is_read_only && self.mode == Mode::Write).then_some(Unwritable::ReadOnly);
         let unmet = Unmet { plain, unwritable, ..Unmet::default() };
         if unmet.is_empty() {
-            return Refusal::LeftOut(error);
+            return Refusal::LeftOut(Box::new(error));
         }
         // The strides are not part of the message.
         let dims = shape.repeat(2);
@@ -206,8 +262,8 @@ impl Expected {
     fn write_dtypes(&self, text: &mut String) {
         match (self.times, self.dtypes) {
             ([], []) => *text += "any dtype",
-            ([], dtypes) => push_all(text, dtypes, " or "),
-            (times, _) => push_all(text, times, " or "),
+            ([], dtypes) => push_all(text, dtypes, push_dtype),
+            (times, _) => push_all(text, times, |text, name| *text += name),
         }
     }
 
@@ -245,11 +301,11 @@ impl Expected {
 }
 
 /// Adds names with commas, and another word before the last one.
-fn push_all(text: &mut String, shown: &[impl Display], before_last: &str) {
-    for (index, one) in shown.iter().enumerate() {
+fn push_all<T: Copy>(text: &mut String, shown: &[T], push: impl Fn(&mut String, T)) {
+    for (index, &one) in shown.iter().enumerate() {
         *text += match index {
             0 => "",
-            _ if index + 1 == shown.len() => before_last,
+            _ if index + 1 == shown.len() => " or ",
             _ => ", ",
         };
         push(text, one);

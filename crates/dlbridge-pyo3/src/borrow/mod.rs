@@ -18,7 +18,7 @@ use pyo3::prelude::*;
 pub(crate) use self::numpy::{AttachedBorrow, Lent, NumpyBorrow};
 use self::shared::InTheWay;
 pub(crate) use self::shared::Shared;
-use crate::error::{ArgumentError, to_py_err};
+use crate::error::{ErrorClass, to_py_err};
 use crate::protocol::{Kind, kind_of};
 
 /// A borrow of the bytes of a tensor, given back when it is dropped, on any thread. As small as two
@@ -207,7 +207,7 @@ fn refusal(py: Python<'_>, name: &str, mode: Mode, conflict: &InTheWay) -> PyErr
         conflict.start,
         conflict.end,
     );
-    ArgumentError::Borrowed.new_err(py, &text)
+    ErrorClass::Borrowed.new_err(py, text)
 }
 
 impl<N> Drop for Guard<N> {

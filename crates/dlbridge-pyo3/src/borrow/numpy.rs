@@ -20,7 +20,7 @@ use pyo3::types::PyCapsule;
 
 use super::shared::Shared;
 use super::{Bytes, Numbers};
-use crate::error::ArgumentError;
+use crate::error::ErrorClass;
 use crate::interpreter::while_it_lives;
 use crate::pending::keeping_pending;
 use crate::process::{LENT, locked, once};
@@ -136,7 +136,7 @@ impl<'py> AttachedBorrow<'py> {
                  built on rust-numpy has borrowed; pass memory of its own, or a copy"
             }
         };
-        Err(ArgumentError::Borrowed.new_err(py, reason))
+        Err(ErrorClass::Borrowed.new_err(py, reason))
     }
 
     /// The same borrow, to be given back on any thread.

@@ -10,7 +10,7 @@ use super::fault::Fault;
 use super::number::{Kinds, Known, Number, NumberKind, element};
 use crate::borrow::Guard;
 use crate::copies;
-use crate::error::{ArgumentError, to_py_err};
+use crate::error::{ErrorClass, to_py_err};
 use crate::protocol::{self, Imported};
 use crate::wanted::Wanted;
 
@@ -180,7 +180,7 @@ fn imported(item: &Bound<'_, PyAny>) -> Result<Imported, Fault> {
         let is_refusal =
             error.is_instance_of::<PyBufferError>(py) || error.is_instance_of::<PyTypeError>(py);
         // The import may copy, which a borrow of the memory or a signal may end.
-        let is_other = copies::is_interrupt(py, &error) || ArgumentError::Borrowed.is(py, &error);
+        let is_other = copies::is_interrupt(py, &error) || ErrorClass::Borrowed.is(py, &error);
         match is_refusal && !is_other {
             true => Fault::refused(item, error),
             false => error.into(),
