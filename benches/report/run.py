@@ -23,6 +23,9 @@ import page
 import plot
 
 PYTHON = Path(__file__).parents[1] / "python"
+sys.path.append(str(PYTHON))
+
+from rows import GROUPS
 
 # No framework is to look for an accelerator, or to start threads.
 ENVIRONMENT = {
@@ -33,19 +36,6 @@ ENVIRONMENT = {
     "OPENBLAS_NUM_THREADS": "1",
     "PYTHONHASHSEED": "0",
 }
-
-GROUPS = (
-    "numpy",
-    "torch",
-    "jax",
-    "export",
-    "conversions",
-    "polars",
-    "pandas",
-    "dlbridge first",
-    "rust-numpy first",
-)
-"""Those of `benches/python/rows.py`, each a process of its own."""
 
 FILES = {
     "rust": ("dlbridge", "dlpark", "safetensors"),
@@ -143,6 +133,31 @@ def copies(quick: bool) -> list[dict[str, Any]] | None:
     return found
 
 
+def measure(rust: str, scratch: Path, file: Path, quick: bool) -> None:
+    """Measures everything, and writes the results after each part, so that a run that is stopped keeps its parts.
+
+    The copies of an earlier run are kept until there are new ones, if they are of the same machine and libraries. Other
+    parts of two runs are not mixed.
+    """
+    described = machine.described()
+    results = {"machine": described, "instructions": counted.rust_rows(rust, scratch), "runs": []}
+    earlier = json.loads(file.read_text()) if file.exists() else {}
+    if "copies" in earlier and earlier["machine"] == described:
+        results["copies"] = earlier["copies"]
+    for _ in range(1 if quick else 2):
+        results["runs"].append(run(rust, scratch, quick))
+        write(file, results)
+    if (measured := copies(quick)) is not None:
+        write(file, {**results, "copies": measured})
+
+
+def write(file: Path, results: dict[str, Any]) -> None:
+    """Writes the results to a new file that takes the place of the other, which is never half written."""
+    new = file.with_name(file.name + ".new")
+    new.write_text(json.dumps(results, indent=1) + "\n")
+    new.replace(file)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in ("results", "page", "plot"):
@@ -153,14 +168,7 @@ def main() -> None:
     parser.add_argument("--render", action="store_true")
     options = parser.parse_args()
     if not options.render:
-        results = {
-            "machine": machine.described(),
-            "instructions": counted.rust_rows(options.rust, options.scratch),
-            "runs": [run(options.rust, options.scratch, options.quick) for _ in range(1 if options.quick else 2)],
-        }
-        if (measured := copies(options.quick)) is not None:
-            results["copies"] = measured
-        options.results.write_text(json.dumps(results, indent=1) + "\n")
+        measure(options.rust, options.scratch, options.results, options.quick)
     results = json.loads(options.results.read_text())
     options.page.write_text(page.rendered(options.page.read_text(), results))
     options.plot.write_text(plot.svg(results["runs"][0]))

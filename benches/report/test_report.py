@@ -112,8 +112,39 @@ def rows(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_every_group_of_rows_is_measured(rows: Any) -> None:
-    assert rows.GROUPS == run.GROUPS
     assert {row.group for row in rows.rows()} == set(run.GROUPS)
+
+
+def test_each_part_is_written_before_the_next_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "results.json"
+    described, stop, runs = {"processor": "abacus"}, [True], iter(range(9))
+
+    def copies(quick: bool) -> list[str]:
+        if stop:
+            raise KeyboardInterrupt
+        return ["new copies"]
+
+    monkeypatch.setattr(run.machine, "described", lambda: described)
+    monkeypatch.setattr(run.counted, "rust_rows", lambda *_: {"row": 1})
+    monkeypatch.setattr(run, "run", lambda *_: next(runs))
+    monkeypatch.setattr(run, "copies", copies)
+
+    def found() -> Any:
+        try:
+            run.measure("rust", tmp_path, file, quick=False)
+        except KeyboardInterrupt:
+            pass
+        return json.loads(file.read_text())
+
+    parts = {"machine": described, "instructions": {"row": 1}}
+    assert found() == {**parts, "runs": [0, 1]}
+    file.write_text(json.dumps({**parts, "runs": [0, 1], "copies": ["old copies"]}))
+    assert found() == {**parts, "runs": [2, 3], "copies": ["old copies"]}
+    described["processor"] = parts["machine"]["processor"] = "slide rule"
+    file.write_text(json.dumps({**parts, "machine": {"processor": "abacus"}, "copies": ["old copies"]}))
+    assert found() == {**parts, "runs": [4, 5]}
+    stop.clear()
+    assert found() == {**parts, "runs": [6, 7], "copies": ["new copies"]}
 
 
 def test_every_target_has_its_rows(rows: Any) -> None:

@@ -126,6 +126,12 @@ def test_larger_wheel_is_on_the_page_and_no_regression() -> None:
     assert "Nothing." in rendered({"some": a_result()})
 
 
+def test_note_begins_with_the_name_of_its_extension() -> None:
+    page = rendered({"some": a_result() | {"note": "Its arrays are strided."}, "other": a_result()})
+    assert "\n\n*some*: Its arrays are strided.\n\n" in page
+    assert "*other*" not in page
+
+
 def test_object_that_one_extension_tries_has_an_empty_cell_for_the_others() -> None:
     other = a_result()
     for version in ("base", "port"):
