@@ -140,7 +140,7 @@ def measure(rust: str, scratch: Path, file: Path, quick: bool) -> None:
     parts of two runs are not mixed.
     """
     described = machine.described()
-    results = {"machine": described, "instructions": counted.rust_rows(rust, scratch), "runs": []}
+    results: dict[str, Any] = {"machine": described, "instructions": counted.rust_rows(rust, scratch), "runs": []}
     earlier = json.loads(file.read_text()) if file.exists() else {}
     if "copies" in earlier and earlier["machine"] == described:
         results["copies"] = earlier["copies"]

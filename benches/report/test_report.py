@@ -136,7 +136,7 @@ def test_each_part_is_written_before_the_next_is_measured(tmp_path: Path, monkey
             pass
         return json.loads(file.read_text())
 
-    parts = {"machine": described, "instructions": {"row": 1}}
+    parts: dict[str, Any] = {"machine": described, "instructions": {"row": 1}}
     assert found() == {**parts, "runs": [0, 1]}
     file.write_text(json.dumps({**parts, "runs": [0, 1], "copies": ["old copies"]}))
     assert found() == {**parts, "runs": [2, 3], "copies": ["old copies"]}

@@ -293,11 +293,11 @@ def test_list_that_changes_while_it_is_read_is_refused() -> None:
         return numbers
 
     for change in (numbers.clear, lambda: numbers.append(1.0), lambda: numbers.__delitem__(slice(1, None))):
-        with pytest.raises(RuntimeError, match="the list changed its length while it was read"):
+        with pytest.raises(RuntimeError, match="the list changed while it was read"):
             typed.vector_of_list(of(change))
     nested: list[Any] = []
     nested[:] = [of(lambda: nested.__delitem__(0)), [1.0] * 4]
-    with pytest.raises(RuntimeError, match="the list changed its length"):
+    with pytest.raises(RuntimeError, match="the list changed"):
         typed.matrix_of_lists(nested)
     # Another list of the same length is read as it is by then.
     assert typed.vector_of_list(of(lambda: numbers.__setitem__(slice(None), [2.0] * 4))) == ([7, 2, 2, 2], False)
@@ -498,11 +498,30 @@ def test_list_that_an_item_changes_is_a_runtime_error() -> None:
     items: list[Any] = []
     for change in (lambda: items.clear(), lambda: items.append(1), lambda: items.__setitem__(slice(None), [1, 2, 3])):
         items[:] = [Producer(change)]
-        with pytest.raises(RuntimeError, match="changed its length"):
+        with pytest.raises(RuntimeError, match="changed while it was read"):
             typed.as_float64(items)
         items[:] = [Producer(change)]
-        with pytest.raises(RuntimeError, match="changed its length"):
+        with pytest.raises(RuntimeError, match="changed while it was read"):
             typed.as_any([items])
+
+
+def test_list_that_changes_between_the_passes_for_several_dtypes_is_a_runtime_error() -> None:
+    items: list[Any] = []
+    changes = {
+        "text": lambda: items[0].__setitem__(1, "a"),
+        "complex": lambda: items[0].__setitem__(1, 1j),
+        "list": lambda: items[0].__setitem__(1, [1.0]),
+        "length": lambda: items[0].__delitem__(slice(1, None)),
+        "number": lambda: items.__setitem__(0, 1.0),
+    }
+    for change in changes.values():
+        items[:] = [[1.0, 2.0, 3.0], Producer(change)]
+        with pytest.raises(RuntimeError, match=r"element \[0\].* changed while it was read"):
+            typed.as_double_or_int(items)
+    # In the first pass these are what the list is.
+    for first in (["a"] * 3, [1j] * 3):
+        with pytest.raises(dlbridge.TensorMismatchError, match=r"element \[0\]\[0\] is a"):
+            typed.as_double_or_int([first, first])
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs the C library's name")

@@ -104,6 +104,27 @@ impl Fault {
         Self::new(Problem::Changed)
     }
 
+    /// The same in the second pass over a list: what the first pass would have found has changed since.
+    ///
+    /// `fits` is true if the numbers of the first pass fit.
+    #[cold]
+    pub(super) fn in_second_pass(mut self, fits: bool) -> Self {
+        if let Self::Item(item) = &mut self {
+            let is_change = match item.problem {
+                Problem::NotANumber(_)
+                | Problem::TooDeep(_)
+                | Problem::NotAList(..)
+                | Problem::Ragged(..) => true,
+                Problem::WrongKind(_) => fits,
+                _ => false,
+            };
+            if is_change {
+                item.problem = Problem::Changed;
+            }
+        }
+        self
+    }
+
     /// The same, of an item of a list that has this index itself.
     #[cold]
     pub(super) fn within(mut self, index: usize) -> Self {
@@ -160,9 +181,7 @@ impl Item {
                 format!("{place} is a {} that cannot be imported: {reason}", name(found))
             }
             Problem::Changed => {
-                format!(
-                    "{place} changed its length while it was read; do not change a list meanwhile"
-                )
+                format!("{place} changed while it was read; do not change a list meanwhile")
             }
         }
     }

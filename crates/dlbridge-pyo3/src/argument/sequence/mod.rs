@@ -76,7 +76,9 @@ pub(super) fn tensor_of<A: Accepts>(
         (Ok(shape), dtypes) => match natural(&items, &shape) {
             Ok(natural) => {
                 let dtype = chosen(dtypes, &natural);
-                (dtype, filled::<A>(dtype, &items, &shape))
+                let fits = kind_of(dtype) >= natural.kind();
+                let made = filled::<A>(dtype, &items, &shape);
+                (dtype, made.map_err(|fault| fault.in_second_pass(fits)))
             }
             Err(fault) => (natural_dtype(None, false), Err(fault)),
         },
