@@ -109,8 +109,8 @@ def test_a_dtype_that_numpy_lacks_names_the_feature() -> None:
 class Interface:
     """An object that has only the array interface of an array, under some name."""
 
-    def __init__(self, name: str) -> None:
-        self.array = np.ones(2)
+    def __init__(self, name: str, dtype: str = "f8") -> None:
+        self.array = np.ones(2, dtype)
         setattr(self, name, getattr(self.array, name, None) or self.array.__array_interface__)
 
 
@@ -151,6 +151,10 @@ def test_an_object_of_a_protocol_that_is_left_out_names_the_feature(function: st
             assert np.sum(found) == SUMS[kind]
         return
     if kind in {"byte-order", "strides"} and "buffer" in BUILT_WITH:
+        return
+    if kind == "dtype" and function == "sum":
+        with pytest.raises(TypeError, match=r"expected float64\[_\] on cpu; got bfloat16\[2\] on cpu"):
+            small_wheel.sum(LEFT_OUT[kind]())
         return
     with pytest.raises(BufferError, match=f"build the extension with the feature `{feature}` of dlbridge-pyo3"):
         getattr(small_wheel, function)(LEFT_OUT[kind]())
@@ -202,12 +206,50 @@ def test_arrays_without_a_dtype_are_refused_for_the_reason_of_the_full_build(dty
         (np.int8(1), r"int8\[\]"),
         (b"12345678", r"uint8\[8\]"),
         (bytearray(8), r"uint8\[8\]"),
+        ((ctypes.c_float * 2)(), r"float32\[2\]"),
+        (((ctypes.c_double * 2) * 3)(), r"float64\[3, 2\]"),
+        (array.array("i", [1]), r"int32\[1\]"),
+        (Interface("__array_interface__", "f4"), r"float32\[2\]"),
     ],
-    ids=["float64", "int8", "bytes", "bytearray"],
+    ids=["float64", "int8", "bytes", "bytearray", "ctypes", "ctypes matrix", "array", "array interface"],
 )
-def test_scalars_and_bytes_are_refused_as_in_the_full_build(made: object, found: str) -> None:
+def test_objects_that_do_not_fit_are_refused_as_in_the_full_build(made: object, found: str) -> None:
     with pytest.raises(TypeError, match=rf"argument 'x': expected float64\[_\] on cpu; got {found} on cpu"):
         small_wheel.sum(made)
+    assert number_or_error(made) is not BufferError
+
+
+def number_or_error(made: object) -> object:
+    """The result, or the class of the error, of an argument that also takes numbers."""
+    try:
+        return small_wheel.sum_or_number(made)
+    except Exception as error:
+        return type(error)
+
+
+def test_images_are_refused_as_in_the_full_build() -> None:
+    with pytest.raises(TypeError, match=r"expected float64\[_\] on cpu; got uint8\[2, 2, 3\] on cpu"):
+        small_wheel.sum(image())
+
+
+def test_columns_of_another_dtype_are_refused_as_in_the_full_build() -> None:
+    polars = pytest.importorskip("polars")
+    for dtype, found in {"Int16": "int16", "Boolean": "bool"}.items():
+        with pytest.raises(TypeError, match=rf"expected float64\[_\] on cpu.*; got {found}\[2\] on cpu"):
+            small_wheel.sum(polars.Series([0, 1], dtype=polars.Int8).cast(getattr(polars, dtype)))
+
+
+@pytest.mark.parametrize("library", ["polars", "pyarrow"])
+def test_columns_of_text_are_refused_for_the_reason_of_the_full_build(library: str) -> None:
+    made = {"polars": lambda m: m.Series(["a", "b"]), "pyarrow": lambda m: m.array(["a", "b"])}[library](
+        pytest.importorskip(library)
+    )
+    with pytest.raises(BufferError) as full:
+        dlbridge.asdlpack(made)
+    for function in [small_wheel.sum, small_wheel.as_numpy, small_wheel.sum_or_number]:
+        with pytest.raises(BufferError, match="the Arrow format '.*' is no") as refusal:
+            function(made)
+        assert str(refusal.value) == str(full.value)
 
 
 @pytest.mark.parametrize(

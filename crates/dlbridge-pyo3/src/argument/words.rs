@@ -14,7 +14,7 @@ use super::refusal::{Found, Mismatch, Refusal, Unmet, Unwritable};
 use super::take::{Expected, Place};
 use crate::error::{name_of, type_name};
 use crate::protocol::buffer_abi;
-use crate::protocol::{self, Kind};
+use crate::protocol::{self, Described, Kind};
 
 /// The bytes of most messages, at most.
 const ROOM: usize = 224;
@@ -215,15 +215,18 @@ impl Expected {
     /// an extension with the feature would refuse the object too.
     #[cold]
     fn left_out(&'static self, object: &Bound<'_, PyAny>, error: PyErr) -> Refusal {
-        let (dtype, shape, is_read_only) = match protocol::scalar_or_bytes(object) {
+        let found = match protocol::described(object) {
             Ok(Some(found)) => found,
             Ok(None) => return Refusal::LeftOut(Box::new(error)),
             Err(error) => return Refusal::Raised(Box::new(error)),
         };
-        let fits_dtype = self.fits_dtype(dtype) || self.requirement.allow_copy;
+        let Described { dtype, shape, is_read_only, reason } = found;
+        let allow_copy = self.requirement.allow_copy;
+        let fits_dtype = self.fits_dtype(dtype) || allow_copy;
         let plain = !fits_dtype || !self.fits_extents(&shape) || !self.fits_device(DeviceType::CPU);
         let unwritable = (is_read_only && self.mode == Mode::Write).then_some(Unwritable::ReadOnly);
-        let unmet = Unmet { plain, unwritable, ..Unmet::default() };
+        let copied = reason.filter(|_| !allow_copy && unwritable.is_none());
+        let unmet = Unmet { plain, unwritable, copied, ..Unmet::default() };
         if unmet.is_empty() {
             return Refusal::LeftOut(Box::new(error));
         }

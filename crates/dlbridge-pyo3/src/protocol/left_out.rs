@@ -3,12 +3,13 @@
 use dlbridge::DataType;
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyBytes, PyString};
+use pyo3::types::{PyMemoryView, PyString, PyTuple};
 
 use super::array_interface::Interface;
 use super::typestr::ElementType;
-use super::{Lacking, Method, Protocol, kind, typestr};
+use super::{Lacking, Method, Protocol, arrow, buffer_abi, buffer_format, kind, typestr};
 use crate::error::type_name;
+use crate::receipt::CopyReason;
 
 /// True in an extension that is built without one of the protocols.
 const IS_ANY_LEFT_OUT: bool =
@@ -37,6 +38,10 @@ fn found_and_remedy(protocol: Protocol, object: &Bound<'_, PyAny>) -> PyResult<(
         && kind::is_instance(object, intern!(py, "numpy"), intern!(py, "ndarray"))?
     {
         return Ok(of_array);
+    }
+    if protocol == Protocol::Arrow {
+        // The refusal of a column that no build imports.
+        arrow::described(object)?;
     }
     let found = format!("{}, which this extension is built without", protocol.words());
     Ok((found, "convert the object to a plain array of NumPy first".to_owned()))
@@ -87,20 +92,51 @@ pub(crate) fn is_left_out(error: &PyErr) -> bool {
     IS_ANY_LEFT_OUT && Python::attach(is_marked)
 }
 
-/// The dtype, the extents and the read-only flag that an import of a NumPy scalar, `bytes` or a `bytearray` would find; `None` for
-/// other objects.
-pub(crate) fn scalar_or_bytes(
-    object: &Bound<'_, PyAny>,
-) -> PyResult<Option<(DataType, Vec<i64>, bool)>> {
+/// A tensor that an import would find, as far as the object describes it.
+pub(crate) struct Described {
+    pub(crate) dtype: DataType,
+    pub(crate) shape: Vec<i64>,
+    pub(crate) is_read_only: bool,
+    pub(crate) reason: Option<CopyReason>,
+}
+
+/// Describes the tensor that an extension with all protocols would import; `None` if the object does not say.
+#[cold]
+#[inline(never)]
+pub(crate) fn described(object: &Bound<'_, PyAny>) -> PyResult<Option<Described>> {
     let py = object.py();
-    if object.is_instance_of::<PyBytes>() || object.is_instance_of::<PyByteArray>() {
-        let is_read_only = object.is_instance_of::<PyBytes>();
-        return Ok(Some((DataType::UINT8, vec![object.len()? as i64], is_read_only)));
-    }
-    if !kind::is_instance(object, intern!(py, "numpy"), intern!(py, "generic"))? {
-        return Ok(None);
-    }
-    let name = object.getattr(intern!(py, "dtype"))?.getattr(intern!(py, "name"))?;
-    let dtype = name.extract::<String>()?.parse::<DataType>();
-    Ok(dtype.ok().map(|dtype| (dtype, Vec::new(), true)))
+    let (dtype, shape, is_read_only) =
+        if kind::is_instance(object, intern!(py, "numpy"), intern!(py, "generic"))? {
+            let name = object.getattr(intern!(py, "dtype"))?.getattr(intern!(py, "name"))?;
+            let Ok(dtype) = name.extract::<String>()?.parse() else { return Ok(None) };
+            (dtype, vec![], true)
+        } else if let Some(fields) = Method::ArrayInterface.of(object, Lacking::UNKNOWN)? {
+            let interface = Interface::new(object, fields)?;
+            (interface.element_type()?.dtype, interface.shape()?, false)
+        } else if buffer_abi::check(object) {
+            let view = PyMemoryView::from(object)?;
+            let attribute = |name: &str| view.getattr(name);
+            let format = attribute("format")?.extract::<String>()?;
+            let itemsize = attribute("itemsize")?.extract()?;
+            let Ok((dtype, _)) = buffer_format::parse(format.as_bytes(), itemsize) else {
+                return Ok(None);
+            };
+            let shape = attribute("shape")?.cast_into::<PyTuple>()?;
+            (dtype, shape.extract()?, attribute("readonly")?.is_truthy()?)
+        } else {
+            return of_column(object);
+        };
+    let shape = shape.into_iter().map(|extent| extent as i64).collect();
+    Ok(Some(Described { dtype, shape, is_read_only, reason: None }))
+}
+
+/// The same for a column of Arrow.
+fn of_column(object: &Bound<'_, PyAny>) -> PyResult<Option<Described>> {
+    let Some(elements) = arrow::described(object)? else { return Ok(None) };
+    let Ok(length) = object.len() else { return Ok(None) };
+    let (dtype, reason) = match elements {
+        Some(dtype) => (dtype, None),
+        None => (DataType::BOOL, Some(CopyReason::BitPacked)),
+    };
+    Ok(Some(Described { dtype, shape: vec![length as i64], is_read_only: true, reason }))
 }

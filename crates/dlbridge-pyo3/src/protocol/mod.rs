@@ -51,7 +51,7 @@ pub(crate) use ladder::{
     ByTable, by_dlpack, by_ladder, by_ladder_on, by_table, has_a_door, is_copied, past_table,
     told_copied,
 };
-pub(crate) use left_out::{is_left_out, scalar_or_bytes};
+pub(crate) use left_out::{Described, described, is_left_out};
 pub(crate) use lender::{Lender, same_buffer};
 pub(crate) use memory::{counts_of_times, normalized};
 pub(crate) use moved::{copied, kept_until_passed};

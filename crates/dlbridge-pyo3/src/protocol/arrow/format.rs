@@ -56,9 +56,16 @@ impl Level {
                 (_, zone) => Err(other_times(times, &name, zone)),
             };
         }
-        let numbers = match &*format {
+        match is_bool8 {
             // One byte for each boolean: any value except 0 is true.
-            _ if is_bool8 => DataType::BOOL,
+            true => Ok(Self::Numbers(DataType::BOOL)),
+            false => Self::of_format(&format),
+        }
+    }
+
+    /// The level of a format without an extension type or a dictionary.
+    pub(super) fn of_format(format: &str) -> PyResult<Self> {
+        let numbers = match format {
             "c" => DataType::INT8,
             "C" => DataType::UINT8,
             "s" => DataType::INT16,
@@ -75,7 +82,7 @@ impl Level {
                 if let Some(items) = format.strip_prefix("+w:").and_then(|n| n.parse().ok()) {
                     return Ok(Self::Lists(items));
                 }
-                return Err(unfit(&format, remedy(&format)));
+                return Err(unfit(format, remedy(format)));
             }
         };
         Ok(Self::Numbers(numbers))

@@ -1,6 +1,6 @@
 //! Arrow as a consumer.
 
-use std::ffi::c_void;
+use std::ffi::{CStr, c_void};
 use std::ops::Range;
 use std::sync::Arc;
 use std::{ptr, slice};
@@ -11,7 +11,7 @@ use pyo3::exceptions::{PyBufferError, PyMemoryError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use super::abi::{ArrowArray, ArrowDeviceArray, ArrowSchema, Owned, Release};
+use super::abi::{ArrowArray, ArrowArrayStream, ArrowDeviceArray, ArrowSchema, Owned, Release};
 use super::export;
 use super::fixed_shape::{self, Shape};
 use super::format::Level;
@@ -46,6 +46,41 @@ pub(in crate::protocol) fn import_times(
     times: &Times,
 ) -> PyResult<Option<Imported>> {
     import_as(object, kind, lacking, &Wanted::default(), Some(times))
+}
+
+/// The dtype of the numbers of an object that speaks Arrow, `None` within for packed booleans; `None` for other objects, and for
+/// lists.
+///
+/// # Errors
+/// The refusal of elements that a tensor cannot express.
+pub(in crate::protocol) fn described(
+    object: &Bound<'_, PyAny>,
+) -> PyResult<Option<Option<DataType>>> {
+    let method = |method: Method| method.of(object, Lacking::UNKNOWN);
+    let array = match method(Method::ArrowArray)? {
+        None => method(Method::ArrowDeviceArray)?,
+        array => array,
+    };
+    let schema = match array {
+        Some(array) => Owned::take(&array.call0()?.get_item(0)?)?,
+        None => match method(Method::ArrowStream)? {
+            Some(stream) => {
+                Owned::<ArrowArrayStream>::take(&stream.call0()?)?.schema(object.py())?
+            }
+            None => return Ok(None),
+        },
+    };
+    let schema = schema.get();
+    // The codes of a dictionary, and stored elements with another meaning, are left to the full import.
+    if schema.format.is_null() || !schema.dictionary.is_null() || !schema.metadata.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: the interface: a valid schema, whose format is a string.
+    match Level::of_format(&unsafe { CStr::from_ptr(schema.format) }.to_string_lossy())? {
+        Level::Numbers(dtype) => Ok(Some(Some(dtype))),
+        Level::Bits => Ok(Some(None)),
+        Level::Lists(_) => Ok(None),
+    }
 }
 
 fn import_as(
