@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
 
+use crate::pending::made;
 use crate::process::{self, once};
 
 /// The exception for an error of the core, where no `?` makes it.
@@ -36,23 +37,17 @@ pub(crate) enum ErrorClass {
 impl ErrorClass {
     /// The exception, of a class of the package `dlbridge`, which puts the name of the argument in front of
     /// the text; without that package it is the base class.
-    pub(crate) fn new_err(self, py: Python<'_>, text: impl Into<String>) -> PyErr {
-        let text = text.into();
-        match (self.class(py), self) {
-            (Ok(Some(class)), _) => PyErr::from_type(class.bind(py).clone(), text),
-            (Ok(None), Self::Mismatch) => PyTypeError::new_err(text),
-            (Ok(None), Self::Borrowed) => PyBufferError::new_err(text),
-            (Err(error), _) => error,
-        }
-    }
-
-    /// The same for code that raises the exception now.
     ///
-    /// PyO3 makes an exception when its value is first asked for, and gives up the GIL before that, which takes as long
-    /// as the exception. Setting the exception and fetching it makes it under the GIL.
-    pub(crate) fn raised(self, py: Python<'_>, text: String) -> PyErr {
-        self.new_err(py, text).restore(py);
-        PyErr::fetch(py)
+    /// It is made at once: PyO3 makes an exception when its value is first asked for, and gives up the GIL before that, which
+    /// takes as long as the exception.
+    pub(crate) fn new_err(self, py: Python<'_>, text: &str) -> PyErr {
+        let class = match (self.class(py), self) {
+            (Ok(Some(class)), _) => class.bind(py),
+            (Ok(None), Self::Mismatch) => &py.get_type::<PyTypeError>(),
+            (Ok(None), Self::Borrowed) => &py.get_type::<PyBufferError>(),
+            (Err(error), _) => return error,
+        };
+        made(class, text)
     }
 
     /// Returns true for an exception of the class of the package `dlbridge`.

@@ -1,8 +1,18 @@
-//! A pending Python exception, kept while code runs that might clear or replace it.
+//! Pending Python exceptions: one that is kept while code runs that might clear or replace it, and new ones.
 
 use std::ptr;
 
-use pyo3::{Python, ffi};
+use pyo3::prelude::*;
+use pyo3::types::{PyString, PyType};
+use pyo3::{PyErr, ffi};
+
+/// An exception of a class, with a text and with the exception that Python code is handling as its context.
+pub(crate) fn made(class: &Bound<'_, PyType>, text: &str) -> PyErr {
+    let text = PyString::new(class.py(), text);
+    // SAFETY: attached; two objects. For a class that is not one of exceptions, Python sets another exception.
+    unsafe { ffi::PyErr_SetObject(class.as_ptr(), text.as_ptr()) };
+    PyErr::fetch(class.py())
+}
 
 /// Runs `f` with no exception pending, and puts back the one that was.
 ///

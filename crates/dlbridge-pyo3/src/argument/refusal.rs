@@ -108,7 +108,7 @@ impl Refusal {
         match self {
             Self::LeftOut(error) | Self::Raised(error) => *error,
             Self::Object(_) | Self::Mismatch(_) => {
-                ErrorClass::Mismatch.raised(object.py(), self.words(object))
+                ErrorClass::Mismatch.new_err(object.py(), &self.words(object))
             }
         }
     }

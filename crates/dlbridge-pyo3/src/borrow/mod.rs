@@ -207,7 +207,7 @@ fn refusal(py: Python<'_>, name: &str, mode: Mode, conflict: &InTheWay) -> PyErr
         conflict.start,
         conflict.end,
     );
-    ErrorClass::Borrowed.new_err(py, text)
+    ErrorClass::Borrowed.new_err(py, &text)
 }
 
 impl<N> Drop for Guard<N> {
