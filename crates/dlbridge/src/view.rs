@@ -13,6 +13,7 @@ impl<T> TensorView<'_, T> {
     /// assert_eq!(tensor.view::<u8>()?.ndim(), 2);
     /// # Ok::<(), dlbridge::Error>(())
     /// ```
+    #[inline]
     pub fn ndim(&self) -> usize {
         self.shape().len()
     }
@@ -24,6 +25,7 @@ impl<T> TensorView<'_, T> {
     /// assert!(tensor.view::<u8>()?.is_empty());
     /// # Ok::<(), dlbridge::Error>(())
     /// ```
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -75,6 +77,7 @@ impl<T> TensorViewMut<'_, T> {
     /// assert_eq!(tensor.view_mut::<u8>()?.ndim(), 2);
     /// # Ok::<(), dlbridge::Error>(())
     /// ```
+    #[inline]
     pub fn ndim(&self) -> usize {
         self.shape().len()
     }
@@ -97,6 +100,7 @@ impl<T> TensorViewMut<'_, T> {
     /// assert!(tensor.view_mut::<u8>()?.is_empty());
     /// # Ok::<(), dlbridge::Error>(())
     /// ```
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::ffi::c_void;
 use std::sync::Arc;
 
 use common::model::{Layout, Op, Rng};
@@ -346,4 +347,40 @@ fn axes_are_as_many_as_they_say() {
     assert!(make(6, &[(2, 2), (2, 1)]).is_err());
     assert_eq!(make(5, &[(1, 1), (2, 2), (1, 0), (2, 1), (1, 7)]).unwrap(), Ok(4));
     assert!(make(2000, &[(1, 1); 2000]).unwrap().is_err());
+}
+
+#[test]
+fn raw_run_of_few_dimensions_is_in_c_order() {
+    let mut values = [0_u16; 24];
+    let first = values.as_mut_ptr().cast();
+    for shape in [&[24][..], &[4, 6], &[1, 4, 6], &[2, 3, 2, 2], &[]] {
+        // SAFETY: at most 24 numbers, borrowed as long as the tensor.
+        let run = unsafe { TensorRef::from_raw_run(first, DataType::UINT16, shape) }.unwrap();
+        let parts = RawParts::of_elements(first.cast::<u16>(), Access::ReadOnly);
+        // SAFETY: as above.
+        let same = unsafe { TensorRef::from_raw_parts(&parts, shape, None::<&[i64]>) }.unwrap();
+        assert_eq!((run.shape(), run.strides()), (shape, same.strides()));
+        assert_eq!((run.len(), run.data(), run.dtype()), (same.len(), same.data(), same.dtype()));
+        assert!(run.is_c_contiguous());
+    }
+}
+
+#[test]
+fn raw_run_with_wrong_parts_is_refused() {
+    let mut values = [0_u16; 24];
+    let first: *mut c_void = values.as_mut_ptr().cast();
+    let refuses = |data, dtype, shape: &[i64]| {
+        // SAFETY: nothing reads the elements; the one tensor that is made is over all of the array.
+        unsafe { TensorRef::from_raw_run(data, dtype, shape) }.is_none()
+    };
+    assert!(!refuses(first, DataType::UINT16, &[24]));
+    assert!(refuses(std::ptr::null_mut(), DataType::UINT16, &[24]));
+    assert!(refuses(first, DataType::UINT16, &[2, 0]));
+    assert!(refuses(first, DataType::UINT16, &[-1]));
+    assert!(refuses(first, DataType::UINT16, &[1, 1, 1, 1, 24]));
+    assert!(refuses(first, DataType::UINT16, &[1 << 62]));
+    assert!(refuses(first, DataType::UINT16, &[1 << 32, 1 << 32]));
+    assert!(refuses(first.with_addr(usize::MAX - 3), DataType::UINT16, &[2]));
+    assert!(refuses(first, DataType::FLOAT4_E2M1FN, &[2]));
+    assert!(refuses(first, DataType::UINT16.with_lanes(0), &[2]));
 }

@@ -148,7 +148,6 @@ macro_rules! described {
 
             /// For [`dispatch!`](crate::dispatch): the same, typed, if the elements are of this type.
             #[doc(hidden)]
-            #[expect(clippy::result_large_err, reason = "the argument itself comes back")]
             pub fn try_typed<T: Element>(self) -> Result<$name<'py, T, N, $($more),+>, Self> {
                 let is_one = self.dtype() == T::DTYPE
                     && (T::TIME.is_none() || T::TIME == self.taken.time());

@@ -50,7 +50,7 @@ use super::take::{Expected, Place, Taken};
 /// }
 /// ```
 pub struct PyDeviceTensor<'py, A, const N: usize, S = WorkStream, C = ()> {
-    taken: Taken<'py>,
+    taken: Box<Taken<'py>>,
     marker: PhantomData<(A, S, C)>,
 }
 

@@ -31,7 +31,7 @@ macro_rules! argument {
     ($(#[$doc:meta])* $name:ident, $mode:expr) => {
         $(#[$doc])*
         pub struct $name<'py, A, const N: usize, C = ()> {
-            taken: Taken<'py>,
+            taken: Box<Taken<'py>>,
             marker: PhantomData<(A, C)>,
         }
 
@@ -100,7 +100,7 @@ macro_rules! argument {
             };
 
             fn extract(object: Borrowed<'a, 'py, PyAny>) -> Result<Self, Self::Error> {
-                if let Some(taken) = Self::EXPECTED.take_array(&object) {
+                if let Some(taken) = Self::EXPECTED.take_run(&object) {
                     return Ok(Self { taken, marker: PhantomData });
                 }
                 Self::extract_other(object)
@@ -134,7 +134,7 @@ macro_rules! argument {
             /// }
             /// ```
             pub fn try_extract(object: &Bound<'py, PyAny>) -> PyResult<Option<Self>> {
-                if let Some(taken) = Self::EXPECTED.take_array(object) {
+                if let Some(taken) = Self::EXPECTED.take_run(object) {
                     return Ok(Some(Self { taken, marker: PhantomData }));
                 }
                 match Self::other(object) {
@@ -143,7 +143,7 @@ macro_rules! argument {
                 }
             }
 
-            /// Takes an object that `take_array` does not take. Not inlined, so that an array is taken by little code.
+            /// Takes an object that `take_run` does not take. Not inlined, so that an array is taken by little code.
             #[inline(never)]
             fn extract_other<'a>(
                 object: Borrowed<'a, 'py, PyAny>,
@@ -151,7 +151,7 @@ macro_rules! argument {
                 Self::other(&object).map_err(|refusal| ArgumentError::new(refusal, object))
             }
 
-            /// Takes an object that `take_array` does not take.
+            /// Takes an object that `take_run` does not take.
             fn other(object: &Bound<'py, PyAny>) -> Result<Self, Refusal> {
                 if C::REQUIREMENT.allow_sequence
                     && let Some(taken) = Self::EXPECTED.take_sequence::<A>(object)?
@@ -191,6 +191,7 @@ macro_rules! argument {
             ///     x.view()[[0, 0]]
             /// }
             /// ```
+            #[inline]
             pub fn view(&self) -> TensorView<'_, T> {
                 const { assert_any_bits::<T>() };
                 // Taken: dtype, place and alignment fit, which nobody can change; any bytes are elements.

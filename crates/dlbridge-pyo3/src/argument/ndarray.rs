@@ -79,6 +79,7 @@ where
     ///     x.as_array().diag().sum()
     /// }
     /// ```
+    #[inline]
     pub fn as_array(&self) -> ArrayView<'_, T, DimOf<N>> {
         self.view().try_into().expect(FITS)
     }
@@ -114,6 +115,7 @@ impl<T: Element, const N: usize, C> PyReadonlyTensor<'_, T, N, C> {
     ///     x.as_array_dyn().mean()
     /// }
     /// ```
+    #[inline]
     pub fn as_array_dyn(&self) -> ArrayViewD<'_, T> {
         self.view().try_into().expect(FITS)
     }
@@ -134,6 +136,7 @@ where
     ///     x.as_array_mut().map_inplace(|value| *value *= factor);
     /// }
     /// ```
+    #[inline]
     pub fn as_array_mut(&mut self) -> ArrayViewMut<'_, T, DimOf<N>> {
         self.view_mut().try_into().expect(FITS)
     }
@@ -151,6 +154,7 @@ impl<T: Element, const N: usize, C> PyReadwriteTensor<'_, T, N, C> {
     ///     x.as_array_mut_dyn().fill(0.0);
     /// }
     /// ```
+    #[inline]
     pub fn as_array_mut_dyn(&mut self) -> ArrayViewMutD<'_, T> {
         self.view_mut().try_into().expect(FITS)
     }

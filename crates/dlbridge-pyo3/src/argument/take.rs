@@ -69,10 +69,10 @@ impl Place {
 ///   valid as such elements; while the guard is alive no other borrow overlaps it, unless both read; and if it is
 ///   to be written, nobody else may write it and no two indices lead to one element. Its memory, and what it
 ///   says of itself, is there as long as the lender and the object are.
-#[repr(C)]
+///
+/// Arguments keep it in a box. An argument is moved on its way to the caller's function, and to move these fields takes longer
+/// than to allocate memory: the processor waits where it reads several of them at once that were just written one by one.
 pub(super) struct Taken<'py> {
-    // Laid out as declared: it is moved on its way to the caller's function, in pieces of 16 bytes, and where such a
-    // piece is of two fields that were just written apart the processor waits. In this order none is.
     /// Never handed out but for as long as this is borrowed.
     tensor: TensorRef<'static>,
     /// The stream that the data is in order with; NULL on the CPU.
@@ -115,52 +115,66 @@ impl Taken<'_> {
 }
 
 impl Expected {
-    /// Takes an array of NumPy that fits, where it is read in its place; `None` for all else.
+    /// Takes an array of NumPy that fits and is contiguous in C order, where it is read in its place; `None` for all else.
     ///
-    /// Inlined where what is expected is known, so that little is left to compare; and without a reference
-    /// to the tensor, so that it is written once, where the argument is to be.
+    /// Inlined where the expected dtype and number of dimensions are known, so that little is left to compare. No code takes a
+    /// reference to the tensor, so it is written once, where the argument stays.
     #[inline(always)]
-    pub(super) fn take_array<'py>(&self, object: &Bound<'py, PyAny>) -> Option<Taken<'py>> {
+    pub(super) fn take_run<'py>(&self, object: &Bound<'py, PyAny>) -> Option<Box<Taken<'py>>> {
         let kind = protocol::array_of(object)?;
-        let array = kind.head?.describe(object, self.ndim)?;
-        let (tensor, dtype) = (array.tensor, array.dtype);
-        let written = self.mode == Mode::Write;
-        let fits = self.fits_dtype(dtype)
-            && self.fits_extents(tensor.shape())
+        let run = kind.head?.run(object, self.ndim, self.dtypes)?;
+        let fits = self.fits_extents(run.shape())
             && self.fits_device(DeviceType::CPU)
-            && self.fits_order(&tensor)
-            && (tensor.is_empty() || self.misaligned(tensor.data().addr(), dtype).is_none())
-            && !(written && array.read_only);
+            && self.requirement.order != Adjacent::Fortran
+            && self.misaligned(run.address(), run.dtype()).is_none()
+            && !(self.mode == Mode::Write && run.is_read_only());
         if !fits {
             return None;
         }
-        let guard = if tensor.is_empty() {
-            Guard::NONE
-        } else if tensor.is_c_contiguous() && !(self.checks)(dtype) {
-            Guard::of_array(kind, object, &Bytes::run(&tensor, dtype), self.mode)?
-        } else {
-            self.borrow_and_check(kind, object, tensor.clone())?
-        };
+        let guard = Guard::of_run(kind, object, run.address(), run.bytes(), self.mode)?;
+        // Allocated before the argument is made, which would be written on the stack first otherwise.
+        let place = Box::new_uninit();
+        let tensor = run.tensor()?;
+        if (self.checks)(run.dtype()) {
+            (self.check)(&tensor).ok()?;
+        }
         // SAFETY: the object keeps the array, and the dims are the tensor's own.
         let tensor = unsafe { outliving(tensor) };
         let (object, stream) = (object.clone(), ptr::null_mut());
-        Some(Taken { _guard: guard, tensor, lender: None, object, stream })
+        Some(Box::write(place, Taken { _guard: guard, tensor, lender: None, object, stream }))
     }
 
-    /// Borrows an array whose elements are to be checked or are not adjacent, which takes a reference to the
-    /// tensor; `None` if something is wrong with them.
-    #[inline(never)]
-    fn borrow_and_check<'py>(
+    /// Takes an array of NumPy that fits, where it is read in its place; `None` for all else.
+    fn take_array<'py>(
         &self,
         kind: &'static Kind,
         object: &Bound<'py, PyAny>,
-        tensor: TensorRef<'_>,
-    ) -> Option<AttachedGuard<'py>> {
-        let guard = Guard::of_array(kind, object, &Bytes::of(&tensor), self.mode)?;
-        (self.check)(&tensor).ok()?;
-        // SAFETY: only to find out whether it can be done; see `Taken::tensor_mut`.
-        let distinct = || unsafe { tensor.clone().assume_exclusive() }.is_ok();
-        (self.mode == Mode::Read || distinct()).then_some(guard)
+    ) -> Option<Box<Taken<'py>>> {
+        let head = kind.head?;
+        let (dtype, ndim) = head.dtype_and_ndim(object)?;
+        if !self.fits_dtype(dtype) || self.ndim.is_some_and(|expected| expected != ndim) {
+            return None;
+        }
+        let array = head.describe(object)?;
+        let tensor = array.tensor;
+        if !self.fits(&tensor, array.read_only) {
+            return None;
+        }
+        let guard = match tensor.is_empty() {
+            true => Guard::NONE,
+            false => Guard::of_array(kind, object, &Bytes::of(&tensor), self.mode)?,
+        };
+        if (self.checks)(dtype) {
+            (self.check)(&tensor).ok()?;
+        }
+        if self.mode == Mode::Write {
+            // SAFETY: only to find out whether it can be done; see `Taken::tensor_mut`.
+            unsafe { tensor.clone().assume_exclusive() }.ok()?;
+        }
+        // SAFETY: the object keeps the array, and the dims are the tensor's own.
+        let tensor = unsafe { outliving(tensor) };
+        let (object, stream) = (object.clone(), ptr::null_mut());
+        Some(Box::new(Taken { _guard: guard, tensor, lender: None, object, stream }))
     }
 
     /// Takes a list or tuple of numbers, as a tensor of its own; `None` for other objects.
@@ -168,7 +182,7 @@ impl Expected {
     pub(super) fn take_sequence<'py, A: Accepts>(
         &'static self,
         object: &Bound<'py, PyAny>,
-    ) -> Result<Option<Taken<'py>>, Refusal> {
+    ) -> Result<Option<Box<Taken<'py>>>, Refusal> {
         let Some(made) = sequence::tensor_of::<A>(self, object)? else { return Ok(None) };
         let tensor = TensorRef::from(&made);
         // Extents, dtype and device fit.
@@ -194,13 +208,17 @@ impl Expected {
     pub(super) fn take<'py>(
         &'static self,
         object: &Bound<'py, PyAny>,
-    ) -> Result<Taken<'py>, Refusal> {
-        // Code that tries several types refuses arrays most of all.
+    ) -> Result<Box<Taken<'py>>, Refusal> {
         if self.times.is_empty()
             && let Some(kind) = protocol::array_of(object)
-            && self.refuses_array(kind, object)
         {
-            return Err(Refusal::Object(self));
+            if let Some(taken) = self.take_array(kind, object) {
+                return Ok(taken);
+            }
+            // Code that tries several types refuses arrays most of all.
+            if self.refuses_array(kind, object) {
+                return Err(Refusal::Object(self));
+            }
         }
         #[cfg(feature = "tensor-class")]
         if self.times.is_empty()
@@ -264,7 +282,10 @@ impl Expected {
     }
 
     /// Takes an argument whose elements are times.
-    fn take_times<'py>(&'static self, object: &Bound<'py, PyAny>) -> Result<Taken<'py>, Refusal> {
+    fn take_times<'py>(
+        &'static self,
+        object: &Bound<'py, PyAny>,
+    ) -> Result<Box<Taken<'py>>, Refusal> {
         let casts = self.requirement.cast.map(|cast| cast == Casting::SameKind);
         let times = Times::new(self.times, self.requirement.allow_copy, casts);
         let imported = protocol::time::import(object, &times);
@@ -287,10 +308,12 @@ impl Expected {
             imported = Imported { reason, ..Imported::new(tensor, imported.protocol) };
         }
         let taken = self.take_imported(imported, None, &kind, &source);
-        let taken = taken.map_err(|refusal| refusal.of_times(&chosen.found))?;
+        let mut taken = taken.map_err(|refusal| refusal.of_times(&chosen.found))?;
+        let lender = taken.lender.take();
+        taken.lender = lender.map(|lender| Lender::Times(Box::new((lender, chosen.name))));
         // The tensor that it holds keeps the memory.
-        let lender = taken.lender.map(|lender| Lender::Times(Box::new((lender, chosen.name))));
-        Ok(Taken { object: object.clone(), lender, ..taken })
+        taken.object = object.clone();
+        Ok(taken)
     }
 
     /// The refusal of a tensor with an element that the dtype cannot hold.
@@ -323,7 +346,7 @@ impl Expected {
         head: NumpyArray,
         object: &'a Bound<'_, PyAny>,
     ) -> Option<(Described<'a>, Unmet)> {
-        let array = head.describe(object, None)?;
+        let array = head.describe(object)?;
         let unmet =
             self.unmet(&array.tensor, array.read_only.then_some(Unwritable::ReadOnly), None);
         (!unmet.is_empty()).then_some((array, unmet))
@@ -335,8 +358,8 @@ impl Expected {
         head: NumpyArray,
         kind: &Kind,
         object: &Bound<'py, PyAny>,
-    ) -> Result<Option<Taken<'py>>, Refusal> {
-        let Some(array) = head.describe(object, None) else { return Ok(None) };
+    ) -> Result<Option<Box<Taken<'py>>>, Refusal> {
+        let Some(array) = head.describe(object) else { return Ok(None) };
         let unmet = self.unmet(&array.tensor, None, None);
         if unmet.is_empty() || !self.fits_extents(array.tensor.shape()) {
             return Ok(None);
@@ -365,7 +388,7 @@ impl Expected {
         storage: Option<Bound<'py, PyAny>>,
         kind: &Kind,
         object: &Bound<'py, PyAny>,
-    ) -> Result<Taken<'py>, Refusal> {
+    ) -> Result<Box<Taken<'py>>, Refusal> {
         let mut unmet = self.compare(&imported);
         if !unmet.is_empty()
             && self.requirement.allow_copy
@@ -401,7 +424,7 @@ impl Expected {
         storage: Option<Bound<'py, PyAny>>,
         kind: &Kind,
         object: &Bound<'py, PyAny>,
-    ) -> Result<Taken<'py>, Refusal> {
+    ) -> Result<Box<Taken<'py>>, Refusal> {
         let own = owner.access() == Access::Exclusive && self.requirement.allow_copy;
         // SAFETY: the owner keeps the memory and the dims.
         let tensor = unsafe { outliving(TensorRef::from(&owner)) };
@@ -433,7 +456,7 @@ impl Expected {
         lender: Option<Lender<'py>>,
         kind: &Kind,
         object: &Bound<'py, PyAny>,
-    ) -> Result<Taken<'py>, Refusal> {
+    ) -> Result<Box<Taken<'py>>, Refusal> {
         let guard = match lender {
             Some(Lender::Copy(_)) => Guard::NONE,
             _ => Guard::acquire(kind, object, &tensor, self.mode)?,
@@ -446,7 +469,7 @@ impl Expected {
             unsafe { tensor.clone().assume_exclusive() }.map_err(to_py_err)?;
         }
         let (object, stream) = (object.clone(), ptr::null_mut());
-        Ok(Taken { _guard: guard, tensor, lender, object, stream })
+        Ok(Box::new(Taken { _guard: guard, tensor, lender, object, stream }))
     }
 
     /// Takes an argument for who works on the device where it is, with the stream that it is in order with.
@@ -455,7 +478,7 @@ impl Expected {
         &'static self,
         object: &Bound<'py, PyAny>,
         choice: Option<StreamOf>,
-    ) -> Result<Taken<'py>, Refusal> {
+    ) -> Result<Box<Taken<'py>>, Refusal> {
         if protocol::is_plain_python(object) {
             return Err(Refusal::Object(self));
         }
@@ -479,7 +502,7 @@ impl Expected {
             false => Guard::NONE,
         };
         let (lender, object) = (Some(Lender::Tensor(owner)), object.clone());
-        Ok(Taken { _guard: guard, tensor, lender, object, stream })
+        Ok(Box::new(Taken { _guard: guard, tensor, lender, object, stream }))
     }
 
     fn wanted(&self) -> Wanted {
@@ -554,11 +577,11 @@ impl Expected {
 }
 
 /// An argument that is a copy, which nothing else has.
-fn taken_copy<'py>(owner: Tensor, object: &Bound<'py, PyAny>) -> Taken<'py> {
+fn taken_copy<'py>(owner: Tensor, object: &Bound<'py, PyAny>) -> Box<Taken<'py>> {
     // SAFETY: the owner keeps the memory and the dims.
     let tensor = unsafe { outliving(TensorRef::from(&owner)) };
     let (lender, object) = (Some(Lender::Copy(owner)), object.clone());
-    Taken { _guard: Guard::NONE, tensor, lender, object, stream: ptr::null_mut() }
+    Box::new(Taken { _guard: Guard::NONE, tensor, lender, object, stream: ptr::null_mut() })
 }
 
 /// A borrowed tensor for longer than it was borrowed.

@@ -44,21 +44,43 @@ impl<N> Guard<N> {
 }
 
 impl<'py> AttachedGuard<'py> {
-    /// Borrows the bytes of an array of NumPy, which has some; `None` if that cannot be, or not at once.
+    /// Borrows a run of bytes, those of an array of NumPy, which has some; `None` if that cannot be, or not at once.
     #[inline(always)]
+    pub(crate) fn of_run(
+        kind: &'static Kind,
+        object: &Bound<'py, PyAny>,
+        address: usize,
+        count: usize,
+        mode: Mode,
+    ) -> Option<Self> {
+        if mode == Mode::Read
+            && let Some(ticket) = Shared::read_alone(address, count, &kind.label)
+        {
+            return Some(Self { ticket: Some(ticket), numpy: None });
+        }
+        Self::of_run_locked(kind, object, address, count, mode)
+    }
+
+    /// As [`of_run`](Self::of_run), for what takes more than our registry, or a lock.
+    #[inline(never)]
+    fn of_run_locked(
+        kind: &'static Kind,
+        object: &Bound<'py, PyAny>,
+        address: usize,
+        item: usize,
+        mode: Mode,
+    ) -> Option<Self> {
+        let bytes = Bytes { address, item, shape: &[], strides: Numbers::None };
+        Self::of_array(kind, object, &bytes, mode)
+    }
+
+    /// Borrows the bytes of an array of NumPy, which has some; `None` if that cannot be, or not at once.
     pub(crate) fn of_array(
         kind: &'static Kind,
         object: &Bound<'py, PyAny>,
         bytes: &Bytes<'_>,
         mode: Mode,
     ) -> Option<Self> {
-        // The compiler sees the run of bytes, so that no `Bytes` is written.
-        if mode == Mode::Read
-            && bytes.shape.is_empty()
-            && let Some(ticket) = Shared::read_alone(bytes.address, bytes.item, &kind.label)
-        {
-            return Some(Self { ticket: Some(ticket), numpy: None });
-        }
         match Self::ticket(kind, object, bytes, mode) {
             Some(ticket) => Some(Self { ticket: Some(ticket), numpy: None }),
             None => Self::of_array_in_both(kind, object, bytes, mode),

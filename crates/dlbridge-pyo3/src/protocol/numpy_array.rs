@@ -12,6 +12,7 @@
 //! Source: `PyArrayObject_fields` and `PyArray_Descr` in `numpy/ndarraytypes.h`, of NumPy 1.7 to 2.4.
 
 use std::ffi::{c_int, c_void};
+use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -80,6 +81,56 @@ pub(crate) struct Described<'a> {
     pub(crate) dtype: DataType,
     pub(crate) read_only: bool,
     data: *mut u8,
+}
+
+/// The elements of an array that are contiguous in C order; there are some.
+///
+/// - **Run.** The fields are those of an array, which is borrowed for `'a`. `bytes` elements of `shape` and `dtype` begin at
+///   `data`, which is not NULL.
+pub(crate) struct Run<'a> {
+    data: *mut u8,
+    dtype: DataType,
+    ndim: usize,
+    shape: [i64; FEW],
+    bytes: usize,
+    read_only: bool,
+    array: PhantomData<&'a ()>,
+}
+
+impl<'a> Run<'a> {
+    #[inline(always)]
+    pub(crate) fn address(&self) -> usize {
+        self.data.addr()
+    }
+
+    /// The number of bytes.
+    #[inline(always)]
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    #[inline(always)]
+    pub(crate) fn dtype(&self) -> DataType {
+        self.dtype
+    }
+
+    #[inline(always)]
+    pub(crate) fn shape(&self) -> &[i64] {
+        &self.shape[..self.ndim]
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
+    /// The tensor; `None` if it would end outside of the address space.
+    #[inline(always)]
+    pub(crate) fn tensor(&self) -> Option<TensorRef<'a>> {
+        // SAFETY: Run: the memory of the array's elements, which is as long there as the array. That nobody
+        // writes while a view is alive is promised by the program (see the crate documentation).
+        unsafe { TensorRef::from_raw_run(self.data.cast(), self.dtype, self.shape()) }
+    }
 }
 
 /// Where the elements of an array are: all that its registrations in a registry of rust-numpy depend on.
@@ -226,15 +277,66 @@ impl NumpyArray {
         Some((dtype, usize::try_from(ndim).ok()?))
     }
 
-    /// An array, which is of the type that this is of; `None` if `__dlpack__` must be asked, or if there
-    /// are not `expected` dimensions. Where that number is known when this is compiled, extents and strides
-    /// stay in registers until they are where they are to be.
+    /// The elements of an array, which is of the type that this is of, if they are contiguous in C order, with the strides of C
+    /// order along all axes; `None` for other arrays, and for those without elements or with many dimensions.
+    ///
+    /// `expected` is the number of dimensions and `dtypes` has the dtypes; `None`, and no dtypes, for any. They are known when
+    /// this is compiled, so what is read stays in registers until it is where it is to be.
     #[inline(always)]
-    pub(crate) fn describe<'a>(
+    pub(crate) fn run<'a>(
         self,
         array: &'a Bound<'_, PyAny>,
         expected: Option<usize>,
-    ) -> Option<Described<'a>> {
+        dtypes: &[DataType],
+    ) -> Option<Run<'a>> {
+        let head: *const Head = array.as_ptr().cast_const().cast();
+        // SAFETY: Head, attached.
+        let (data, ndim, descr, flags) =
+            unsafe { ((*head).data, (*head).ndim, (*head).descr.addr(), (*head).flags) };
+        let &(_, found) = self.0.dtypes.iter().find(|(address, _)| *address == descr)?;
+        let dtype = match dtypes {
+            // Not the one that was found, so that the compiler knows it.
+            [only] if *only != found => return None,
+            [only] => *only,
+            _ if !dtypes.is_empty() && !dtypes.contains(&found) => return None,
+            _ => found,
+        };
+        let ndim = match expected {
+            Some(expected) if usize::try_from(ndim) == Ok(expected) => expected,
+            Some(_) => return None,
+            None => usize::try_from(ndim).ok()?,
+        };
+        if ndim > FEW || data.is_null() || flags & WARN_ON_WRITE != 0 {
+            return None;
+        }
+        // SAFETY: Head, attached.
+        let (extents, strides) = unsafe { ((*head).dimensions, (*head).strides) };
+        let (mut shape, mut bytes) = ([0; FEW], dtype.itemsize() as isize);
+        let axis = |axis: usize| {
+            // SAFETY: Head: so many numbers; the axes below are less than `ndim`.
+            unsafe { (extents.add(axis).read(), strides.add(axis).read()) }
+        };
+        // A loop would be unrolled only after the compiler has chosen what is kept in registers.
+        macro_rules! add {
+            ($($axis:literal)*) => {$(
+                if $axis < ndim {
+                    let (extent, stride) = axis($axis);
+                    if stride != bytes || extent <= 0 {
+                        return None;
+                    }
+                    bytes = bytes.checked_mul(extent)?;
+                    shape[$axis] = extent as i64;
+                }
+            )*};
+        }
+        const { assert!(FEW == 4) };
+        add!(3 2 1 0);
+        let (bytes, read_only) = (bytes as usize, flags & WRITEABLE == 0);
+        Some(Run { data, dtype, ndim, shape, bytes, read_only, array: PhantomData })
+    }
+
+    /// An array, which is of the type that this is of; `None` if `__dlpack__` must be asked.
+    pub(crate) fn describe<'a>(self, array: &'a Bound<'_, PyAny>) -> Option<Described<'a>> {
         let head: *const Head = array.as_ptr().cast_const().cast();
         // SAFETY: Head, attached.
         let (data, ndim, descr, flags) =
@@ -242,11 +344,6 @@ impl NumpyArray {
         let known = self.0.dtypes.iter().find(|(address, _)| *address == descr);
         let &(_, dtype) = known.filter(|_| flags & WARN_ON_WRITE == 0)?;
         let ndim = usize::try_from(ndim).ok()?;
-        let ndim = match expected {
-            Some(expected) if expected == ndim => expected,
-            Some(_) => return None,
-            None => ndim,
-        };
         // A power of two.
         let shift = dtype.itemsize().trailing_zeros();
         let own_strides = self.0.own_strides || flags & C_CONTIGUOUS == 0;
@@ -277,7 +374,7 @@ impl NumpyArray {
 
     /// Imports an array, which is of the type that this is of; `None` if `__dlpack__` must be asked.
     pub(super) fn import(self, array: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
-        let Some(described) = self.describe(array, None) else { return Ok(None) };
+        let Some(described) = self.describe(array) else { return Ok(None) };
         let Described { tensor, dtype, read_only, data } = described;
         let access = if read_only { Access::ReadOnly } else { Access::Shared };
         let parts = RawParts { access, ..RawParts::new(data.cast(), dtype) };

@@ -52,6 +52,7 @@ impl<A: Element, D: Dimension + 'static> From<ArcArray<A, D>> for Tensor {
 impl<'a, A: Element, D: Dimension> TryFrom<TensorView<'a, A>> for ArrayView<'a, A, D> {
     type Error = Error;
 
+    #[inline]
     fn try_from(view: TensorView<'a, A>) -> Result<Self, Error> {
         let Layout { shape, to_lowest, is_reversed } = Layout::of(&view)?;
         // SAFETY: the view vouches for every element of the layout for `'a` (View), and the layout
@@ -69,6 +70,7 @@ impl<'a, A: Element, D: Dimension> TryFrom<TensorView<'a, A>> for ArrayView<'a, 
 impl<'a, A: Element, D: Dimension> TryFrom<TensorViewMut<'a, A>> for ArrayViewMut<'a, A, D> {
     type Error = Error;
 
+    #[inline]
     fn try_from(mut view: TensorViewMut<'a, A>) -> Result<Self, Error> {
         let first = view.as_mut_ptr();
         let view = view.into_view();
@@ -140,19 +142,22 @@ struct Layout<D> {
 impl<D: Dimension> Layout<D> {
     #[inline]
     fn of<A>(view: &TensorView<'_, A>) -> Result<Self, Error> {
-        let ndim = view.ndim();
-        if let Some(expected) = D::NDIM.filter(|&expected| expected != ndim) {
+        let (shape, steps, is_empty) = (view.shape(), view.strides(), view.is_empty());
+        let ndim = shape.len();
+        let (mut dim, mut strides) =
+            (D::zeros(D::NDIM.unwrap_or(ndim)), D::zeros(D::NDIM.unwrap_or(ndim)));
+        let (mut to_lowest, mut is_reversed) = (0, false);
+        let (dims, places) = (dim.slice_mut(), strides.slice_mut());
+        // The number is that of the array type from here on, which the compiler knows.
+        let expected = dims.len();
+        if shape.len() != expected || steps.len() != expected {
             return Err(Error::Ndim { expected, found: ndim });
         }
-        let (mut dim, mut strides) = (D::zeros(ndim), D::zeros(ndim));
-        let (mut to_lowest, mut is_reversed) = (0, false);
-        let places = dim.slice_mut().iter_mut().zip(strides.slice_mut());
-        for ((&extent, &step), (dim, stride)) in view.shape().iter().zip(view.strides()).zip(places)
-        {
+        for (((dim, stride), &extent), &step) in dims.iter_mut().zip(places).zip(shape).zip(steps) {
             *dim = extent as usize;
             // Where no step is ever taken the stride may be anything; without elements it must
             // still not overflow when ndarray multiplies it.
-            if extent > 1 && !view.is_empty() {
+            if extent > 1 && !is_empty {
                 *stride = step.unsigned_abs() as usize;
                 if step < 0 {
                     is_reversed = true;

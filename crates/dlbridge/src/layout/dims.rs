@@ -3,20 +3,42 @@
 use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut};
 
-use super::{MAX_NDIM, Measure, c_strides, element_count, measure};
+use super::{ElementExtent, MAX_NDIM, Measure, c_strides, element_count, measure};
 use crate::{Error, Result};
 
 /// Extents and strides, one of each for every dimension: borrowed from a tensor, or a view's own.
 #[derive(Clone)]
 pub(crate) enum Dims<'a> {
-    Borrowed { shape: &'a [i64], strides: &'a [i64] },
-    Own { shape: Numbers, strides: Numbers },
+    Borrowed {
+        shape: &'a [i64],
+        strides: &'a [i64],
+    },
+    /// As many dimensions as most tensors have stay out of the heap.
+    Few {
+        ndim: u32,
+        shape: [i64; INLINE],
+        strides: [i64; INLINE],
+    },
+    Many {
+        shape: Vec<i64>,
+        strides: Vec<i64>,
+    },
 }
 
 impl<'a> Dims<'a> {
     #[inline]
     pub(crate) fn borrowed(shape: &'a [i64], strides: &'a [i64]) -> Self {
         Self::Borrowed { shape, strides }
+    }
+
+    /// Dims of as many extents as strides.
+    pub(crate) fn own(shape: Numbers, strides: Numbers) -> Self {
+        match (shape, strides) {
+            (Numbers::Inline { len, numbers: shape }, Numbers::Inline { numbers: strides, .. }) => {
+                Self::Few { ndim: len as u32, shape, strides }
+            }
+            (shape, strides) => Self::Many { shape: shape.into(), strides: strides.into() },
+        }
     }
 
     /// Dims of which each axis has this extent and stride.
@@ -26,13 +48,12 @@ impl<'a> Dims<'a> {
             shape.push(extent);
             strides.push(stride);
         }
-        Self::Own { shape, strides }
+        Self::own(shape, strides)
     }
 
-    /// Dims from outside, whose lengths are checked; strides of C order where none are given, for which
-    /// the extents are checked too.
+    /// Dims from outside, whose lengths are checked, and what [`measure`] tells of them.
     #[inline]
-    pub(crate) fn checked<S, T>(shape: &[S], strides: Option<&[T]>) -> Result<Self>
+    pub(crate) fn checked<S, T>(shape: &[S], strides: &[T]) -> Result<(Self, Measure)>
     where
         S: Copy + TryInto<i64>,
         T: Copy + TryInto<i64>,
@@ -41,20 +62,54 @@ impl<'a> Dims<'a> {
         if ndim > MAX_NDIM {
             return Err(Error::InvalidNdim { ndim: ndim as i64 });
         }
-        if let Some(strides) = strides.filter(|strides| strides.len() != ndim) {
+        if strides.len() != ndim {
             return Err(Error::StridesLength { ndim, strides: strides.len() });
         }
+        let dims = Self::own(Numbers::checked(shape)?, Numbers::checked(strides)?);
+        let measure = measure(dims.axes())?;
+        Ok((dims, measure))
+    }
+
+    /// Dims from outside with the strides of C order, and what [`measure`] tells of them.
+    pub(crate) fn in_c_order<S: Copy + TryInto<i64>>(shape: &[S]) -> Result<(Self, Measure)> {
+        let ndim = shape.len();
+        if ndim > MAX_NDIM {
+            return Err(Error::InvalidNdim { ndim: ndim as i64 });
+        }
         let shape = Numbers::checked(shape)?;
-        let strides = match strides {
-            Some(strides) => Numbers::checked(strides)?,
-            None => {
-                element_count(&shape)?;
-                let mut strides: Numbers = shape.iter().map(|_| 0).collect();
-                c_strides(&shape, |axis, stride| strides[axis] = stride);
-                strides
-            }
-        };
-        Ok(Self::Own { shape, strides })
+        let mut strides: Numbers = shape.iter().map(|_| 0).collect();
+        c_strides(&shape, |axis, stride| strides[axis] = stride);
+        let count = element_count(&shape)?;
+        let highest = count.saturating_sub(1) as i64;
+        let extent = Some(ElementExtent { lowest: 0, highest });
+        Ok((Self::own(shape, strides), Measure { count, extent }))
+    }
+
+    /// A few extents, which are above zero, the strides of C order, and the number of elements; `None` if they are too many or
+    /// too large. All of it stays in registers where this is inlined.
+    #[inline(always)]
+    pub(crate) fn few_in_c_order(extents: &[i64]) -> Option<([i64; INLINE], [i64; INLINE], usize)> {
+        let ndim = extents.len();
+        if ndim > INLINE {
+            return None;
+        }
+        let (mut shape, mut strides, mut product) = ([0; INLINE], [0; INLINE], 1_isize);
+        // A loop would be unrolled only after the compiler has chosen what is kept in registers.
+        macro_rules! add {
+            ($($axis:literal)*) => {$(
+                if $axis < ndim {
+                    let extent = isize::try_from(extents[$axis]).ok()?;
+                    if extent <= 0 {
+                        return None;
+                    }
+                    (shape[$axis], strides[$axis]) = (extent as i64, product as i64);
+                    product = product.checked_mul(extent)?;
+                }
+            )*};
+        }
+        const { assert!(INLINE == 4) };
+        add!(3 2 1 0);
+        Some((shape, strides, product as usize))
     }
 
     /// Dims from outside, an extent and a stride for each axis, and what [`measure`] tells of them, found on
@@ -82,15 +137,15 @@ impl<'a> Dims<'a> {
         }))?;
         // What is safe to write may lie.
         assert!(count == len, "an iterator tells another number than it has");
-        let own = |numbers| Numbers::Inline { len, numbers };
-        Ok((Self::Own { shape: own(shape), strides: own(strides) }, measure))
+        Ok((Self::Few { ndim: len as u32, shape, strides }, measure))
     }
 
     #[inline]
     pub(crate) fn shape(&self) -> &[i64] {
         match self {
             Self::Borrowed { shape, .. } => shape,
-            Self::Own { shape, .. } => shape,
+            Self::Few { ndim, shape, .. } => &shape[..(*ndim as usize).min(INLINE)],
+            Self::Many { shape, .. } => shape,
         }
     }
 
@@ -98,10 +153,12 @@ impl<'a> Dims<'a> {
     pub(crate) fn strides(&self) -> &[i64] {
         match self {
             Self::Borrowed { strides, .. } => strides,
-            Self::Own { strides, .. } => strides,
+            Self::Few { ndim, strides, .. } => &strides[..(*ndim as usize).min(INLINE)],
+            Self::Many { strides, .. } => strides,
         }
     }
 
+    #[inline]
     pub(crate) fn ndim(&self) -> usize {
         self.shape().len()
     }
@@ -134,7 +191,7 @@ impl<'a> Dims<'a> {
                 strides.push(stride);
             }
         }
-        Dims::Own { shape, strides }
+        Dims::own(shape, strides)
     }
 }
 
@@ -189,6 +246,15 @@ impl Numbers {
     }
 }
 
+impl From<Numbers> for Vec<i64> {
+    fn from(numbers: Numbers) -> Self {
+        match numbers {
+            Numbers::Inline { len, numbers } => numbers[..len].to_vec(),
+            Numbers::Heap(numbers) => numbers,
+        }
+    }
+}
+
 impl FromIterator<i64> for Numbers {
     fn from_iter<I: IntoIterator<Item = i64>>(iterator: I) -> Self {
         let mut numbers = Self::new();
@@ -200,6 +266,7 @@ impl FromIterator<i64> for Numbers {
 impl Deref for Numbers {
     type Target = [i64];
 
+    #[inline]
     fn deref(&self) -> &[i64] {
         match self {
             Self::Inline { len, numbers } => &numbers[..*len],

@@ -127,7 +127,7 @@ impl Dims<'_> {
         let mut strides: Numbers = new.iter().map(|_| 0).collect();
         c_strides(&new, |axis, stride| strides[axis] = stride);
         if count == 0 {
-            return Ok(Part::new(Dims::Own { shape: new, strides }, 0));
+            return Ok(Part::new(Dims::own(new, strides), 0));
         }
         // From the last axis on, each even run of old axes is divided among new ones. What is left
         // of it shrinks from one new axis to the next and must come out at 1.
@@ -146,7 +146,7 @@ impl Dims<'_> {
             // At the end of a run the next step is not taken, and might be out of range.
             step = step.wrapping_mul(new[axis]);
         }
-        Ok(Part::new(Dims::Own { shape: new, strides }, 0))
+        Ok(Part::new(Dims::own(new, strides), 0))
     }
 
     /// A larger shape, in which axes of extent 1, and new ones in front, are repeated.
@@ -169,7 +169,7 @@ impl Dims<'_> {
                 }
             }
         }
-        Ok(Part::new(Dims::Own { shape: new, strides }, 0))
+        Ok(Part::new(Dims::own(new, strides), 0))
     }
 }
 

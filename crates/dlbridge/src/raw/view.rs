@@ -144,6 +144,7 @@ impl<'a, T> TensorView<'a, T> {
     /// assert_eq!(tensor.view::<u8>()?.len(), 6);
     /// # Ok::<(), dlbridge::Error>(())
     /// ```
+    #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
@@ -156,6 +157,7 @@ impl<'a, T> TensorView<'a, T> {
     /// assert_eq!(view.as_ptr(), view.as_slice().unwrap().as_ptr());
     /// # Ok::<(), dlbridge::Error>(())
     /// ```
+    #[inline]
     pub fn as_ptr(&self) -> *const T {
         self.first.as_ptr()
     }

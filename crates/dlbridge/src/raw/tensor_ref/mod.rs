@@ -88,9 +88,49 @@ impl<'a> TensorRef<'a> {
         S: Copy + TryInto<i64>,
         T: Copy + TryInto<i64>,
     {
-        let dims = Dims::checked(shape, strides)?;
-        let measure = layout::measure(dims.axes())?;
+        let (dims, measure) = match strides {
+            Some(strides) => Dims::checked(shape, strides)?,
+            None => Dims::in_c_order(shape)?,
+        };
         Self::of(parts, dims, measure)
+    }
+
+    /// As [`from_raw_parts`](TensorRef::from_raw_parts), for memory that the CPU reads, of at most four dimensions, with elements
+    /// that are whole bytes and contiguous in C order. `None` for all else, and if something is wrong with the parts.
+    ///
+    /// Inlined: extents that are in registers are not written before the tensor is.
+    ///
+    /// # Safety
+    /// The contract of [`from_raw_parts`](TensorRef::from_raw_parts).
+    ///
+    /// ```
+    /// use dlbridge::{DataType, TensorRef};
+    ///
+    /// let values = [1.0_f32, 2.0, 3.0, 4.0];
+    /// let first = values.as_ptr().cast_mut().cast();
+    /// // SAFETY: four floats, borrowed as long as the tensor.
+    /// let rows = unsafe { TensorRef::from_raw_run(first, DataType::FLOAT32, &[2, 2]) }.unwrap();
+    /// assert_eq!(rows.strides(), [2, 1]);
+    /// ```
+    #[inline(always)]
+    pub unsafe fn from_raw_run(data: *mut c_void, dtype: DataType, shape: &[i64]) -> Option<Self> {
+        let (few, strides, count) = Dims::few_in_c_order(shape)?;
+        let bytes = (count as isize).checked_mul(dtype.itemsize() as isize)? as usize;
+        let fits = !data.is_null() && data.addr().checked_add(bytes).is_some();
+        if !fits || dtype.is_subbyte() || dtype.check().is_err() {
+            return None;
+        }
+        // Ref: by contract, and Layout: all elements are within `bytes` from the address on, which wraps nowhere.
+        Some(Self {
+            data,
+            byte_offset: 0,
+            dims: Dims::Few { ndim: shape.len() as u32, shape: few, strides },
+            len: count,
+            dtype,
+            device: Device::CPU,
+            subbyte_padded: false,
+            memory: PhantomData,
+        })
     }
 
     /// As [`from_raw_parts`](TensorRef::from_raw_parts), with the extent and the stride of each axis in
