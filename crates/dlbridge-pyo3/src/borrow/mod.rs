@@ -133,7 +133,7 @@ impl<'py> AttachedGuard<'py> {
             Some(ticket) => ticket,
             None => Self::ticket_of(shared, kind, bytes, mode)?,
         };
-        Some(Self { ticket: Some(ticket), numpy: Some(Box::new(numpy)) })
+        Some(Self { ticket: Some(ticket), numpy: Some(numpy) })
     }
 
     /// Borrows the bytes of a tensor, which came out of an object of a type.

@@ -95,17 +95,20 @@ impl<'py> AttachedBorrow<'py> {
         object: &Bound<'py, PyAny>,
         shared: &'static Shared,
         mode: Mode,
-    ) -> Option<Self> {
+    ) -> Option<Box<Self>> {
         let interface = *INTERFACE.get(object.py())?;
         if ptr::eq(interface.flags.cast(), shared) {
             return None;
         }
-        let place = NumpyArray::geometry(object)?;
-        if interface.borrow(object, mode) != GRANTED {
+        let entry = Entry { interface, mode, place: None };
+        let mut borrow = Box::new(Self { entry, array: None });
+        // Written where it stays, since moving it costs more than reading the array.
+        let place = borrow.entry.place.insert(Geometry::EMPTY);
+        if !NumpyArray::read_geometry(object, place) || interface.borrow(object, mode) != GRANTED {
             return None;
         }
-        let entry = Entry { interface, mode, place: Some(place) };
-        Some(Self { entry, array: Some(object.clone()) })
+        borrow.array = Some(object.clone());
+        Some(borrow)
     }
 
     /// Borrows an array of NumPy; `None` if rust-numpy uses our registry.

@@ -152,6 +152,9 @@ pub(crate) struct Geometry {
 const FEW: usize = 4;
 
 impl Geometry {
+    pub(crate) const EMPTY: Self =
+        Self { data: 0, itemsize: 0, root: 0, descr: 0, flags: 0, ndim: 0, axes: [[0; FEW]; 2] };
+
     pub(crate) fn extents(&self) -> &[isize] {
         &self.axes[0][..self.ndim]
     }
@@ -212,30 +215,38 @@ impl NumpyArray {
 
     /// Where the elements of an array are; `None` unless it is of NumPy's own class, with a dtype of NumPy's own that DLPack has,
     /// and has few dimensions.
-    #[inline]
     pub(crate) fn geometry(array: &Bound<'_, PyAny>) -> Option<Geometry> {
-        let (array_type, numpy) = NUMPY.get(array.py())?.as_ref()?;
+        let mut geometry = Geometry::EMPTY;
+        Self::read_geometry(array, &mut geometry).then_some(geometry)
+    }
+
+    /// Writes where the elements of an array are; false where [`geometry`](Self::geometry) returns `None`.
+    #[inline]
+    pub(crate) fn read_geometry(array: &Bound<'_, PyAny>, geometry: &mut Geometry) -> bool {
+        let Some(Some((array_type, numpy))) = NUMPY.get(array.py()) else { return false };
         if array.get_type_ptr().addr() != *array_type {
-            return None;
+            return false;
         }
         let head: *const Head = array.as_ptr().cast_const().cast();
         // SAFETY: Head, attached.
         let (data, ndim, descr, flags) =
             unsafe { ((*head).data, (*head).ndim, (*head).descr.addr(), (*head).flags) };
-        let &(_, dtype) = numpy.dtypes.iter().find(|(address, _)| *address == descr)?;
-        let ndim = usize::try_from(ndim).ok().filter(|&ndim| ndim <= FEW)?;
-        let mut axes = [[0; FEW]; 2];
+        let known = numpy.dtypes.iter().find(|(address, _)| *address == descr);
+        let ndim = usize::try_from(ndim).ok().filter(|&ndim| ndim <= FEW);
+        let (Some(&(_, dtype)), Some(ndim)) = (known, ndim) else { return false };
+        let Some(root) = Self::root(array, *array_type) else { return false };
         // SAFETY: Head, attached.
         let (extents, strides) = unsafe { ((*head).dimensions, (*head).strides) };
-        for (to, from) in axes.iter_mut().zip([extents, strides]) {
-            for (axis, to) in to[..ndim].iter_mut().enumerate() {
-                // SAFETY: Head: so many numbers.
-                *to = unsafe { from.add(axis).read() };
-            }
+        let [to_extents, to_strides] = &mut geometry.axes;
+        for (axis, (extent, stride)) in to_extents.iter_mut().zip(to_strides).take(ndim).enumerate()
+        {
+            // SAFETY: Head: so many numbers.
+            (*extent, *stride) = unsafe { (extents.add(axis).read(), strides.add(axis).read()) };
         }
-        let (data, itemsize) = (data.addr(), dtype.itemsize());
-        let root = Self::root(array, *array_type)?;
-        Some(Geometry { data, itemsize, root, ndim, axes, flags, descr })
+        geometry.data = data.addr();
+        geometry.itemsize = dtype.itemsize();
+        (geometry.root, geometry.descr, geometry.flags, geometry.ndim) = (root, descr, flags, ndim);
+        true
     }
 
     /// The address of the object that keeps the memory of an array of NumPy's own class; `None` where an array of a class
