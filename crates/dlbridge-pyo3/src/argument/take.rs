@@ -468,8 +468,10 @@ impl Expected {
             // SAFETY: only to find out whether it can be done; see `Taken::tensor_mut`.
             unsafe { tensor.clone().assume_exclusive() }.map_err(to_py_err)?;
         }
+        // As in `take_run`.
+        let place = Box::new_uninit();
         let (object, stream) = (object.clone(), ptr::null_mut());
-        Ok(Box::new(Taken { _guard: guard, tensor, lender, object, stream }))
+        Ok(Box::write(place, Taken { _guard: guard, tensor, lender, object, stream }))
     }
 
     /// Takes an argument for who works on the device where it is, with the stream that it is in order with.
