@@ -77,9 +77,9 @@ impl<'a> Dims<'a> {
             return Err(Error::InvalidNdim { ndim: ndim as i64 });
         }
         let shape = Numbers::checked(shape)?;
+        let count = element_count(&shape)?;
         let mut strides: Numbers = shape.iter().map(|_| 0).collect();
         c_strides(&shape, |axis, stride| strides[axis] = stride);
-        let count = element_count(&shape)?;
         let highest = count.saturating_sub(1) as i64;
         let extent = Some(ElementExtent { lowest: 0, highest });
         Ok((Self::own(shape, strides), Measure { count, extent }))
