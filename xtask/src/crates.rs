@@ -1,11 +1,12 @@
 //! The crates: which there are, their lints, their documentation and their tests in Rust.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::python::Venv;
 use crate::steps::Steps;
+use crate::test::names;
 use crate::{Result, Workplace, devices, process};
 
 /// The crates that need no Python, `dlbridge` aside.
@@ -39,6 +40,16 @@ pub(crate) const LIBRARIES: &[&str] = &[
     "dlbridge-rten",
     "dlbridge-tract",
 ];
+
+/// The name and the folder of each package in `crates/` and `adapters/`, where `adapters/arrow` has `dlbridge-arrow`.
+pub(crate) fn folders(root: &Path) -> Vec<(String, PathBuf)> {
+    let inside = |room: &str, prefix: &str| {
+        let room = root.join(room);
+        let named = |folder: String| (format!("{prefix}{folder}"), room.join(&folder));
+        names(&room).into_iter().map(named).collect::<Vec<_>>()
+    };
+    [inside("crates", ""), inside("adapters", "dlbridge-")].concat()
+}
 
 /// The one feature of theirs that a program turns on.
 const COMPLEX: &str = "dlbridge-tract/complex";
@@ -169,7 +180,6 @@ pub(crate) fn test_libraries(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test::names;
 
     #[test]
     fn features_of_the_core() {
@@ -190,19 +200,21 @@ mod tests {
         assert!(list.contains("\"crates/dlbridge\""), "{list}");
         for name in ADAPTERS.iter().chain(LIBRARIES) {
             assert!(!list.contains(&format!("crates/{name}\"")), "{name}");
+            let folder = name.strip_prefix("dlbridge-").unwrap_or(name);
+            assert!(!list.contains(&format!("adapters/{folder}\"")), "{name}");
         }
     }
 
     #[test]
     fn every_crate_is_in_one_list() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-        let crates = names(&root.join("crates"));
+        let crates = folders(root);
         let mut adapters = ADAPTERS.iter().chain(LIBRARIES);
-        assert!(adapters.all(|name| crates.iter().any(|c| c == name)), "{crates:?}");
+        assert!(adapters.all(|name| crates.iter().any(|(c, _)| c == name)), "{crates:?}");
         let excluded: Vec<_> = with_pyo3().collect();
-        for name in &crates {
-            let manifest = root.join("crates").join(name).join("Cargo.toml");
-            let manifest = fs::read_to_string(manifest).unwrap();
+        for (name, folder) in &crates {
+            let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap();
+            assert!(manifest.contains(&format!("name = \"{name}\"")), "{name}");
             let uses_pyo3 = manifest.lines().any(|line| line.starts_with("pyo3"));
             assert_eq!(excluded.contains(&name.as_str()), !uses_pyo3, "{name}");
         }

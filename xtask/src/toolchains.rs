@@ -4,10 +4,10 @@
 use std::fs;
 use std::path::Path;
 
-use crate::crates::LIBRARIES;
+use crate::crates::{LIBRARIES, folders};
 use crate::python::Venv;
 use crate::steps::Finished;
-use crate::test::{in_ci, names};
+use crate::test::in_ci;
 use crate::{Result, Workplace, process};
 
 /// A target that has `core` and `alloc` but no `std`: what links `std` unseen does not build for it.
@@ -17,14 +17,10 @@ const BARE_TARGET: &str = "x86_64-unknown-none";
 /// crate that declares one of its own, but for the adapters whose libraries take long and declare it themselves.
 pub(crate) fn oldest_rust(workplace: &Workplace, venv: &Venv<'_>) -> Result<Finished> {
     let oldest = declared_rust(&workplace.root.join("Cargo.toml")).ok_or("no rust-version")?;
-    let crates = workplace.root.join("crates");
-    let own: Vec<(String, String)> = names(&crates)
+    let own: Vec<(String, String)> = folders(&workplace.root)
         .into_iter()
-        .filter(|name| !LIBRARIES.contains(&name.as_str()))
-        .filter_map(|name| {
-            let declared = declared_rust(&crates.join(&name).join("Cargo.toml"))?;
-            Some((name, declared))
-        })
+        .filter(|(name, _)| !LIBRARIES.contains(&name.as_str()))
+        .filter_map(|(name, folder)| Some((name, declared_rust(&folder.join("Cargo.toml"))?)))
         .collect();
     let mut workspace = vec!["--workspace"];
     let others = own.iter().map(|(name, _)| name.as_str()).chain(LIBRARIES.iter().copied());
@@ -102,7 +98,7 @@ mod tests {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
         let declared = |path: &str| declared_rust(&root.join(path));
         assert_eq!(declared("Cargo.toml").as_deref(), Some(env!("CARGO_PKG_RUST_VERSION")));
-        assert_eq!(declared("crates/dlbridge-nalgebra/Cargo.toml").as_deref(), Some("1.89"));
+        assert_eq!(declared("adapters/nalgebra/Cargo.toml").as_deref(), Some("1.89"));
         assert_eq!(declared("crates/dlbridge/Cargo.toml"), None, "the workspace's");
     }
 }

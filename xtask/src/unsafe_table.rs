@@ -66,7 +66,9 @@ fn with_rows(page: &str, rows: &str) -> Result<String> {
 /// The rows of the table: every file with unsafe code, and the sums.
 fn rows(root: &Path) -> Result<String> {
     let mut files = Vec::new();
-    sources(&root.join("crates"), &mut files).map_err(|e| format!("crates: {e}"))?;
+    for room in ["crates", "adapters"] {
+        sources(&root.join(room), &mut files).map_err(|e| format!("{room}: {e}"))?;
+    }
     files.sort();
     let (mut rows, mut all) = (String::new(), Counts::default());
     let row = |name: &str, c: &Counts| {
@@ -76,7 +78,7 @@ fn rows(root: &Path) -> Result<String> {
         let text = fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;
         let counts = count(&text);
         if counts != Counts::default() {
-            let name = file.strip_prefix(root.join("crates")).unwrap_or(&file).display();
+            let name = file.strip_prefix(root).unwrap_or(&file).display();
             rows += &row(&format!("`{name}`"), &counts);
             all.blocks += counts.blocks;
             all.promises += counts.promises;
