@@ -1,4 +1,4 @@
-//! `cargo xtask gpu-test`: the suite of `gpu/` on this machine's GPU. Where there is none, it says so, and the same code is
+//! `cargo xtask gpu-test`: the suite of `tests/gpu` on this machine's GPU. Where there is none, it says so, and the same code is
 //! run on a stand-in for the driver over memory of the host, which counts as no result of a GPU.
 
 use std::ffi::OsStr;
@@ -11,10 +11,10 @@ use crate::steps::Finished;
 use crate::{Result, Workplace, c_examples, pins, process};
 
 /// The folder that is run.
-pub(crate) const SUITE: &str = "gpu";
+pub(crate) const SUITE: &str = "tests/gpu";
 
 /// The stand-in, and the name that the driver's library has.
-const STAND_IN: &str = "python/dlbridge/tests/cuda_driver.c";
+const STAND_IN: &str = "tests/python/cuda_driver.c";
 const LIBRARY: &str = "libcuda.so.1";
 
 /// What the command line says.

@@ -85,7 +85,7 @@ cargo xtask bench [--quick | --render | --instructions [--write]]
     --write         makes what was counted the budgets
 
 cargo xtask gpu-test [--quick] [--only NAMES] [--json FILE]
-    Builds the wheel and checks it on this machine's GPU of NVIDIA with gpu/, or says that there is
+    Builds the wheel and checks it on this machine's GPU of NVIDIA with tests/gpu, or says that there is
     none, and then on a stand-in for the driver, which is no result of a GPU. The interpreter is the
     one that PYTHON names, with the libraries that it has, or that of .venv.
     --quick       fewer repeats, and smaller copies

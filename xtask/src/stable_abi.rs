@@ -9,7 +9,7 @@ use crate::python::Venv;
 use crate::steps::{Finished, Steps};
 use crate::{Result, Workplace, process};
 
-const EXAMPLE: &str = "examples/typed_arguments";
+const ARGUMENTS: &str = "tests/arguments";
 
 const SMALL: &str = "examples/small_wheel";
 
@@ -39,15 +39,15 @@ pub(crate) fn lint(steps: &mut Steps, venv: &Venv<'_>) {
     }
 }
 
-/// Builds the example for the stable ABI of Python 3.9 without default features, and tests it with the Python of `.venv`, and with Python 3.9 and 3.10
+/// Builds the tests of arguments for the stable ABI of Python 3.9 without default features, and runs them with the Python of `.venv`, and with Python 3.9 and 3.10
 /// if this machine has them.
 pub(crate) fn test(workplace: &Workplace, venv: &Venv<'_>) -> Result<Finished> {
-    let wheel = venv.build_example_with(EXAMPLE, "abi3-py39")?;
+    let wheel = venv.build_example_with(ARGUMENTS, "abi3-py39")?;
     let folder = unpacked(workplace, venv, &wheel)?;
     let run = |mut python: Command, tests: &[&str]| {
         python.env("PYTHONPATH", &folder).env("DLBRIDGE_REQUIRE", "1");
         python.args(["-m", "pytest", "--quiet", "-p", "no:cacheprovider"]);
-        python.args(tests.iter().map(|name| format!("{EXAMPLE}/tests/test_{name}.py")));
+        python.args(tests.iter().map(|name| format!("{ARGUMENTS}/test_{name}.py")));
         process::run(&mut python)
     };
     run(venv.python(), TESTS)?;

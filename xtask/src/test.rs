@@ -24,7 +24,10 @@ pub(crate) struct Options {
     pub(crate) kit: bool,
 }
 
-const PYTHON_TESTS: &str = "python/dlbridge/tests";
+const PYTHON_TESTS: &str = "tests/python";
+
+/// An extension with a function for each kind of typed argument, and its tests.
+const ARGUMENTS: &str = "tests/arguments";
 
 /// Runs all steps, prints the summary, and returns whether none failed.
 pub(crate) fn run(workplace: &Workplace, options: &Options) -> bool {
@@ -101,7 +104,7 @@ fn with_python(
     if !options.quick {
         steps.run("the source distribution", || venv.try_source_distribution());
     }
-    for example in examples(workplace, "pyproject.toml") {
+    for example in examples(workplace, "pyproject.toml").into_iter().chain([ARGUMENTS.to_owned()]) {
         steps.run(&format!("the wheel of {example}"), || venv.install_example(&example));
     }
     crates::test_libraries(steps, workplace, venv, options.quick);
@@ -137,9 +140,10 @@ fn with_python(
             steps.run("an extension built on rust-numpy", || compare::rust_numpy(workplace, venv))
         }
     };
-    for example in examples(workplace, "tests") {
-        steps.try_run(&example, || {
-            let mut tests = pytest(workplace, venv, &format!("{example}/tests"), !options.quick)?;
+    let of_examples = examples(workplace, "tests").into_iter().map(|e| format!("{e}/tests"));
+    for folder in of_examples.chain([ARGUMENTS.to_owned()]) {
+        steps.try_run(&folder, || {
+            let mut tests = pytest(workplace, venv, &folder, !options.quick)?;
             if let Some(folder) = &rust_numpy {
                 tests.env("DLBRIDGE_RUST_NUMPY", folder);
             }

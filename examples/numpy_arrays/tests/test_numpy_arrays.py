@@ -15,7 +15,7 @@ import pytest
 
 ml_dtypes, torch = pytest.importorskip("ml_dtypes"), pytest.importorskip("torch")
 
-sys.path.append(str(Path(__file__).parents[3] / "python/dlbridge/tests"))
+sys.path.append(str(Path(__file__).parents[3] / "tests/python"))
 
 import native as n
 

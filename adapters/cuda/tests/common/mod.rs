@@ -1,4 +1,4 @@
-//! A stand-in for the CUDA driver, over memory of the host: `python/dlbridge/tests/cuda_driver.c`. It is not a GPU.
+//! A stand-in for the CUDA driver, over memory of the host: `tests/python/cuda_driver.c`. It is not a GPU.
 //!
 //! It does what it is given when somebody waits for it, so bytes come out right only where the waits are. Where there
 //! is no C compiler nothing is tried, which is a failure where `DLBRIDGE_REQUIRE` is set.
@@ -64,8 +64,7 @@ fn load() -> Result<Library, String> {
     if !cfg!(target_os = "linux") {
         return Err("it is for Linux".to_owned());
     }
-    let source =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../python/dlbridge/tests/cuda_driver.c");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/python/cuda_driver.c");
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
     let file = folder.join(format!("libcuda-{}.so", process::id()));
     let mut compiler = Command::new("cc");

@@ -36,17 +36,6 @@ def require(name: str) -> Any:
         missing(f"{name} is not installed")
 
 
-@pytest.fixture(scope="session", autouse=True)
-def installed_package() -> None:
-    """Takes the sources, which have no extension module, off the path of processes that are spawned.
-
-    pytest puts them there, since the directory above is a package.
-    """
-    sources = str(Path(__file__).resolve().parents[2])
-    if not list(Path(sources, "dlbridge").glob("_core.*.so")):
-        sys.path[:] = [path for path in sys.path if path != sources]
-
-
 @pytest.fixture(scope="session")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Native:
     """native.c, compiled and loaded."""

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import typed_arguments as typed
 
-sys.path.append(str(Path(__file__).parents[3] / "python/dlbridge/tests"))
+sys.path.append(str(Path(__file__).parents[1] / "python"))
 
 import exchange_table as tables
 

@@ -16,7 +16,7 @@ from dlbridge.conformance.result import CAN_FORK
 from dlbridge.conformance.rule import all_rules
 
 PROGRAM = Path(__file__).with_name("findings_program.py")
-PAGE = Path(__file__).parents[3] / "docs/findings.md"
+PAGE = Path(__file__).parents[2] / "docs/findings.md"
 RESULTS = PAGE.with_name("conformance-results.md")
 FINDING = re.compile(
     r"^### (?P<number>\d+)\. (?P<library>\S+) (?P<version>[^:]+): (?P<title>[^\n]+)\n"

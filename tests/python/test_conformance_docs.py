@@ -10,7 +10,7 @@ from dlbridge.conformance import all_rules, known_adapters
 from dlbridge.conformance.report.markdown import cell
 from dlbridge.conformance.report.topics import topics
 
-DOCS = Path(__file__).parents[3] / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 
 pytestmark = pytest.mark.skipif(not DOCS.is_dir(), reason="there is no checkout")
 

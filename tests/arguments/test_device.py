@@ -16,7 +16,7 @@ import typed_arguments as typed
 
 torch = pytest.importorskip("torch")
 
-sys.path.append(str(Path(__file__).parents[3] / "python/dlbridge/tests"))
+sys.path.append(str(Path(__file__).parents[1] / "python"))
 
 import native as n
 from exchange_table import STREAM, foreign, table_over

@@ -34,7 +34,7 @@ import numpy as np
 import typed_arguments as typed
 from dlbridge.conformance import crafter
 
-sys.path.append(str(Path(__file__).parents[3] / "python/dlbridge/tests"))
+sys.path.append(str(Path(__file__).parents[1] / "python"))
 
 from stand_in import NEW, Driver
 

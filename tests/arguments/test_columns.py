@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import typed_arguments as typed
 
-sys.path.append(str(Path(__file__).parents[3] / "python/dlbridge/tests"))
+sys.path.append(str(Path(__file__).parents[1] / "python"))
 
 from test_lacking import calls_of_getattr
 

@@ -14,7 +14,7 @@ from dlbridge.conformance import Adapter, known_adapters
 from dlbridge.conformance.adapter import adapter_named
 
 PROGRAM = Path(__file__).with_name("adapter_program.py")
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 
 #: Those that are only installed by hand: they need another Python, another NumPy or a GPU.
 ELSEWHERE = {"cudf", "cupy", "kornia-rs", "mxnet", "ndonnx", "torch-cuda"}

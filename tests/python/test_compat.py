@@ -56,18 +56,21 @@ def test_wrong_values_are_not_passed_on() -> None:
         asdlpack(np.ma.array([1, 2], mask=[0, 1]))
 
 
-def test_the_tests_can_be_run(run: Run) -> None:
-    result = run("import dlbridge.tests as t, sys; sys.exit(t.run('buffer_export'))")
+def test_the_check_of_an_installed_library(run: Run) -> None:
+    result = run("import dlbridge.tests as t, sys; sys.exit(t.run('numpy'))")
     assert result.returncode == 0, result.stdout + result.stderr
-    lines = result.stdout.splitlines()
-    assert lines[0] == "== test_buffer_export"
-    assert "passed" in result.stdout
-    assert lines[-2] == "failed: none"
-    assert lines[-1].startswith("not installed, so not tested: ")
+    assert result.stdout == f"numpy {np.__version__}: passed\n"
 
 
-def test_names_that_no_test_has() -> None:
-    with pytest.raises(ValueError, match="no tests for nonsense; there are array_interface, "):
+def test_a_check_that_fails_says_what_came_back(run: Run) -> None:
+    code = "import dlbridge.tests as t; t.VALUES = [1.0] * 6; import array; t.array = lambda *_: array.array('f', range(6)); "
+    result = run(code + "t.check('numpy')")
+    assert result.returncode == dlbridge.tests.DIFFERENT
+    assert "came back instead of" in result.stderr
+
+
+def test_a_check_of_an_unknown_library() -> None:
+    with pytest.raises(ValueError, match="no library nonsense; there are numpy, "):
         dlbridge.tests.run("nonsense")
 
 
