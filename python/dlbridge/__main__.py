@@ -8,15 +8,13 @@ from importlib import import_module
 USAGE = """\
 usage: python -m dlbridge COMMAND [--help]
 
-doctor       try out which installed libraries exchange tensors with dlbridge, and how
-conformance  check libraries against DLPack 1.3; the same as python -m dlbridge.conformance
-matrix       pass tensors from every library to every other; the same as python -m dlbridge.matrix"""
+doctor  try out which installed libraries exchange tensors with dlbridge, and how
+
+The package dlbridge-conformance has python -m dlbridge_conformance, which checks libraries against DLPack 1.3."""
 
 #: The module of each command; its function ``main`` gets the arguments.
 COMMANDS = {
     "doctor": "dlbridge.doctor",
-    "conformance": "dlbridge.conformance.__main__",
-    "matrix": "dlbridge.matrix.__main__",
 }
 
 

@@ -16,7 +16,6 @@ __all__ = [
     "Tensor",
     "__version__",
     "_canonical",
-    "_crafter",
     "_origin",
     "_copy",
     "_rebuild",
@@ -32,8 +31,6 @@ __all__ = [
 
 __version__: str
 
-#: the native part of ``dlbridge.conformance.crafter``
-_crafter: ModuleType
 
 _Key: TypeAlias = SupportsIndex | slice | EllipsisType | None
 

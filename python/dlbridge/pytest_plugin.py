@@ -1,4 +1,4 @@
-"""What pytest finds when dlbridge is installed: a fixture, and the rules of DLPack by ``pytest --dlpack LIBRARY``."""
+"""What pytest finds when dlbridge is installed: a fixture."""
 
 from __future__ import annotations
 
@@ -11,28 +11,6 @@ from dlbridge.testing import LeakedExports, exports_given_back
 
 #: Whether the test itself ended with an exception.
 RAISED = pytest.StashKey[bool]()
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """The options of the conformance kit."""
-    group = parser.getgroup("dlpack", "DLPack conformance")
-    group.addoption(
-        "--dlpack", action="append", default=[], metavar="LIBRARY",
-        help="add the rules of DLPack for a library, or for an adapter module:Class, to the tests; "
-        "with -m dlpack they run alone",
-    )  # fmt: skip
-    group.addoption(
-        "--dlpack-rule", action="append", default=[], metavar="ID", help="only this rule, or those below it"
-    )
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """Adds the conformance kit, if it is asked for."""
-    config.addinivalue_line("markers", "dlpack: a rule of DLPack, by --dlpack LIBRARY")
-    if libraries := config.getoption("dlpack"):
-        from dlbridge.conformance.plugin import Plugin
-
-        config.pluginmanager.register(Plugin(libraries, config.getoption("dlpack_rule")), "dlpack-conformance")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -32,7 +32,7 @@ from typing import Any
 import dlbridge
 import numpy as np
 import typed_arguments as typed
-from dlbridge.conformance import crafter
+from dlbridge_conformance import crafter
 
 sys.path.append(str(Path(__file__).parents[1] / "python"))
 

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from check import unpacked
-from dlbridge.conformance import crafter
+from dlbridge_conformance import crafter
 from driver import Driver
 
 CUDA, PINNED = 2, 3

@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any
 
 import dlbridge
-from dlbridge.conformance.crafter import Flags, Record, Way
+from dlbridge_conformance.crafter import Flags, Record, Way
 
 SOURCE = Path(__file__).with_name("native.c")
 

@@ -6,7 +6,8 @@ use std::fs;
 use std::path::Path;
 
 use crate::python::Venv;
-use crate::{Result, Workplace, process};
+use crate::test::KIT;
+use crate::{Result, Workplace, pins, process};
 
 /// A fault: a piece of a file, and what it is replaced with.
 struct Fault {
@@ -250,6 +251,8 @@ pub(crate) fn check(workplace: &Workplace) -> Result<bool> {
 /// Runs the kit over dlbridge, as it is and with each fault. Returns the rows of the page, and whether none was missed.
 fn tried(workplace: &Workplace) -> Result<(String, bool)> {
     let venv = Venv::ready(workplace)?;
+    venv.install(&[pins::MATURIN])?;
+    venv.install_project(KIT)?;
     let copy = workplace.target.join("seeded");
     let _ = fs::remove_dir_all(&copy);
     process::run(workplace.command("git").args(["clone", "--quiet", "."]).arg(&copy))?;
@@ -317,7 +320,7 @@ fn broken_rules(workplace: &Workplace, venv: &Venv<'_>, copy: &Path) -> Result<V
     // One of before would hide that the kit itself ended early.
     let _ = fs::remove_file(&report);
     let mut kit = venv.python();
-    kit.args(["-m", "dlbridge.conformance", "dlbridge", "--quiet", "--junit"]).arg(&report);
+    kit.args(["-m", "dlbridge_conformance", "dlbridge", "--quiet", "--junit"]).arg(&report);
     kit.env("PYTHONPATH", copy.join("python"));
     let ended = kit.output().map_err(|e| format!("the kit: {e}"))?;
     let report = fs::read_to_string(&report).map_err(|_| {

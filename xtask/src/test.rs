@@ -26,6 +26,14 @@ pub(crate) struct Options {
 
 const PYTHON_TESTS: &str = "tests/python";
 
+/// The conformance kit: a distribution of Python.
+pub(crate) const KIT: &str = "conformance";
+
+const KIT_SOURCES: &str = "conformance/src/dlbridge_conformance";
+
+/// Its tests, which wait for processes most of the time.
+const KIT_TESTS: &str = "conformance/tests";
+
 /// An extension with a function for each kind of typed argument, and its tests.
 const ARGUMENTS: &str = "tests/arguments";
 
@@ -36,7 +44,7 @@ pub(crate) fn run(workplace: &Workplace, options: &Options) -> bool {
         nightly::run(&mut steps, workplace);
     } else if options.kit {
         if let Some(venv) = steps.run(".venv", || Venv::ready(workplace)) {
-            python_tests(&mut steps, workplace, &venv, options, is_about_the_kit);
+            python_tests(&mut steps, workplace, &venv, options, KIT_TESTS);
         }
     } else {
         if contributors(&mut steps, workplace, options).is_none() {
@@ -101,6 +109,7 @@ fn with_python(
 ) -> Option<()> {
     steps.run("Python requirements", || venv.install(&requirements(options)))?;
     steps.run("the wheel", || venv.install_project("."))?;
+    steps.run("the wheel of the conformance kit", || venv.install_project(KIT))?;
     if !options.quick {
         steps.run("the source distribution", || venv.try_source_distribution());
     }
@@ -119,7 +128,10 @@ fn with_python(
         steps.run("Chromium", || browser(workplace));
     }
     let kit = if options.quick { None } else { begin_kit(steps, workplace) };
-    python_tests(steps, workplace, venv, options, |file| options.quick || !is_about_the_kit(file));
+    python_tests(steps, workplace, venv, options, PYTHON_TESTS);
+    if options.quick {
+        python_tests(steps, workplace, venv, options, KIT_TESTS);
+    }
     steps.run("the page of the benchmarks", || {
         process::run(&mut pytest(workplace, venv, "benches/report", true)?)
     });
@@ -165,18 +177,13 @@ fn with_python(
     Some(())
 }
 
-/// Begins the tests of the conformance kit, which wait for processes most of the time.
+/// Begins the tests of the conformance kit beside the others.
 fn begin_kit(steps: &mut Steps, workplace: &Workplace) -> Option<Begun> {
     steps.begin("the conformance kit", || {
         let xtask = env::current_exe().map_err(|e| format!("xtask does not know itself: {e}"))?;
         let log = workplace.target.join("kit.txt");
         process::beside(workplace.command(xtask).args(["test", "--kit"]), log)
     })
-}
-
-/// Whether a test file is about the conformance kit or its matrix.
-fn is_about_the_kit(file: &str) -> bool {
-    file.starts_with("test_conformance_") || file == "test_matrix.py"
 }
 
 /// Whether what cannot be tried is a failure.
@@ -213,7 +220,13 @@ fn type_checks(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) {
     steps.run("mypy", || {
         let mut mypy = venv.python();
         mypy.args(["-m", "mypy", "--strict", "--cache-dir"]).arg(workplace.target.join("mypy"));
-        process::run(mypy.args(["--exclude", "/tests/", "python/dlbridge", gpu::SUITE]))
+        process::run(mypy.args([
+            "--exclude",
+            "/tests/python|/conformance/tests",
+            "python/dlbridge",
+            KIT_SOURCES,
+            gpu::SUITE,
+        ]))
     });
     steps.run("stubtest", || {
         let mut stubtest = venv.python();
@@ -240,25 +253,26 @@ fn python_tests(
     workplace: &Workplace,
     venv: &Venv<'_>,
     options: &Options,
-    wanted: impl Fn(&str) -> bool,
+    folder: &str,
 ) {
-    let mut files = names(&workplace.root.join(PYTHON_TESTS));
+    let mut files = names(&workplace.root.join(folder));
     files.retain(|name| name.starts_with("test_") && name.ends_with(".py"));
     // A framework whose tests are not there is a failure of theirs.
-    for name in ["numpy"].into_iter().chain(pins::FRAMEWORKS.iter().map(|f| f.name)) {
+    let frameworks = ["numpy"].into_iter().chain(pins::FRAMEWORKS.iter().map(|f| f.name));
+    for name in frameworks.filter(|_| folder == PYTHON_TESTS) {
         let file = format!("test_{name}.py");
         if !files.contains(&file) {
             files.push(file);
         }
     }
-    for file in files.into_iter().filter(|file| wanted(file)) {
+    for file in files {
         let framework = pins::FRAMEWORKS.iter().find(|f| is_about(&file, f.name));
         if options.quick && framework.is_some() {
             continue;
         }
         // What is installed is required; --quick installs numpy alone.
         let required = !options.quick || is_about(&file, "numpy");
-        let path = format!("{PYTHON_TESTS}/{file}");
+        let path = format!("{folder}/{file}");
         steps.try_run(&format!("Python: {file}"), || {
             run_tests(&mut pytest(workplace, venv, &path, required)?, required)
         });
@@ -275,13 +289,6 @@ fn is_about(file: &str, framework: &str) -> bool {
 /// being skipped.
 fn pytest(workplace: &Workplace, venv: &Venv<'_>, path: &str, required: bool) -> Result<Command> {
     let cache: PathBuf = workplace.target.join("pytest");
-    let package = format!("{PYTHON_TESTS}/__init__.py");
-    if workplace.root.join(&package).exists() {
-        return Err(format!(
-            "{package} makes pytest import dlbridge from the sources, which have no extension \
-             module, instead of the installed wheel; it has to go"
-        ));
-    }
     let mut pytest = venv.python();
     pytest.args(["-m", "pytest", "--quiet", path]);
     pytest.args([OsStr::new("-o"), format!("cache_dir={}", cache.display()).as_ref()]);

@@ -6,8 +6,6 @@ use pyo3::prelude::*;
 #[pymodule(gil_used = true)]
 mod _core {
     #[pymodule_export]
-    use dlbridge_crafter::_crafter;
-    #[pymodule_export]
     use dlbridge_pyo3::{
         PyTensor, asdlpack, canonical, consumers, copy_bytes, empty, fit, from_dlpack, like,
         live_exports, origin, rebuild, record_exports,

@@ -1,0 +1,33 @@
+"""The conformance kit: whether a library keeps the rules of DLPack, as a producer, as a consumer and with its C exchange
+API.
+
+``python -m dlbridge_conformance LIBRARY`` checks one that the kit has an adapter for, ``--list`` shows all. A library that
+it does not know needs an :class:`Adapter` of about ten lines.
+"""
+
+from dlbridge_conformance.adapter import Adapter, known_adapters
+from dlbridge_conformance.check import check
+from dlbridge_conformance.context import Context
+from dlbridge_conformance.process import run
+from dlbridge_conformance.result import Library, Report, Result, Status
+from dlbridge_conformance.rule import Broken, Level, NotApplicable, Role, Rule, all_rules, rule, selected
+
+__all__ = [
+    "Adapter",
+    "Broken",
+    "Context",
+    "Level",
+    "Library",
+    "NotApplicable",
+    "Report",
+    "Result",
+    "Role",
+    "Rule",
+    "Status",
+    "known_adapters",
+    "all_rules",
+    "check",
+    "rule",
+    "run",
+    "selected",
+]

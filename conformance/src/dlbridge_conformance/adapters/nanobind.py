@@ -1,0 +1,140 @@
+"""nanobind: an extension in C++ that is compiled when it is first needed, and kept."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import importlib
+import importlib.util
+import os
+import shutil
+import subprocess
+import sysconfig
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from dlbridge_conformance import elements
+from dlbridge_conformance.adapter import Adapter
+from dlbridge_conformance.crafter import DTYPES, c_strides
+
+SOURCE = Path(__file__).with_name("nanobind_module.cpp")
+NAME = "dlbridge_conformance_nanobind"
+
+
+class NanoBind(Adapter):
+    """nanobind. An argument ``nb::ndarray<>`` is its consumer, a result ``nb::ndarray<nb::array_api>`` its producer."""
+
+    name = module = "nanobind"
+    dtypes = tuple(DTYPES)
+    functions: Any
+
+    def is_installed(self) -> bool:
+        """Whether there are nanobind, a C++ compiler and Python's headers."""
+        return super().is_installed() and _compiler() is not None and (_include() / "Python.h").exists()
+
+    def load(self) -> None:
+        """Compiles the extension, unless that was done before, and imports it."""
+        spec = importlib.util.spec_from_file_location(NAME, self._compiled())
+        assert spec is not None
+        assert spec.loader is not None
+        self.functions = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(self.functions)
+
+    def array(self, values: Any, dtype: str = "float32") -> Any:
+        shape, data = elements.shape_of(values), elements.packed(elements.flat(values), dtype)
+        memory = ctypes.create_string_buffer(data, max(len(data), 1))
+        return self._over(ctypes.addressof(memory), shape, c_strides(shape), dtype, False, memory)
+
+    def from_dlpack(self, producer: Any, **keywords: Any) -> Any:
+        return self.functions.from_dlpack(producer, **keywords)
+
+    def values(self, array: Any) -> Any:
+        address, shape, strides, dtype = self.functions.describe(array)
+        return elements.at(address, elements.name_of(dtype), shape, strides)
+
+    def address(self, array: Any) -> int:
+        return int(self.functions.describe(array)[0])
+
+    def transposed(self, array: Any) -> Any:
+        return self._view(array, lambda shape, strides: (0, shape[::-1], strides[::-1]))
+
+    def stepped(self, array: Any) -> Any:
+        return self._view(array, lambda shape, strides: (
+            0, (-(-shape[0] // 2), *shape[1:]), (2 * strides[0], *strides[1:])
+        ))  # fmt: skip
+
+    def reversed(self, array: Any) -> Any:
+        return self._view(array, lambda shape, strides: (
+            (shape[0] - 1) * strides[0], shape, (-strides[0], *strides[1:])
+        ))  # fmt: skip
+
+    def sliced(self, array: Any) -> Any:
+        return self._view(array, lambda shape, strides: (strides[0], (shape[0] - 1, *shape[1:]), strides))
+
+    def broadcast(self, array: Any, extent: int) -> Any:
+        return self._view(array, lambda shape, strides: (0, (extent, *shape), (0, *strides)))
+
+    def read_only(self, array: Any) -> Any:
+        return self._view(array, lambda shape, strides: (0, shape, strides), read_only=True)
+
+    def write(self, array: Any, value: float) -> None:
+        address, _, _, dtype = self.functions.describe(array)
+        data = elements.packed([value], elements.name_of(dtype))
+        ctypes.memmove(address, data, len(data))
+
+    def _view(self, array: Any, part: Any, read_only: bool = False) -> Any:
+        """Other elements of the same memory, by a function of shape and strides; read-only if the array is."""
+        address, shape, strides, dtype = self.functions.describe(array)
+        first, shape, strides = part(shape, strides)
+        read_only = read_only or not self._is_writable(array)
+        return self._over(address + first * dtype[1] // 8, shape, strides, elements.name_of(dtype), read_only, array)
+
+    def _is_writable(self, array: Any) -> bool:
+        """Whether an argument that may be written takes the array."""
+        try:
+            self.functions.from_dlpack(array)
+        except TypeError:
+            return False
+        return True
+
+    def _over(self, address: int, shape: Any, strides: Any, dtype: str, read_only: bool, owner: Any) -> Any:
+        code, bits, _ = DTYPES[dtype]
+        return self.functions.make(address, list(shape), list(strides), code, bits, read_only, owner)
+
+    def _compiled(self) -> Path:
+        """Where the extension is; each version of nanobind, Python and the source has its own."""
+        suffix = str(sysconfig.get_config_var("EXT_SUFFIX"))
+        key = hashlib.sha256(SOURCE.read_bytes() + f"{self.version()}{suffix}".encode()).hexdigest()[:16]
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dlbridge" / "conformance"
+        target = cache / f"{NAME}-{key}{suffix}"
+        if not target.exists():
+            cache.mkdir(parents=True, exist_ok=True)
+            _compile(target)
+        return target
+
+
+def _compiler() -> str | None:
+    """A C++ compiler."""
+    return os.environ.get("CXX") or shutil.which("c++") or shutil.which("g++")
+
+
+def _include() -> Path:
+    """Where Python's headers are."""
+    return Path(sysconfig.get_paths()["include"])
+
+
+def _compile(target: Path) -> None:
+    """Compiles the extension under another name, so that nobody loads half of it."""
+    nanobind: Any = importlib.import_module("nanobind")
+    folder = Path(nanobind.__file__).parent
+    includes = [_include(), nanobind.include_dir(), folder / "ext/robin_map/include"]
+    sources = [Path(nanobind.source_dir()) / "nb_combined.cpp", SOURCE]
+    flags = ["-std=c++17", "-O1", "-shared", "-fPIC", "-fvisibility=hidden", "-fno-strict-aliasing"]
+    with tempfile.TemporaryDirectory(dir=target.parent) as folder_of_it:
+        made = Path(folder_of_it) / target.name
+        command = [str(_compiler()), *flags, *(f"-I{path}" for path in includes), *map(str, sources), "-o", str(made)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            raise ImportError(f"nanobind's extension does not compile: {done.stderr[-2000:]}")
+        made.replace(target)

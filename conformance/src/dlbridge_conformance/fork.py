@@ -1,0 +1,140 @@
+"""A check in a fork of this process, which has imported the library: a crash, an abort or a hang is a result."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Iterator
+
+from dlbridge_conformance.adapter import Adapter
+from dlbridge_conformance.check import check_and_tell
+from dlbridge_conformance.result import Result, Status, result_from
+from dlbridge_conformance.rule import Rule
+
+#: the process that checks at the moment, which ends with this one
+running: int | None = None
+
+#: files of this process that are closed in a fork: their other ends wait for nobody but this process
+own_files: list[int] = []
+
+
+def in_fork(library: Adapter, rule: Rule, limit: float) -> Result:
+    """Runs a check in a fork of this process, which has so many seconds."""
+    global running
+    reader, writer = os.pipe()
+    with tempfile.TemporaryFile() as output:
+        start = time.monotonic()
+        running = child = os.fork()
+        lead_group(child)
+        if child == 0:
+            _be_the_check(library, rule, reader, writer, output.fileno())
+        os.close(writer)
+        told = list(_lines(reader, start + limit))
+        status = _status_of(child, start + limit)
+        end_group(child)
+        if status is None:
+            os.waitpid(child, 0)
+        running = None
+        seconds = round(time.monotonic() - start, 3)
+        output.seek(0)
+        last = output.read()[-600:].decode(errors="replace").strip()
+    if status is None:
+        return ended(rule, told, last, seconds, Status.HUNG, f"not done after {limit:g} s")
+    if status == 0 and told and told[-1].startswith("{"):
+        return result_from(told[-1])
+    return ended(rule, told, last, seconds, Status.CRASHED, *death(os.waitstatus_to_exitcode(status)))
+
+
+def _be_the_check(library: Adapter, rule: Rule, reader: int, writer: int, output: int) -> None:
+    """What the fork does; it does not return."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for file in (reader, *own_files):
+        os.close(file)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for stream, file in enumerate((nothing, output, output)):
+        os.dup2(file, stream)
+    code = 1
+    try:
+        with os.fdopen(writer, "w") as pipe:
+            check_and_tell(library, rule, pipe)
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+        sys.stderr.flush()
+    finally:
+        # Not the exit of Python: what the library left behind is not what is checked.
+        os._exit(code)
+
+
+def _lines(reader: int, end: float) -> Iterator[str]:
+    """The whole lines that come through a pipe, until the result, the end of the pipe, or the end of the time."""
+    rest = b""
+    try:
+        while select.select([reader], [], [], max(end - time.monotonic(), 0))[0]:
+            part = os.read(reader, 1 << 16)
+            if not part:
+                return
+            *whole, rest = (rest + part).split(b"\n")
+            yield from (line.decode() for line in whole)
+            # Something that the check has started may hold the pipe open.
+            if whole and whole[-1].startswith(b"{"):
+                return
+    finally:
+        os.close(reader)
+
+
+def _status_of(child: int, end: float) -> int | None:
+    """The status of a process that has nothing more to say, as soon as it ends; None if the time is over before."""
+    pause = 0.0005
+    while True:
+        pid, status = os.waitpid(child, os.WNOHANG)
+        if pid:
+            return status
+        if time.monotonic() > end:
+            return None
+        time.sleep(pause)
+        pause = min(2 * pause, 0.05)
+
+
+def lead_group(child: int) -> None:
+    """Makes a process the first of a group, with those that its check starts; it and its parent both try."""
+    try:
+        os.setpgid(child, child)
+    except OSError:
+        return
+
+
+def end_group(child: int) -> None:
+    """Ends what is left of the group of a process: itself, and what it started."""
+    try:
+        os.killpg(child, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def death(code: int) -> tuple[str, str | None]:
+    """How a process ended, in words, and the name of the signal that ended it."""
+    if code >= 0:
+        return f"the process ended with {code}", None
+    known = {number.value: number.name for number in signal.Signals}
+    name = known.get(-code, f"signal {-code}")
+    return f"the process died of {name}", name
+
+
+def ended(
+    rule: Rule, told: list[str], last: str, seconds: float, status: Status, detail: str, name: str | None = None
+) -> Result:
+    """The result of a check whose process came to no good end, after what it told and the last that it wrote."""
+    evidence = [(kind, text) for kind, text in (json.loads(line) for line in told if line.startswith("["))]
+    if last:
+        evidence.append(("got", last))
+    if found := next((line for line in told if line.startswith("~")), None):
+        before = result_from(found[1:])
+        detail = f"{before.detail or 'the check itself passed'}; then, as everything was given back, {detail}"
+    return Result(rule.id, status, detail, evidence, name, seconds)

@@ -1,0 +1,54 @@
+"""All producers and consumers by name."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from dlbridge_conformance.adapter import Adapter, known_adapters
+from dlbridge_conformance.matrix.buffers import BUFFERS
+from dlbridge_conformance.matrix.columns import COLUMN_PRODUCERS, OTHER_CONSUMERS
+from dlbridge_conformance.matrix.consumer import AdapterConsumer, Consumer, NarrowJAX
+from dlbridge_conformance.matrix.crafted import CRAFTED
+from dlbridge_conformance.matrix.producer import AdapterProducer, NumPyProducer, Producer
+
+
+#: consumers that make no array: what arrives has neither shape nor dtype
+MESSAGES = {"mpi4py"}
+
+
+@cache
+def _adapters() -> list[Adapter]:
+    """The adapters of the kit, each once, so that producer and consumer of a library share what it has imported."""
+    return list(known_adapters().values())
+
+
+def producers() -> dict[str, Producer]:
+    """The libraries that have adapters, and what is no library of tensors."""
+    adapters = [adapter for adapter in _adapters() if adapter.produces]
+    found: list[Producer] = [
+        (NumPyProducer if adapter.name == "numpy" else AdapterProducer)(adapter) for adapter in adapters
+    ]
+    found += [kind() for kind in (*COLUMN_PRODUCERS, *BUFFERS, *CRAFTED)]
+    return {producer.name: producer for producer in found}
+
+
+def consumers() -> dict[str, Consumer]:
+    """The libraries that have adapters, and what takes objects by other doors."""
+    adapters = [adapter for adapter in _adapters() if adapter.consumes and adapter.name not in MESSAGES]
+    found: list[Consumer] = [AdapterConsumer(adapter) for adapter in adapters]
+    found += [NarrowJAX(adapter) for adapter in adapters if adapter.name == "jax"]
+    found += [kind() for kind in OTHER_CONSUMERS]
+    return {consumer.name: consumer for consumer in found}
+
+
+def calls() -> dict[str, dict[str, str]]:
+    """How each way to each consumer is written."""
+    return {
+        name: {
+            "direct": consumer.call,
+            "asdlpack": consumer.call.replace("obj", f"dlbridge.asdlpack(obj){'.numpy()' * consumer.by_numpy}"),
+            "to": f"dlbridge.asdlpack(obj).to({consumer.to!r})" if consumer.to else "",
+            "converted": consumer.conversion,
+        }
+        for name, consumer in consumers().items()
+    }

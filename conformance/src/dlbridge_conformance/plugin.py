@@ -1,0 +1,111 @@
+"""The rules as test items: ``pytest --dlpack LIBRARY``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dlbridge_conformance.adapter import Adapter, adapter_named
+from dlbridge_conformance.process import Server
+from dlbridge_conformance.report.text import account
+from dlbridge_conformance.result import Report, Status
+from dlbridge_conformance.rule import Level, Rule, selected
+
+
+class RuleBroken(Exception):
+    """A library broke a rule: all that there is to say about it."""
+
+
+class LibraryRules(pytest.Collector):
+    """All rules for a library."""
+
+    adapter: Adapter
+    rules: dict[str, Rule]
+
+    def collect(self) -> Iterator[pytest.Item]:
+        """An item for each rule."""
+        for rule in self.rules.values():
+            yield RuleItem.of(self, rule)
+
+    def setup(self) -> None:
+        """Begins the process of the library; it ends with the last item."""
+        self.server = Server(self.adapter.name)
+        self.addfinalizer(self.server.close)
+
+
+class RuleItem(pytest.Item):
+    """A rule for a library."""
+
+    rule: Rule
+    parent: LibraryRules
+
+    @classmethod
+    def of(cls, parent: LibraryRules, rule: Rule) -> RuleItem:
+        """The item; ``-k`` knows its level and role, ``-m`` the mark ``dlpack``."""
+        item: RuleItem = cls.from_parent(parent, name=rule.id)
+        item.rule = rule
+        item.add_marker("dlpack")
+        item.extra_keyword_matches |= {rule.level.value, rule.role.value}
+        item.user_properties += [("level", rule.level.value), ("role", rule.role.value), ("source", rule.source)]
+        return item
+
+    def runtest(self) -> None:
+        """Skips what does not apply, expects a broken MAY to fail, and fails with the evidence otherwise."""
+        result = self.parent.server.check(self.rule)
+        if result.status is Status.NOT_APPLICABLE:
+            pytest.skip(result.detail)
+        if result.status.is_broken:
+            if self.rule.level is Level.MAY:
+                pytest.xfail(f"MAY: {result.detail}")
+            report = Report([self.rule], [], "")
+            raise RuleBroken(account(report, self.parent.adapter.name, self.rule, result))
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], *arguments: Any, **keywords: Any) -> Any:
+        """What was found, without a traceback of the kit."""
+        if isinstance(excinfo.value, RuleBroken):
+            return str(excinfo.value)
+        return super().repr_failure(excinfo, *arguments, **keywords)
+
+    def reportinfo(self) -> tuple[Path, None, str]:
+        """The heading of a failure."""
+        return self.path, None, f"{self.parent.adapter.name} {self.rule.id}"
+
+
+class Plugin:
+    """Adds the rules of some libraries to what is collected."""
+
+    def __init__(self, libraries: list[str], rules: list[str]) -> None:
+        if any(":" in library for library in libraries) and os.getcwd() not in sys.path:
+            # As ``python -m`` does, by which the process of the library finds the adapter.
+            sys.path.insert(0, os.getcwd())
+        try:
+            self.adapters = [adapter_named(library) for library in libraries]
+            self.rules = selected(rules)
+        except (LookupError, ValueError) as error:
+            raise pytest.UsageError(f"--dlpack: {error.args[0]}") from error
+        if missing := [adapter.name for adapter in self.adapters if not adapter.is_installed()]:
+            raise pytest.UsageError(f"--dlpack: not installed: {', '.join(missing)}")
+
+    def pytest_report_header(self) -> list[str]:
+        """Which versions are checked."""
+        return [f"dlpack: {adapter.name} {adapter.version()}, {len(self.rules)} rules" for adapter in self.adapters]
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_make_collect_report(
+        self, collector: pytest.Collector
+    ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+        """Puts the libraries after the files, which there need not be."""
+        report = yield
+        if isinstance(collector, pytest.Session) and report.passed:
+            report.result = [*report.result, *(self._collector(collector, adapter) for adapter in self.adapters)]
+        return report
+
+    def _collector(self, session: pytest.Session, adapter: Adapter) -> LibraryRules:
+        made: LibraryRules = LibraryRules.from_parent(session, name=adapter.name, nodeid=f"dlpack:{adapter.name}")
+        made.adapter, made.rules = adapter, self.rules
+        return made

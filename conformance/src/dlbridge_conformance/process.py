@@ -1,0 +1,166 @@
+"""The process of a library, from the outside: it imports the library once, and forks for each check.
+
+Where there is no fork, it runs one check, and is started for each.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Generator, Iterable
+
+from dlbridge_conformance.fork import death, ended
+from dlbridge_conformance.result import CAN_FORK, LIMIT, Result, Status, result_from
+from dlbridge_conformance.rule import Rule
+
+#: how long the import of a library may take, in seconds
+IMPORT_LIMIT = 180.0
+
+#: how many times as long as the first time an import may take in a process that a check starts, on a busy machine
+LOADING = 5
+
+#: how much longer than its limit a check may keep its server busy, in seconds, before that one is taken for hung
+GRACE = 30.0
+
+
+class Server:
+    """The process of a library. It begins with the first check, and begins anew when a check ends it."""
+
+    def __init__(self, library: str, limit: float = LIMIT) -> None:
+        self.library = library
+        self.limit = limit
+        self._process: subprocess.Popen[bytes] | None = None
+        self._unread = b""
+        #: why there is no result any more: the status and the words, and the signal
+        self._failure: tuple[Status, str, str | None] | None = None
+
+    def check(self, rule: Rule) -> Result:
+        """Runs a check in a process of its own. If the library cannot be imported, that breaks every rule."""
+        if self._failure is None and CAN_FORK and self._process is None:
+            self._start()
+        if self._failure is not None:
+            status, detail, name = self._failure
+            return Result(rule.id, status, detail, [], name)
+        if not CAN_FORK:
+            return self._in_fresh(rule)
+        limit = self.limit + rule.processes * LOADING * self._loading
+        start = time.monotonic()
+        assert self._process is not None
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(f"{rule.id} {limit}\n".encode())
+            self._process.stdin.flush()
+            line = self._line(limit + GRACE)
+        except OSError:
+            line = ""
+        if line:
+            return result_from(line)
+        if self._failure is not None:
+            return self.check(rule)
+        how, name = self._end()
+        seconds = round(time.monotonic() - start, 3)
+        if line is None:
+            return ended(rule, [], "", seconds, Status.HUNG, "the check stopped the process of the library")
+        return ended(rule, [], "", seconds, Status.CRASHED, f"the check ended the process of the library: {how}", name)
+
+    def stop(self) -> None:
+        """Ends the process, from another thread too. Whatever is asked from now on was interrupted."""
+        self._failure = (Status.NOT_APPLICABLE, "interrupted", None)
+        # The thread that checks may end it at the same time.
+        process = self._process
+        if process is not None:
+            process.send_signal(signal.SIGTERM)
+
+    def close(self) -> None:
+        """Ends the process."""
+        if self._process is not None:
+            self._end()
+
+    def _start(self) -> None:
+        """Starts the process and waits until the library is imported."""
+        self._errors = tempfile.TemporaryFile()
+        command = [sys.executable, "-m", "dlbridge_conformance.server", self.library]
+        # Out of reach of the keyboard: the parent decides what an interrupt means.
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, start_new_session=True
+        )
+        line = self._line(IMPORT_LIMIT)
+        if line:
+            self._loading = float(line.removeprefix("loaded "))
+            return
+        how, name = self._end()
+        if self._failure is not None:
+            return
+        self._failure = (Status.CRASHED, f"the library could not be imported: {how}", name)
+        if line is None:
+            self._failure = (Status.HUNG, f"the library was not imported after {IMPORT_LIMIT:g} s", None)
+
+    def _end(self) -> tuple[str, str | None]:
+        """Ends the process, and how it ended."""
+        assert self._process is not None
+        process, self._process, self._unread = self._process, None, b""
+        for pipe in (process.stdin, process.stdout):
+            assert pipe is not None
+            try:
+                pipe.close()
+            except OSError:
+                continue
+        try:
+            code = process.wait(2)
+        except subprocess.TimeoutExpired:
+            process.terminate()
+            try:
+                code = process.wait(2)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                code = process.wait()
+        how, name = death(code)
+        with self._errors as errors:
+            errors.seek(0)
+            last = (errors.read().decode(errors="replace").strip().splitlines() or [""])[-1][:300]
+        return (f"{how}: {last}" if last and name is None else how), name
+
+    def _line(self, limit: float) -> str | None:
+        """The next line; an empty one at the end, and None if there is none for so many seconds."""
+        assert self._process is not None
+        assert self._process.stdout is not None
+        file, end = self._process.stdout.fileno(), time.monotonic() + limit
+        while b"\n" not in self._unread:
+            if not select.select([file], [], [], max(end - time.monotonic(), 0))[0]:
+                return None
+            part = os.read(file, 1 << 16)
+            if not part:
+                return ""
+            self._unread += part
+        line, _, self._unread = self._unread.partition(b"\n")
+        return line.decode()
+
+    def _in_fresh(self, rule: Rule) -> Result:
+        """Runs a check in a process that imports the library for it."""
+        command = [sys.executable, "-m", "dlbridge_conformance.server", self.library, rule.id]
+        start = time.monotonic()
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=self.limit)
+        except subprocess.TimeoutExpired:
+            return ended(rule, [], "", self.limit, Status.HUNG, f"not done after {self.limit:g} s")
+        lines = done.stdout.splitlines()
+        if done.returncode == 0 and lines:
+            return result_from(lines[-1])
+        seconds = round(time.monotonic() - start, 3)
+        how, name = death(done.returncode)
+        return ended(rule, [], done.stderr[-600:].strip(), seconds, Status.CRASHED, how, name)
+
+
+def run(library: str, rules: Iterable[Rule], limit: float = LIMIT) -> Generator[Result, None, None]:
+    """Runs checks on a library, each in a process of its own, and gives the results as they come."""
+    server = Server(library, limit)
+    try:
+        for rule in rules:
+            yield server.check(rule)
+    finally:
+        server.close()

@@ -1,0 +1,105 @@
+"""Rules: what a library has to do, the sentence of the standard that says so, and how to find out."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dlbridge_conformance.context import Context
+
+Check = Callable[["Context"], None]
+
+
+class Level(str, Enum):
+    """How much a rule binds, by RFC 2119."""
+
+    MUST = "MUST"
+    SHOULD = "SHOULD"
+    MAY = "MAY"
+
+
+class Role(str, Enum):
+    """What a rule is about."""
+
+    PRODUCER = "producer"
+    CONSUMER = "consumer"
+    #: the C exchange API that a type offers
+    EXCHANGE_API = "exchange-api"
+
+
+class Broken(Exception):
+    """A library broke a rule: what was expected, and what it did."""
+
+
+class NotApplicable(Exception):
+    """A library lacks what a rule is about: the reason."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule with its check.
+
+    ``id`` is its name for ever, ``says`` what has to be, in our words, and ``source`` where the standard says so.
+    ``processes`` is how many processes of its own the check starts that import the library, which takes its time.
+    """
+
+    id: str
+    role: Role
+    level: Level
+    says: str
+    source: str
+    check: Check
+    processes: int = 0
+
+
+_RULES: dict[str, Rule] = {}
+
+
+def rule(
+    id: str, role: Role, level: Level, says: str, source: str, processes: int = 0
+) -> Callable[[Check], Check]:
+    """Registers a check as a rule.
+
+    The check returns if the library keeps the rule, and raises :class:`Broken` if it does not. Any other exception
+    is one of the library's, where none was to be expected, and breaks the rule as well.
+    """
+
+    def register(check: Check) -> Check:
+        if id in _RULES:
+            raise ValueError(f"there are two rules {id}")
+        _RULES[id] = Rule(id, role, level, says, source, check, processes)
+        return check
+
+    return register
+
+
+def all_rules() -> dict[str, Rule]:
+    """All rules by id, in the order of the files in ``rules/``."""
+    from dlbridge_conformance import rules
+
+    for module in sorted(info.name for info in pkgutil.iter_modules(rules.__path__)):
+        importlib.import_module(f"{rules.__name__}.{module}")
+    return dict(_RULES)
+
+
+def selected(patterns: Iterable[str]) -> dict[str, Rule]:
+    """The rules whose ids are named, or all that begin with a name that no rule has; all of them without names.
+
+    Raises ValueError for a pattern that no rule has.
+    """
+    rules, wanted = all_rules(), list(patterns)
+    chosen: dict[str, Rule] = {}
+    for pattern in wanted:
+        if pattern in rules:
+            chosen[pattern] = rules[pattern]
+            continue
+        found = {id: r for id, r in rules.items() if id.startswith(f"{pattern}-")}
+        if not found:
+            raise ValueError(f"there is no rule {pattern!r}; --list shows all")
+        chosen |= found
+    return {id: r for id, r in rules.items() if id in chosen} if wanted else rules

@@ -1,0 +1,156 @@
+"""What a consumer does with the capsule."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dlbridge_conformance import crafter
+from dlbridge_conformance.context import Context
+from dlbridge_conformance.crafter import Crafted, Producer
+from dlbridge_conformance.rule import Broken, Level, Role, rule
+from dlbridge_conformance.rules.consumer_outcome import (
+    PLAIN,
+    PYTHON,
+    feed,
+    given_back,
+    legacy,
+    plain,
+    right,
+    takes,
+    versioned,
+)
+
+IMPLEMENTATION = f"{PYTHON}, Implementation"
+
+
+def consumed(c: Context, crafted: Crafted) -> tuple[Any, Any]:
+    """The array that a library makes of a crafted tensor, and the capsule, which the producer keeps."""
+    capsule = crafted.capsule()
+    return c.consume(Producer(capsule)), capsule
+
+
+def renamed(c: Context, crafted: Crafted, expected: str) -> None:
+    """Expects the name of a capsule after it was consumed."""
+    array, capsule = consumed(c, crafted)
+    name = crafter.capsule_name(capsule)
+    c.got(f"the capsule is named {name!r}")
+    del array
+    if name != expected:
+        needs_ownership(c, crafted)
+    c.expect(name == expected, f"the capsule is named {name!r} after it was consumed, and not {expected!r}")
+
+
+def needs_ownership(c: Context, crafted: Crafted) -> None:
+    """The rule does not apply to a library that leaves the tensor to a capsule which it keeps alive."""
+    c.settle()
+    c.needs(crafted.record.calls, f"{c.lib.name} does not take the tensor: it is still the capsule's")
+
+
+@rule("C-CAPSULE-RENAMED-VERSIONED", Role.CONSUMER, Level.MUST,
+      "A consumer renames the versioned capsule that it takes to 'used_dltensor_versioned'.",
+      IMPLEMENTATION)  # fmt: skip
+def renamed_versioned(c: Context) -> None:
+    renamed(c, versioned(c), "used_dltensor_versioned")
+
+
+@rule("C-CAPSULE-RENAMED-LEGACY", Role.CONSUMER, Level.MUST,
+      "A consumer renames the legacy capsule that it takes to 'used_dltensor'.", IMPLEMENTATION)  # fmt: skip
+def renamed_legacy(c: Context) -> None:
+    renamed(c, legacy(c), "used_dltensor")
+
+
+@rule("C-CAPSULE-OUTLIVES-ARRAY", Role.CONSUMER, Level.MUST,
+      "The capsule's destructor frees nothing that the consumer has freed, if the capsule dies after the array.",
+      IMPLEMENTATION)  # fmt: skip
+def outlives_array(c: Context) -> None:
+    crafted = plain(c)
+    array, capsule = consumed(c, crafted)
+    right(c, array, PLAIN)
+    del array
+    given_back(c, crafted, "after the array was gone")
+    del capsule
+    given_back(c, crafted, "after the capsule was gone too")
+
+
+@rule("C-CAPSULE-DIES-FIRST", Role.CONSUMER, Level.MUST,
+      "The array owns the memory: it stays valid when the capsule dies before it.", IMPLEMENTATION)  # fmt: skip
+def dies_first(c: Context) -> None:
+    crafted = plain(c)
+    array, capsule = consumed(c, crafted)
+    del capsule
+    c.settle()
+    right(c, array, PLAIN)
+    del array
+    given_back(c, crafted, "after the array was gone")
+
+
+@rule("C-CAPSULE-REFUSED-OWNER", Role.CONSUMER, Level.MUST,
+      "A consumer that refuses leaves the capsule as it was, or takes it and calls the deleter; never both.",
+      IMPLEMENTATION)  # fmt: skip
+def refused_owner(c: Context) -> None:
+    crafted = plain(c, dtype=(99, 32, 1))
+    if takes(c, True):
+        crafted = c.craft((6,), versioned=True, version=(2, 0))
+    capsule = crafted.capsule()
+    array, said = feed(c, Producer(capsule))
+    del array
+    c.settle()
+    c.needs(said, f"{c.lib.name} accepts what was to be refused")
+    name, calls = crafter.capsule_name(capsule), crafted.record.calls
+    c.got(f"the capsule is named {name!r}, the deleter ran {calls} times")
+    taken = (name or "").startswith("used_")
+    c.expect(calls == int(taken), f"refused, the capsule is named {name!r}, and the deleter ran {calls} times")
+    del capsule
+    given_back(c, crafted, "after the capsule was gone too")
+
+
+@rule("C-CAPSULE-SECOND-USE", Role.CONSUMER, Level.MUST,
+      "A capsule is consumed once: a second import of it is refused and leaves the first array alone.",
+      IMPLEMENTATION)  # fmt: skip
+def second_use(c: Context) -> None:
+    crafted = plain(c)
+    array, capsule = consumed(c, crafted)
+    again, said = feed(c, Producer(capsule))
+    if said is None:
+        del array, again
+        needs_ownership(c, crafted)
+        raise Broken("the second import is not refused")
+    right(c, array, PLAIN)
+    del array, capsule
+    given_back(c, crafted, "after everything was gone")
+
+
+@rule("C-CAPSULE-USED", Role.CONSUMER, Level.MUST,
+      "A capsule whose name says that it was consumed is refused, and its tensor is not touched.",
+      IMPLEMENTATION)  # fmt: skip
+def used(c: Context) -> None:
+    crafted = plain(c)
+    name = "used_dltensor_versioned" if crafted.versioned else "used_dltensor"
+    untouched(c, crafted, name)
+
+
+@rule("C-CAPSULE-FOREIGN-NAME", Role.CONSUMER, Level.MUST,
+      "A capsule of another name is no DLPack capsule: it is refused, not renamed, and its content is not touched.",
+      IMPLEMENTATION)  # fmt: skip
+def foreign_name(c: Context) -> None:
+    for name in ("arrow_array", "dltensor_versioned_2", "DLTENSOR"):
+        untouched(c, plain(c), name)
+
+
+@rule("C-CAPSULE-NO-NAME", Role.CONSUMER, Level.SHOULD,
+      "A capsule without a name is refused, and its content is not touched.", IMPLEMENTATION)  # fmt: skip
+def no_name(c: Context) -> None:
+    untouched(c, plain(c), None)
+
+
+def untouched(c: Context, crafted: Crafted, name: str | None) -> None:
+    """Expects that a capsule of a name is refused, keeps it, and that nobody calls the deleter."""
+    capsule = crafted.capsule(name)
+    c.fed(f"in a capsule named {name!r}")
+    c.refused(lambda: c.consume(Producer(capsule)))
+    after = crafter.capsule_name(capsule)
+    c.expect(after == name, f"the capsule named {name!r} was renamed to {after!r}")
+    del capsule
+    c.settle()
+    calls = crafted.record.calls
+    c.expect(calls == 0, f"the deleter of a tensor in a capsule named {name!r} ran {calls} times")

@@ -1,0 +1,220 @@
+"""What ``copy`` means to a consumer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dlbridge_conformance import crafter
+from dlbridge_conformance.context import Context
+from dlbridge_conformance.crafter import CUDA_HOST, Crafted, Flags, OldProducer, Producer
+from dlbridge_conformance.rule import Broken, Level, NotApplicable, Role, rule
+from dlbridge_conformance.rules.consumer_outcome import (
+    PLAIN,
+    PYTHON,
+    STANDARD,
+    asking,
+    feed,
+    given_back,
+    legacy,
+    plain,
+    right,
+    shares,
+    unwritten,
+)
+
+COPY = f"{STANDARD}, from_dlpack, copy"
+ZERO = crafter.packed([0], "float32")
+
+
+class Copying(Producer):
+    """A producer that gives its tensor, and a copy of it if it is asked for one."""
+
+    def __init__(self, source: Crafted) -> None:
+        super().__init__(self.answered)
+        self.source = source
+        self.copies: list[Crafted] = []
+
+    def answered(self, keywords: dict[str, Any]) -> Crafted:
+        """The tensor or the copy."""
+        if not keywords.get("copy"):
+            return self.source
+        flags = Flags.IS_COPIED if self.source.versioned else 0
+        shape = self.source.fields.shape
+        self.copies.append(crafter.craft(shape, versioned=self.source.versioned, flags=flags))
+        return self.copies[-1]
+
+
+def knows_copy(c: Context) -> None:
+    """Says that a rule does not apply to a library whose from_dlpack has no copy.
+
+    It has none if None for it is a TypeError, where leaving it out, which means the same, is none.
+    """
+    c.consume(plain(c))
+    try:
+        c.consume(plain(c), copy=None)
+    except TypeError as error:
+        raise NotApplicable(f"from_dlpack of {c.lib.name} has no copy: {error}") from None
+
+
+@rule("C-COPY-KEYWORD", Role.CONSUMER, Level.SHOULD,
+      "from_dlpack has the keyword copy.", "array API standard 2023.12, from_dlpack, copy")  # fmt: skip
+def keyword(c: Context) -> None:
+    asking(c, None)
+    right(c, c.consume(Copying(plain(c)), copy=True), PLAIN)
+    right(c, c.consume(plain(c), copy=None), PLAIN)
+
+
+@rule("C-COPY-NONE-AS-FALSE", Role.CONSUMER, Level.MUST,
+      "What is shared with copy=False is shared without copy too: it is possible.", COPY)  # fmt: skip
+def none_as_false(c: Context) -> None:
+    knows_copy(c)
+    crafted = plain(c)
+    array, said = feed(c, asking(c, Copying(crafted)), copy=False)
+    c.needs(said is None and shares(c, array, crafted), f"{c.lib.name} does not share with copy=False")
+    del array
+    crafted = plain(c)
+    c.expect(shares(c, c.consume(crafted), crafted), "the data was copied")
+
+
+@rule("C-COPY-NONE-SHARES", Role.CONSUMER, Level.SHOULD,
+      "Without copy, writable float32 in C order on the CPU, aligned to 256 bytes, is shared: as a rule it can be.",
+      f"{COPY}: \"if possible\", which is the library's to say")  # fmt: skip
+def none_shares(c: Context) -> None:
+    crafted = plain(c)
+    array = c.consume(crafted)
+    c.expect(shares(c, array, crafted), "the data was copied")
+
+
+@rule("C-COPY-NONE-ADDRESS", Role.CONSUMER, Level.SHOULD,
+      "An array over the producer's memory begins where its elements do, byte_offset included.", COPY)  # fmt: skip
+def none_address(c: Context) -> None:
+    crafted = plain(c, values=list(range(64)), byte_offset=64)
+    array, said = feed(c, crafted)
+    c.needs(said is None, f"{c.lib.name} refuses a byte_offset: {said}")
+    c.needs(crafted.lent, "the array is a copy")
+    begin = crafted.lent[-1].fields.data + 64
+    address = c.lib.address(array)
+    c.got(f"the array begins {address - begin + 64} bytes after data")
+    c.expect(address == begin, f"the array begins {address - begin} bytes off its elements")
+
+
+@rule("C-COPY-TRUE-OTHER-MEMORY", Role.CONSUMER, Level.MUST,
+      "With copy=True, the array is over other memory: what the producer writes afterwards does not show.",
+      COPY)  # fmt: skip
+def true_other_memory(c: Context) -> None:
+    knows_copy(c)
+    crafted = plain(c)
+    array, said = feed(c, asking(c, Copying(crafted)), copy=True)
+    c.needs(said is None, f"{c.lib.name} refuses copy=True: {said}")
+    c.expect(not shares(c, array, crafted), "the array is over the producer's memory")
+    right(c, array, PLAIN)
+
+
+@rule("C-COPY-TRUE-SOURCE-UNWRITTEN", Role.CONSUMER, Level.MUST,
+      "With copy=True, what is written to the array does not reach the producer.", COPY)  # fmt: skip
+def true_source_unwritten(c: Context) -> None:
+    knows_copy(c)
+    crafted = plain(c)
+    array, said = feed(c, asking(c, Copying(crafted)), copy=True)
+    c.needs(said is None, f"{c.lib.name} refuses copy=True: {said}")
+    try:
+        c.lib.write(array, 99)
+    except (Broken, NotApplicable):
+        raise
+    except Exception as error:
+        raise NotApplicable(f"the copy cannot be written: {error}") from None
+    unwritten(c, crafted, ZERO)
+
+
+@rule("C-COPY-TRUE-GIVEN-BACK", Role.CONSUMER, Level.MUST,
+      "With copy=True, everything that the producer lent or copied is given back exactly once.",
+      f"{PYTHON}, Implementation")  # fmt: skip
+def true_given_back(c: Context) -> None:
+    knows_copy(c)
+    producer = asking(c, Copying(plain(c)))
+    array, _ = feed(c, producer, copy=True)
+    del array
+    given_back(c, producer.source, "after the array was gone")
+    for copied in producer.copies:
+        given_back(c, copied, "after the array of the copy was gone")
+
+
+@rule("C-COPY-TRUE-OLD-PRODUCER", Role.CONSUMER, Level.MUST,
+      "With copy=True, a producer that knows no copy is copied from, or refused; its memory is never shared.",
+      COPY)  # fmt: skip
+def true_old_producer(c: Context) -> None:
+    knows_copy(c)
+    crafted = legacy(c)
+    array, said = feed(c, asking(c, OldProducer(crafted)), copy=True)
+    if said is None:
+        c.expect(not shares(c, array, crafted), "the array is over the producer's memory")
+        right(c, array, PLAIN)
+
+
+@rule("C-COPY-FALSE-SHARES", Role.CONSUMER, Level.MUST,
+      "With copy=False, the array is over the producer's memory, or there is an exception.", COPY)  # fmt: skip
+def false_shares(c: Context) -> None:
+    knows_copy(c)
+    crafted = plain(c)
+    array, said = feed(c, asking(c, Copying(crafted)), copy=False)
+    if said is None:
+        c.expect(shares(c, array, crafted), "the data was copied")
+
+
+@rule("C-COPY-FALSE-NEEDED", Role.CONSUMER, Level.MUST,
+      "With copy=False, data that a library can only take by a copy is an exception.", COPY)  # fmt: skip
+def false_needed(c: Context) -> None:
+    knows_copy(c)
+    asking(c, None)
+    for fields in (dict(origin=4), dict(origin=8), dict(strides=(2,)), dict(strides=(0,))):
+        crafted = plain(c, values=list(range(64)), **fields)
+        array, said = feed(c, crafted, copy=False)
+        if said is None:
+            c.expect(shares(c, array, crafted), f"the data was copied: {fields}")
+
+
+@rule("C-COPY-FALSE-CLASS", Role.CONSUMER, Level.SHOULD,
+      "With copy=False, the exception for data that would have to be copied is BufferError or ValueError.",
+      f"{STANDARD}, from_dlpack, Raises")  # fmt: skip
+def false_class(c: Context) -> None:
+    knows_copy(c)
+    asking(c, None)
+    found = []
+    for fields, device in ((dict(origin=4), {}), (dict(strides=(2,)), {}), (dict(device=CUDA_HOST), {"device": "cpu"})):
+        _, said = feed(c, plain(c, values=list(range(64)), **fields), copy=None, **device)
+        if said is None:
+            _, said = feed(c, plain(c, values=list(range(64)), **fields), copy=False, **device)
+            found += [said.partition(":")[0]] if said else []
+    c.needs(found, f"{c.lib.name} copies nothing of what was tried")
+    wrong = [name for name in found if name not in ("BufferError", "ValueError")]
+    c.expect(not wrong, f"refused with {', '.join(wrong)}")
+
+
+@rule("C-COPY-FALSE-OLD-PRODUCER", Role.CONSUMER, Level.MUST,
+      "With copy=False, a producer that knows no copy lends its memory, or there is an exception.", COPY)  # fmt: skip
+def false_old_producer(c: Context) -> None:
+    knows_copy(c)
+    crafted = legacy(c, values=list(range(64)), origin=4)
+    array, said = feed(c, asking(c, OldProducer(crafted)), copy=False)
+    if said is None:
+        c.expect(shares(c, array, crafted), "the data was copied")
+
+
+@rule("C-COPY-FALSE-PRODUCER-REFUSES", Role.CONSUMER, Level.MUST,
+      "With copy=False, the BufferError of a producer that would have to copy comes out, and it is not asked to copy.",
+      f"{STANDARD}, from_dlpack, Raises")  # fmt: skip
+def false_producer_refuses(c: Context) -> None:
+    knows_copy(c)
+
+    def answer(keywords: dict[str, Any]) -> Any:
+        if keywords.get("copy") is False:
+            return BufferError("a copy would be needed")
+        return plain(c)
+
+    producer = asking(c, Producer(answer))
+    array, said = feed(c, producer, copy=False)
+    c.got(f"asked with {producer.asked}")
+    c.needs(any("copy" in keywords for keywords in producer.asked), f"{c.lib.name} does not pass copy on")
+    del array
+    c.expect(said is not None, "the producer was asked again, without copy=False")
+    c.expect((said or "").startswith("BufferError"), f"it ended with {said}")

@@ -1,0 +1,235 @@
+"""When a consumer calls the deleter, and how often."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from dlbridge_conformance import crafter
+from dlbridge_conformance.context import Context
+from dlbridge_conformance.crafter import Crafted, Producer
+from dlbridge_conformance.rule import Level, Role, rule
+from dlbridge_conformance.rules.consumer_outcome import (
+    PLAIN,
+    PYTHON,
+    REFUSED,
+    feed,
+    first_refused,
+    given_back,
+    legacy,
+    plain,
+    right,
+    versioned,
+)
+
+HEADER = "dlpack.h 1.3, DLManagedTensorVersioned::deleter"
+LEGACY = "dlpack.h 1.3, DLManagedTensor::deleter"
+OWNER = f"{PYTHON}, Implementation"
+
+
+@rule("C-DELETER-ONCE", Role.CONSUMER, Level.MUST,
+      "The deleter of a versioned tensor runs exactly once.", HEADER)  # fmt: skip
+def once(c: Context) -> None:
+    crafted = versioned(c)
+    array = c.consume(crafted)
+    right(c, array, PLAIN)
+    del array
+    given_back(c, crafted, "after the array was gone")
+
+
+@rule("C-DELETER-ONCE-LEGACY", Role.CONSUMER, Level.MUST,
+      "The deleter of a legacy tensor runs exactly once.", LEGACY)  # fmt: skip
+def once_legacy(c: Context) -> None:
+    crafted = legacy(c)
+    array = c.consume(crafted)
+    right(c, array, PLAIN)
+    del array
+    given_back(c, crafted, "after the array was gone")
+
+
+@rule("C-DELETER-NOT-BEFORE", Role.CONSUMER, Level.MUST,
+      "The deleter does not run while an array is over the memory.", OWNER)  # fmt: skip
+def not_before(c: Context) -> None:
+    crafted = plain(c)
+    array = c.consume(crafted)
+    c.settle()
+    right(c, array, PLAIN)
+    for given in crafted.all:
+        calls = given.record.calls
+        c.got(f"the deleter ran {calls} times while the array lives")
+        if calls:
+            c.expect(calls == 1, f"the deleter ran {calls} times while the array lives")
+            begin = given.fields.data
+            c.expect(c.lib.address(array) != begin, "the deleter ran while the array is over the memory")
+
+
+@rule("C-DELETER-REFUSED", Role.CONSUMER, Level.MUST,
+      "A tensor that is refused is given back exactly once, whatever it is refused for.", OWNER)  # fmt: skip
+def refused(c: Context) -> None:
+    taken = 0
+    for fields in (*REFUSED, dict(device=(99, 0))):
+        crafted = plain(c, **fields)
+        array, said = feed(c, crafted)
+        taken += said is None
+        del array
+        given_back(c, crafted, "after everything was gone")
+    c.needs(taken <= len(REFUSED), f"{c.lib.name} refuses nothing of what was tried")
+
+
+@rule("C-DELETER-REFUSED-LEGACY", Role.CONSUMER, Level.MUST,
+      "A legacy tensor that is refused is given back exactly once.", LEGACY)  # fmt: skip
+def refused_legacy(c: Context) -> None:
+    given_back(c, first_refused(c, lambda **fields: legacy(c, **fields)), "after everything was gone")
+
+
+@rule("C-DELETER-REFUSED-AT-ONCE", Role.CONSUMER, Level.SHOULD,
+      "A tensor that is refused is not kept: it is given back as soon as its capsule and the exception are gone.",
+      OWNER)  # fmt: skip
+def refused_at_once(c: Context) -> None:
+    before_collection(c, first_refused(c, lambda **fields: plain(c, **fields)))
+
+
+@rule("C-DELETER-AT-ONCE", Role.CONSUMER, Level.SHOULD,
+      "The deleter runs when the last reference to the array goes, and waits for no garbage collection.",
+      OWNER)  # fmt: skip
+def at_once(c: Context) -> None:
+    crafted = plain(c)
+    array = c.consume(crafted)
+    right(c, array, PLAIN)
+    del array
+    before_collection(c, crafted)
+
+
+def before_collection(c: Context, crafted: Crafted) -> None:
+    """Expects that all that a producer gave is back already."""
+    for given in crafted.all:
+        calls = given.record.calls
+        c.expect(calls == 1, f"the deleter ran {calls} times before the garbage was collected")
+
+
+@rule("C-DELETER-0-D", Role.CONSUMER, Level.MUST,
+      "The deleter of a tensor without dimensions runs exactly once.", HEADER)  # fmt: skip
+def no_dimensions(c: Context) -> None:
+    array, said = feed(c, crafted := c.craft((), versioned=c.abi(), values=[7]))
+    del array, said
+    given_back(c, crafted, "after everything was gone")
+
+
+@rule("C-DELETER-ZERO-SIZE", Role.CONSUMER, Level.MUST,
+      "The deleter of a tensor without elements runs exactly once.", HEADER)  # fmt: skip
+def zero_size(c: Context) -> None:
+    for data in (0, None):
+        array, said = feed(c, crafted := c.fitting((0,), data=data))
+        del array, said
+        given_back(c, crafted, "after everything was gone")
+
+
+@rule("C-DELETER-NULL-CONTEXT", Role.CONSUMER, Level.MUST,
+      "The deleter runs also if manager_ctx, which is the producer's alone, is NULL.",
+      "dlpack.h 1.3, DLManagedTensorVersioned::manager_ctx")  # fmt: skip
+def null_context(c: Context) -> None:
+    crafted = plain(c, manager_ctx=0)
+    array = c.consume(crafted)
+    right(c, array, PLAIN)
+    del array
+    given_back(c, crafted, "after the array was gone")
+
+
+@rule("C-DELETER-PRODUCER-GONE", Role.CONSUMER, Level.MUST,
+      "The producer object may go before the array, which stays valid.", OWNER)  # fmt: skip
+def producer_gone(c: Context) -> None:
+    crafted = plain(c)
+    producer = Producer(crafted)
+    array = c.consume(producer)
+    del producer
+    c.settle()
+    right(c, array, PLAIN)
+    del array
+    given_back(c, crafted, "after the array was gone")
+
+
+@rule("C-DELETER-OTHER-THREAD", Role.CONSUMER, Level.MUST,
+      "The deleter runs exactly once if the last reference to the array goes on another thread.", HEADER)  # fmt: skip
+def other_thread(c: Context) -> None:
+    crafted = plain(c)
+    arrays = [c.consume(crafted)]
+    right(c, arrays[0], PLAIN)
+    thread = threading.Thread(target=arrays.clear)
+    thread.start()
+    thread.join()
+    given_back(c, crafted, "after another thread dropped the array")
+
+
+@rule("C-DELETER-MADE-ON-THREAD", Role.CONSUMER, Level.MUST,
+      "The deleter runs exactly once if the array was made on a thread that has ended.", HEADER)  # fmt: skip
+def made_on_thread(c: Context) -> None:
+    crafted = plain(c)
+    arrays: list[Any] = []
+    thread = threading.Thread(target=lambda: arrays.append(c.consume(crafted)))
+    thread.start()
+    thread.join()
+    c.expect(arrays, "no array was made on the thread")
+    right(c, arrays[0], PLAIN)
+    arrays.clear()
+    given_back(c, crafted, "after the array was gone")
+
+
+@rule("C-DELETER-CYCLE", Role.CONSUMER, Level.MUST,
+      "The deleter runs exactly once if the array is part of a cycle of references.", HEADER)  # fmt: skip
+def cycle(c: Context) -> None:
+    crafted = plain(c)
+    ring: list[Any] = [c.consume(crafted)]
+    right(c, ring[0], PLAIN)
+    ring.append(ring)
+    del ring
+    given_back(c, crafted, "after the cycle was collected")
+
+
+@rule("C-DELETER-PENDING-KEPT", Role.CONSUMER, Level.SHOULD,
+      "Dropping the array while an exception is on its way leaves the exception alone.", OWNER)  # fmt: skip
+def pending_kept(c: Context) -> None:
+    crafted = plain(c)
+    arrays = [c.consume(crafted)]
+    kept = crafter.clear_keeps(arrays, ValueError("on its way"))
+    c.expect(kept, "the exception was lost")
+    given_back(c, crafted, "after the array was gone")
+
+
+@rule("C-DELETER-MANY", Role.CONSUMER, Level.MUST,
+      "Of many tensors that are taken and dropped, each is given back exactly once.", HEADER)  # fmt: skip
+def many(c: Context) -> None:
+    is_versioned = c.abi()
+    tensors = [crafter.craft(c.padded((6,)), versioned=is_versioned) for _ in range(100)]
+    c.fed("100 tensors, dropped out of order")
+    arrays = [c.lib.from_dlpack(Producer(crafted)) for crafted in tensors]
+    while arrays:
+        del arrays[len(arrays) // 2]
+    c.settle()
+    wrong = sorted({given.record.calls for crafted in tensors for given in crafted.all} - {1})
+    c.expect(not wrong, f"of 100 deleters, some ran {wrong} times")
+
+
+def at_exit(c: Context) -> tuple[int, str]:
+    """How a process ends that has a live array: its exit status, and what the crafter counted."""
+    done = c.script(
+        f"array = lib.from_dlpack(crafter.Producer(crafter.craft({c.padded((6,))}, versioned={c.abi()})))\n"
+        "crafter.native.report_at_exit()\n"
+    )
+    lines = [line for line in done.stdout.splitlines() if line.startswith("owed ")]
+    return done.returncode, lines[-1] if lines else ""
+
+
+@rule("C-DELETER-EXIT-CLEAN", Role.CONSUMER, Level.MUST,
+      "A process that ends with a live array ends as any other, and no deleter runs twice.", HEADER,
+      processes=1)  # fmt: skip
+def exit_clean(c: Context) -> None:
+    status, counted = at_exit(c)
+    c.expect(status == 0, f"the process ended with {status}")
+    c.expect(counted.endswith("repeated 0"), f"the crafter counted: {counted or 'nothing'}")
+
+
+@rule("C-DELETER-EXIT-CALLED", Role.CONSUMER, Level.MAY,
+      "At the end of the process the deleter of a live array runs.", OWNER, processes=1)  # fmt: skip
+def exit_called(c: Context) -> None:
+    _, counted = at_exit(c)
+    c.expect(counted.startswith("owed 0 "), f"the crafter counted: {counted or 'nothing'}")

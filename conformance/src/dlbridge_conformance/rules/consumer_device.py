@@ -1,0 +1,213 @@
+"""What a consumer makes of devices: the one in the struct, the one the producer says, and the one it is asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dlbridge_conformance.context import Context
+from dlbridge_conformance.crafter import CPU, CUDA, CUDA_HOST, OPENCL, ROCM, Crafted, Producer
+from dlbridge_conformance.rule import Broken, Level, NotApplicable, Role, rule
+from dlbridge_conformance.rules.consumer_copy import knows_copy
+from dlbridge_conformance.rules.consumer_outcome import (
+    HEADER,
+    PLAIN,
+    PYTHON,
+    STANDARD,
+    asking,
+    feed,
+    given_back,
+    plain,
+    right,
+    right_or_refused,
+)
+
+TYPE = f"{HEADER}, DLDeviceType"
+ID = f"{HEADER}, DLDevice::device_id"
+UNSUPPORTED = f"{PYTHON}, Semantics"
+DEVICE = f"{STANDARD}, from_dlpack, device"
+
+
+def is_kept(c: Context, array: Any, device: tuple[int, int]) -> bool:
+    """Whether an array stays on a foreign device: by what it says, or else by whether its elements can be read here."""
+    try:
+        found = tuple(int(number) for number in array.__dlpack_device__())
+    except Exception as error:
+        c.got(f"it does not say its device: {type(error).__name__}: {error}")
+        try:
+            c.values(array)
+        except Exception as unread:
+            raise NotApplicable(f"accepted; its device cannot be found out: {unread}") from None
+        return False
+    c.got(f"it is on the device {found}")
+    return found == device
+
+
+def kept_or_refused(c: Context, crafted: Crafted, says: Any = None) -> None:
+    """Expects that a tensor on a foreign device is refused, or stays there; that it is given back in both cases."""
+    device = crafted.device
+    array, said = feed(c, Producer(crafted, device if says is None else says))
+    if said is None:
+        kept = is_kept(c, array, device)
+        del array
+        c.expect(kept, f"the tensor on the device {device} was taken for one on another")
+    given_back(c, crafted, "after everything was gone")
+
+
+@rule("C-DEVICE-UNKNOWN-TYPE", Role.CONSUMER, Level.MUST,
+      "Memory of a device type that does not exist is never taken for memory of the CPU.", TYPE)  # fmt: skip
+def unknown_type(c: Context) -> None:
+    for kind in (0, 5, 99, -1, 2**31 - 1):
+        kept_or_refused(c, plain(c, device=(kind, 0)))
+
+
+@rule("C-DEVICE-UNKNOWN-CLASS", Role.CONSUMER, Level.SHOULD,
+      "The exception for a device that a library does not support is a BufferError.", UNSUPPORTED)  # fmt: skip
+def unknown_class(c: Context) -> None:
+    array, said = feed(c, plain(c, device=(99, 0)))
+    del array
+    c.needs(said, f"{c.lib.name} accepts any device")
+    c.expect((said or "").startswith("BufferError"), f"refused with {said}")
+
+
+@rule("C-DEVICE-OPENCL", Role.CONSUMER, Level.MUST,
+      "An OpenCL buffer is a handle and no address: it is refused, or stays on its device.", TYPE)  # fmt: skip
+def opencl(c: Context) -> None:
+    c.needs(c.lib.device == CPU, f"{c.lib.name} is not on the CPU")
+    kept_or_refused(c, plain(c, device=OPENCL))
+
+
+@rule("C-DEVICE-CUDA", Role.CONSUMER, Level.MUST,
+      "A library without CUDA refuses a tensor on CUDA, or leaves it there: it never reads it as memory of the CPU.",
+      UNSUPPORTED)  # fmt: skip
+def cuda(c: Context) -> None:
+    c.needs(c.lib.device == CPU, f"{c.lib.name} is not on the CPU")
+    kept_or_refused(c, plain(c, device=CUDA))
+
+
+@rule("C-DEVICE-ROCM", Role.CONSUMER, Level.MUST,
+      "A library without ROCm refuses a tensor on ROCm, or leaves it there: it never reads it as memory of the CPU.",
+      UNSUPPORTED)  # fmt: skip
+def rocm(c: Context) -> None:
+    c.needs(c.lib.device == CPU, f"{c.lib.name} is not on the CPU")
+    kept_or_refused(c, plain(c, device=ROCM))
+
+
+@rule("C-DEVICE-HOST-VISIBLE", Role.CONSUMER, Level.MUST,
+      "Pinned memory of the host, which the CPU can read, is read rightly or refused.", TYPE)  # fmt: skip
+def host_visible(c: Context) -> None:
+    for device in (CUDA_HOST, (11, 0)):
+        crafted = plain(c, device=device)
+        array, said = feed(c, crafted)
+        if said is None:
+            try:
+                right(c, array, PLAIN)
+            except (Broken, NotApplicable):
+                raise
+            except Exception as error:
+                c.got(f"its elements are not read: {type(error).__name__}: {error}")
+        del array
+        given_back(c, crafted, "after everything was gone")
+
+
+@rule("C-DEVICE-ID", Role.CONSUMER, Level.SHOULD,
+      "The CPU has the device id 0: a tensor with another is refused, or its elements are the right ones.",
+      ID)  # fmt: skip
+def device_id(c: Context) -> None:
+    for number in (1, 3, -1):
+        right_or_refused(c, plain(c, device=(1, number)), PLAIN)
+
+
+@rule("C-DEVICE-STRUCT-DISAGREES", Role.CONSUMER, Level.SHOULD,
+      "A struct on CUDA whose producer says CPU is refused, or stays on CUDA: the struct is what describes the memory.",
+      f"{HEADER}, DLTensor::device")  # fmt: skip
+def struct_disagrees(c: Context) -> None:
+    c.needs(c.lib.device == CPU, f"{c.lib.name} is not on the CPU")
+    kept_or_refused(c, plain(c, device=CUDA), says=CPU)
+
+
+@rule("C-DEVICE-PRODUCER-DISAGREES", Role.CONSUMER, Level.SHOULD,
+      "A struct on the CPU whose producer says CUDA is refused, or its elements are the right ones.",
+      f"{STANDARD}, __dlpack_device__")  # fmt: skip
+def producer_disagrees(c: Context) -> None:
+    c.needs(c.lib.device == CPU, f"{c.lib.name} is not on the CPU")
+    crafted = plain(c)
+    array, said = feed(c, Producer(crafted, CUDA))
+    if said is None:
+        right(c, array, PLAIN)
+    del array
+    given_back(c, crafted, "after everything was gone")
+
+
+@rule("C-DEVICE-MALFORMED", Role.CONSUMER, Level.SHOULD,
+      "A __dlpack_device__ that gives no pair of integers is an exception, or is not looked at.",
+      f"{STANDARD}, __dlpack_device__")  # fmt: skip
+def malformed(c: Context) -> None:
+    for device in (None, 1, (1,), ("cpu", 0), (1, None), (2**70, 0)):
+        crafted = plain(c)
+        c.fed(f"a producer that says {device!r}")
+        array, said = feed(c, Producer(crafted, device))
+        if said is None:
+            right(c, array, PLAIN)
+        del array, said
+        given_back(c, crafted, "after everything was gone")
+
+
+@rule("C-DEVICE-SAME", Role.CONSUMER, Level.MUST,
+      "Without device, the array is on the device of the producer.", DEVICE)  # fmt: skip
+def same(c: Context) -> None:
+    c.needs(c.lib.device == CPU, f"{c.lib.name} is not on the CPU")
+    array = c.consume(plain(c))
+    c.needs(hasattr(array, "__dlpack_device__"), f"{c.lib.name} does not say where its arrays are")
+    found = array.__dlpack_device__()
+    c.got(f"it is on the device {found!r}")
+    c.expect(int(found[0]) == 1, f"the array is on the device {found!r}")
+
+
+@rule("C-DEVICE-KEYWORD", Role.CONSUMER, Level.SHOULD,
+      "from_dlpack has the keyword device, which takes None and the device of the library's own arrays.",
+      "array API standard 2023.12, from_dlpack, device")  # fmt: skip
+def keyword(c: Context) -> None:
+    asking(c, None)
+    right(c, c.consume(plain(c), device=None), PLAIN)
+    own = getattr(c.consume(plain(c)), "device", None)
+    c.needs(own is not None, f"the arrays of {c.lib.name} have no device")
+    right(c, c.consume(plain(c), device=own), PLAIN)
+
+
+@rule("C-DEVICE-PASSED-ON", Role.CONSUMER, Level.MUST,
+      "What a consumer passes on as dl_device is None, or a tuple of device type and device id.",
+      f"{STANDARD}, __dlpack__, dl_device")  # fmt: skip
+def passed_on(c: Context) -> None:
+    own = getattr(c.consume(plain(c)), "device", None)
+    c.needs(own is not None, f"the arrays of {c.lib.name} have no device")
+    producer = asking(c, Producer(c.as_asked))
+    array, said = feed(c, producer, device=own)
+    c.got(f"asked with {producer.asked}")
+    c.needs(producer.asked, f"from_dlpack of {c.lib.name} has no device: {said}")
+    for keywords in producer.asked:
+        device = keywords.get("dl_device", CPU)
+        whole = isinstance(device, tuple) and len(device) == 2 and all(isinstance(number, int) for number in device)
+        c.expect(whole, f"asked with dl_device={device!r}")
+    del array
+
+
+@rule("C-DEVICE-COPY-FALSE", Role.CONSUMER, Level.MUST,
+      "With copy=False, a tensor on another device than the one that is asked for is a BufferError or a ValueError.",
+      f"{DEVICE} and copy")  # fmt: skip
+def copy_false(c: Context) -> None:
+    c.needs(c.lib.device == CPU, f"{c.lib.name} is not on the CPU")
+    knows_copy(c)
+    own = getattr(c.consume(plain(c)), "device", None)
+    c.needs(own is not None, f"the arrays of {c.lib.name} have no device")
+    try:
+        c.consume(plain(c), device=own)
+    except TypeError as error:
+        raise NotApplicable(f"from_dlpack of {c.lib.name} has no device: {error}") from None
+    crafted = plain(c, device=CUDA)
+
+    def answer(keywords: dict[str, Any]) -> Any:
+        return BufferError("a copy would be needed") if "dl_device" in keywords else crafted
+
+    producer = asking(c, Producer(answer, CUDA))
+    c.refused(lambda: c.consume(producer, device=own, copy=False), BufferError, ValueError)
+    given_back(c, crafted, "after the refusal")

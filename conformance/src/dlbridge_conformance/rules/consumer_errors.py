@@ -1,0 +1,144 @@
+"""What a consumer does when a producer raises, or gives what is no DLPack capsule."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dlbridge_conformance.context import Context
+from dlbridge_conformance.crafter import Producer
+from dlbridge_conformance.rule import Broken, Level, NotApplicable, Role, rule
+from dlbridge_conformance.rules.consumer_outcome import PLAIN, PYTHON, STANDARD, asking, feed, plain, right
+
+RAISES = f"{STANDARD}, from_dlpack, Raises"
+
+
+class OwnError(RuntimeError):
+    """An exception of the producer's own."""
+
+
+class FailingDevice(Producer):
+    """A producer that does not know its device."""
+
+    def __dlpack_device__(self) -> Any:
+        """Raises."""
+        self.asked_device += 1
+        raise OwnError("there is no device")
+
+
+def passed_on(c: Context, producer: Producer, kind: type[Exception], text: str) -> None:
+    """Expects that the exception of a producer comes out of the library as it is."""
+    c.fed(f"a producer that raises {kind.__name__}({text!r})")
+    error = c.refused(lambda: c.consume(producer), kind)
+    c.expect(text in str(error), f"the text of the exception is lost: {error}")
+
+
+@rule("C-ERROR-BUFFER-ERROR", Role.CONSUMER, Level.MUST,
+      "A BufferError of the producer's __dlpack__ comes out of from_dlpack.", RAISES)  # fmt: skip
+def buffer_error(c: Context) -> None:
+    producer = asking(c, Producer(BufferError("cannot be exported")))
+    passed_on(c, producer, BufferError, "cannot be exported")
+
+
+@rule("C-ERROR-OWN-CLASS", Role.CONSUMER, Level.MUST,
+      "Any other exception of the producer's __dlpack__ comes out of from_dlpack, with its class.", RAISES)  # fmt: skip
+def own_class(c: Context) -> None:
+    passed_on(c, asking(c, Producer(OwnError("out of memory"))), OwnError, "out of memory")
+
+
+@rule("C-ERROR-TYPE-ERROR", Role.CONSUMER, Level.MUST,
+      "A TypeError that is raised inside the producer, and not by its signature, comes out of from_dlpack.",
+      RAISES)  # fmt: skip
+def type_error(c: Context) -> None:
+    producer = asking(c, Producer(TypeError("elements are objects")))
+    passed_on(c, producer, TypeError, "elements are objects")
+
+
+@rule("C-ERROR-TYPE-ERROR-CALLS", Role.CONSUMER, Level.MAY,
+      "A TypeError that is raised inside the producer makes the consumer ask twice at most.",
+      f"{STANDARD}, __dlpack__, recommended logic of the consumer")  # fmt: skip
+def type_error_calls(c: Context) -> None:
+    producer = asking(c, Producer(TypeError("elements are objects")))
+    feed(c, producer)
+    c.got(f"asked with {producer.asked}")
+    c.expect(len(producer.asked) <= 2, f"asked {len(producer.asked)} times")
+
+
+@rule("C-ERROR-NOT-REPEATED", Role.CONSUMER, Level.SHOULD,
+      "After an exception that is no TypeError, the producer is not asked again.",
+      f"{STANDARD}, __dlpack__, recommended logic of the consumer")  # fmt: skip
+def not_repeated(c: Context) -> None:
+    producer = asking(c, Producer(BufferError("cannot be exported")))
+    feed(c, producer)
+    c.got(f"asked with {producer.asked}")
+    c.expect(len(producer.asked) == 1, f"asked {len(producer.asked)} times")
+
+
+@rule("C-ERROR-DEVICE", Role.CONSUMER, Level.MUST,
+      "An exception of __dlpack_device__ comes out of from_dlpack, if it is asked at all.", RAISES)  # fmt: skip
+def device(c: Context) -> None:
+    producer = asking(c, FailingDevice(c.as_asked))
+    error: Exception | None = None
+    try:
+        c.consume(producer)
+    except (Broken, NotApplicable):
+        raise
+    except Exception as caught:
+        error = caught
+        c.got(f"{type(caught).__name__}: {caught}")
+    c.needs(producer.asked_device, f"{c.lib.name} does not ask for the device")
+    c.expect(isinstance(error, OwnError), f"it ended with {error!r}")
+
+
+@rule("C-ERROR-INTERRUPT", Role.CONSUMER, Level.MAY,
+      "A KeyboardInterrupt while the producer works is not swallowed.",
+      "no text; the exceptions that have to come out are those of an export that fails")  # fmt: skip
+def interrupt(c: Context) -> None:
+    producer = asking(c, Producer(KeyboardInterrupt()))
+    try:
+        c.consume(producer)
+    except (Broken, NotApplicable):
+        raise
+    except KeyboardInterrupt:
+        return
+    except Exception as error:
+        raise Broken(f"it became {type(error).__name__}") from None
+    raise Broken("it was swallowed")
+
+
+@rule("C-ERROR-NO-METHODS", Role.CONSUMER, Level.MUST,
+      "An object without the two methods is refused.", RAISES)  # fmt: skip
+def no_methods(c: Context) -> None:
+    asking(c, None)
+    for thing in (object(), None, 3, "dltensor", object):
+        c.fed(repr(thing))
+        c.refused(lambda thing=thing: c.consume(thing))  # type: ignore[misc]
+
+
+@rule("C-ERROR-NO-METHODS-CLASS", Role.CONSUMER, Level.SHOULD,
+      "The exception for an object without the two methods is an AttributeError.", RAISES)  # fmt: skip
+def no_methods_class(c: Context) -> None:
+    asking(c, None)
+    c.refused(lambda: c.consume(object()), AttributeError)
+
+
+@rule("C-ERROR-NONE", Role.CONSUMER, Level.SHOULD,
+      "A __dlpack__ that returns None is answered with an exception.", f"{PYTHON}, Implementation")  # fmt: skip
+def none(c: Context) -> None:
+    c.refused(lambda: c.consume(Producer(None)))
+
+
+@rule("C-ERROR-NO-CAPSULE", Role.CONSUMER, Level.SHOULD,
+      "A __dlpack__ that returns something other than a capsule is answered with an exception.",
+      f"{PYTHON}, Implementation")  # fmt: skip
+def no_capsule(c: Context) -> None:
+    for answer in (3, "dltensor", b"dltensor_versioned", [1.0, 2.0], object()):
+        c.fed(f"a producer that returns {answer!r}")
+        c.refused(lambda answer=answer: c.consume(Producer(answer)))  # type: ignore[misc]
+
+
+@rule("C-ERROR-RECOVERS", Role.CONSUMER, Level.MUST,
+      "After a refusal, the next import is right.", f"{PYTHON}, Semantics")  # fmt: skip
+def recovers(c: Context) -> None:
+    feed(c, Producer(OwnError("out of memory")))
+    feed(c, Producer(None))
+    right(c, c.consume(plain(c)), PLAIN)

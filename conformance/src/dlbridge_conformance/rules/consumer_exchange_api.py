@@ -1,0 +1,301 @@
+"""How a consumer uses the C exchange API that the type of an object has.
+
+Each object's type is a new one, since a consumer may keep what it found for a type. The tables lend managed tensors
+alone, unless a rule is about borrowing. To use them is optional: the rules do not apply to a library that does not.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dlbridge_conformance import crafter
+from dlbridge_conformance.context import Context
+from dlbridge_conformance.crafter import CPU, Crafted, Flags
+from dlbridge_conformance.exchange import ATTRIBUTE, BORROW
+from dlbridge_conformance.rule import Broken, Level, NotApplicable, Role, rule
+from dlbridge_conformance.rules.consumer_outcome import HEADER, PLAIN, REFUSED, given_back, right, shares
+
+TABLE = f"{HEADER}, DLPackExchangeAPI"
+HEAD = f"{HEADER}, DLPackExchangeAPIHeader"
+FROM_OBJECT = f"{HEADER}, DLPackManagedTensorFromPyObjectNoSync"
+FAILS = f"no text; {FROM_OBJECT}: on failure a Python exception is set"
+
+
+class OwnError(RuntimeError):
+    """An exception of a table's own."""
+
+
+class Lender:
+    """An object that lends a tensor, or raises, when a function of its type's table is called; it notes the calls."""
+
+    def __init__(self, lent: Crafted | Exception) -> None:
+        self.lent = lent
+        self.by_table = self.by_method = 0
+
+    def _crafted(self) -> Any:
+        """What a crafted table calls."""
+        self.by_table += 1
+        if isinstance(self.lent, Exception):
+            raise self.lent
+        lent = self.lent.next()
+        lent.given_away += 1
+        return lent.native
+
+
+class Both(Lender):
+    """The same with the two methods, which give a plain tensor."""
+
+    def __init__(self, c: Context, lent: Crafted | Exception) -> None:
+        super().__init__(lent)
+        self.context = c
+
+    def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None,
+                   copy: Any = None) -> Any:  # fmt: skip
+        """A capsule."""
+        self.by_method += 1
+        return self.context.as_asked({} if max_version is None else {"max_version": max_version}).capsule()
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """The CPU."""
+        return CPU
+
+
+def table(**fields: Any) -> Any:
+    """A capsule over a crafted table that lends managed tensors alone, unless the fields say which functions lack."""
+    return crafter.native.craft_table(**{"missing": [BORROW], **fields})
+
+
+def typed(base: type[Lender], capsule: Any) -> Any:
+    """A new type with a table."""
+    return type("Lending", (base,), {ATTRIBUTE: capsule})
+
+
+def both(c: Context, capsule: Any, lent: Crafted | Exception) -> Any:
+    """An object of a new type that has a table and the two methods."""
+    return typed(Both, capsule)(c, lent)
+
+
+def lendable(c: Context, **fields: Any) -> Crafted:
+    """A plain versioned tensor for a table to lend."""
+    return c.fitting((6,), versioned=True, **fields)
+
+
+def taken(c: Context, producer: Lender) -> Any:
+    """What a library makes of an object."""
+    c.fed("an object with __dlpack__" if isinstance(producer, Both) else "an object without __dlpack__")
+    array = c.lib.from_exchange_api(producer)
+    c.got(f"{type(array).__module__}.{type(array).__qualname__}; {producer.by_table} calls by the table")
+    return array
+
+
+def tried(c: Context, producer: Lender) -> tuple[Any, Exception | None]:
+    """The same: (array, None), or (None, the exception)."""
+    try:
+        return taken(c, producer), None
+    except (Broken, NotApplicable):
+        raise
+    except Exception as error:
+        c.got(f"{type(error).__name__}: {error}; {producer.by_table} calls by the table")
+        return None, error.with_traceback(None)
+
+
+def needs_use(c: Context) -> None:
+    """Says that a rule does not apply to a library that ignores the C exchange API."""
+    c.needs_consumer()
+    producer = both(c, table(missing=[]), lendable(c))
+    c.lib.from_exchange_api(producer)
+    c.needs(producer.by_table, f"{c.lib.name} goes by __dlpack__ and ignores the C exchange API")
+
+
+def unused(c: Context, producer: Any) -> None:
+    """Expects that no function of a table is called; the object is read by its methods, or refused."""
+    array, error = tried(c, producer)
+    c.expect(not producer.by_table, "a function of the table was called")
+    if error is None:
+        right(c, array, PLAIN)
+
+
+@rule("C-EXCHANGE-ELEMENTS", Role.CONSUMER, Level.MUST,
+      "An object whose type has a C exchange API is read rightly by it.", FROM_OBJECT)  # fmt: skip
+def elements(c: Context) -> None:
+    needs_use(c)
+    producer = both(c, table(missing=[]), lendable(c))
+    right(c, taken(c, producer), PLAIN)
+
+
+@rule("C-EXCHANGE-GIVEN-BACK", Role.CONSUMER, Level.MUST,
+      "A managed tensor that a table gave is given back exactly once, when the array is gone and not before.",
+      f"{HEADER}, DLManagedTensorVersioned::deleter")  # fmt: skip
+def gives_back(c: Context) -> None:
+    needs_use(c)
+    crafted = lendable(c)
+    array = taken(c, typed(Lender, table())(crafted))
+    right(c, array, PLAIN)
+    del array
+    given_back(c, crafted, "after the array was gone")
+
+
+@rule("C-EXCHANGE-BORROWED-NOT-KEPT", Role.CONSUMER, Level.MUST,
+      "An array is not over a borrowed tensor, whose memory is the producer's as soon as the call returns.",
+      f"{HEADER}, DLPackDLTensorFromPyObjectNoSync")  # fmt: skip
+def borrowed_not_kept(c: Context) -> None:
+    needs_use(c)
+    crafted = lendable(c)
+    array = taken(c, typed(Lender, table(missing=[]))(crafted))
+    shared = shares(c, array, crafted)
+    del array
+    c.settle()
+    calls = [given.record.calls for given in crafted.all]
+    c.expect(not shared or 1 in calls, "the array was over memory that nobody lent it: no deleter ran when it was gone")
+
+
+@rule("C-EXCHANGE-BORROW-NULL", Role.CONSUMER, Level.MUST,
+      "A table without dltensor_from_py_object_no_sync, which may be NULL, is no reason to refuse or to crash.",
+      f"{TABLE}::dltensor_from_py_object_no_sync")  # fmt: skip
+def borrow_null(c: Context) -> None:
+    needs_use(c)
+    right(c, taken(c, both(c, table(missing=[BORROW]), lendable(c))), PLAIN)
+
+
+@rule("C-EXCHANGE-ON-TYPE", Role.CONSUMER, Level.SHOULD,
+      "The table is looked up on the type: an attribute of the object itself is none, and hides none.",
+      TABLE)  # fmt: skip
+def on_type(c: Context) -> None:
+    needs_use(c)
+    producer = type("Lending", (Both,), {})(c, lendable(c))
+    setattr(producer, ATTRIBUTE, table())
+    unused(c, producer)
+    producer = both(c, table(), lendable(c))
+    setattr(producer, ATTRIBUTE, None)
+    right(c, taken(c, producer), PLAIN)
+    c.expect(producer.by_table, "the table of the type was not used")
+
+
+@rule("C-EXCHANGE-MAJOR", Role.CONSUMER, Level.MUST,
+      "No function of a table of another major version is called.", f"{HEAD}::version")  # fmt: skip
+def major(c: Context) -> None:
+    needs_use(c)
+    for version in ((2, 0), (0, 8), (257, 0)):
+        c.fed(f"a table of version {version}")
+        unused(c, both(c, table(version=version), lendable(c)))
+
+
+@rule("C-EXCHANGE-MINOR-LATER", Role.CONSUMER, Level.MAY,
+      "A table of a later minor version, which has the same layout, is used.", f"{HEADER}, DLPackVersion")  # fmt: skip
+def minor_later(c: Context) -> None:
+    needs_use(c)
+    producer = both(c, table(version=(1, 99)), lendable(c))
+    right(c, taken(c, producer), PLAIN)
+    c.expect(producer.by_table, "the table was not used")
+
+
+@rule("C-EXCHANGE-PREVIOUS", Role.CONSUMER, Level.MAY,
+      "Behind a table of a later major version, an older one that is known is used.", f"{HEAD}::prev_api")  # fmt: skip
+def previous(c: Context) -> None:
+    needs_use(c)
+    older = crafter.native.Table(table()).address
+    producer = both(c, table(version=(2, 0), previous=older), lendable(c))
+    right(c, taken(c, producer), PLAIN)
+    c.expect(producer.by_table, "the older table was not used")
+
+
+@rule("C-EXCHANGE-NAME", Role.CONSUMER, Level.SHOULD,
+      "An attribute that is no capsule named 'dlpack_exchange_api' is no table: it is never read as one.",
+      f"no text for consumers; {TABLE}: a PyCapsule with that name")  # fmt: skip
+def name(c: Context) -> None:
+    needs_use(c)
+    for capsule in (table(name="exchange_api"), table(name="dltensor"), None, 5, object()):
+        c.fed(f"the attribute {capsule!r}")
+        unused(c, both(c, capsule, lendable(c)))
+
+
+@rule("C-EXCHANGE-EACH-TYPE", Role.CONSUMER, Level.MUST,
+      "A table is used for objects of its own type: what was found for one type holds for no other.",
+      f"{FROM_OBJECT}: py_object")  # fmt: skip
+def each_type(c: Context) -> None:
+    needs_use(c)
+    first = typed(Both, table())
+    for kind, has_table in ((first, True), (type("Plain", (Both,), {}), False), (first, True)):
+        producer = kind(c, lendable(c))
+        right(c, taken(c, producer), PLAIN)
+        c.expect(bool(producer.by_table) == has_table, f"{producer.by_table} calls of {kind.__name__} by a table")
+
+
+@rule("C-EXCHANGE-ERROR", Role.CONSUMER, Level.SHOULD,
+      "If the function of a table fails, its exception comes out, unless the object can be read by __dlpack__.",
+      FAILS)  # fmt: skip
+def error(c: Context) -> None:
+    needs_use(c)
+    for raised in (OwnError("out of memory"), BufferError("cannot be exported"), TypeError("elements are objects")):
+        c.fed(f"a table that fails with {raised!r}")
+        for producer in (typed(Lender, table())(raised), both(c, table(), raised)):
+            array, came = tried(c, producer)
+            if came is None:
+                c.expect(producer.by_method, "no exception came out")
+                right(c, array, PLAIN)
+            else:
+                c.expect(type(came) is type(raised) and str(raised) in str(came), f"{raised!r} became {came!r}")
+
+
+@rule("C-EXCHANGE-RECOVERS", Role.CONSUMER, Level.MUST,
+      "After the function of a table has failed, the next object of the type is read rightly.", FAILS)  # fmt: skip
+def recovers(c: Context) -> None:
+    needs_use(c)
+    kind = typed(Lender, table())
+    tried(c, kind(OwnError("out of memory")))
+    right(c, taken(c, kind(lendable(c))), PLAIN)
+
+
+@rule("C-EXCHANGE-REFUSED", Role.CONSUMER, Level.MUST,
+      "A managed tensor that a table gave and the library refuses is given back exactly once.",
+      f"{HEADER}, DLManagedTensorVersioned::deleter")  # fmt: skip
+def refused(c: Context) -> None:
+    needs_use(c)
+    count = 0
+    for fields in (*REFUSED, dict(device=(99, 0))):
+        crafted = lendable(c, **fields)
+        array, came = tried(c, typed(Lender, table())(crafted))
+        count += came is not None
+        del array, came
+        given_back(c, crafted, "after everything was gone")
+    c.needs(count, f"{c.lib.name} refuses nothing of what was tried")
+
+
+@rule("C-EXCHANGE-TENSOR-MAJOR", Role.CONSUMER, Level.MUST,
+      "A managed tensor of another major version that a table gave is refused, and given back exactly once.",
+      f"{HEADER}, DLPackVersion")  # fmt: skip
+def tensor_major(c: Context) -> None:
+    needs_use(c)
+    crafted = lendable(c, version=(2, 0))
+    producer = typed(Lender, table())(crafted)
+    array, came = tried(c, producer)
+    c.expect(came is not None, "not refused")
+    del array, came
+    given_back(c, crafted, "after the refusal")
+
+
+@rule("C-EXCHANGE-READ-ONLY", Role.CONSUMER, Level.SHOULD,
+      "A library that has read-only arrays makes one of a read-only tensor that a table gave.",
+      f"{HEADER}, DLPACK_FLAG_BITMASK_READ_ONLY")  # fmt: skip
+def read_only(c: Context) -> None:
+    needs_use(c)
+    crafted = lendable(c, flags=Flags.READ_ONLY)
+    array, came = tried(c, typed(Lender, table())(crafted))
+    c.needs(came is None, f"{c.lib.name} refuses read-only tensors: {came}")
+    c.needs(crafted.lent, "the array is a copy")
+    c.expect(c.lib.is_read_only(array), "the array over read-only memory is writable")
+
+
+@rule("C-EXCHANGE-STREAM", Role.CONSUMER, Level.MAY,
+      "Who takes a tensor on CUDA by the table asks for the current work stream of its device, or refuses it.",
+      f"{TABLE}: guidelines; who only takes the tensor may ask later")  # fmt: skip
+def stream(c: Context) -> None:
+    needs_use(c)
+    crafted = lendable(c, device=(2, 1))
+    array, came = tried(c, typed(Lender, table())(crafted))
+    asked = crafter.native.stream_asked()
+    c.got(f"asked for the stream of {asked}")
+    c.expect(came is not None or (2, 1) in asked, "taken without asking for the stream")
+    c.expect(set(asked) <= {(2, 1)}, f"asked for the stream of {asked}, and the tensor is on (2, 1)")
+    del array
+    given_back(c, crafted, "after everything was gone")

@@ -1,0 +1,176 @@
+"""What a consumer makes of the flags of a versioned managed tensor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dlbridge_conformance import crafter
+from dlbridge_conformance.context import Context
+from dlbridge_conformance.crafter import Crafted, Flags
+from dlbridge_conformance.rule import Broken, Level, NotApplicable, Role, rule
+from dlbridge_conformance.rules.consumer_outcome import (
+    HEADER,
+    PLAIN,
+    STANDARD,
+    accepted,
+    feed,
+    given_back,
+    legacy,
+    right,
+    right_or_refused,
+    unwritten,
+    versioned,
+)
+
+READ_ONLY = f"{HEADER}, DLPACK_FLAG_BITMASK_READ_ONLY"
+IS_COPIED = f"{HEADER}, DLPACK_FLAG_BITMASK_IS_COPIED"
+PADDED = f"{HEADER}, DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED"
+FLAGS = f"{HEADER}, DLManagedTensorVersioned::flags"
+
+
+def marked(c: Context, array: Any, crafted: Crafted) -> bool:
+    """Whether an array says that it must not be written; true of one that is a copy."""
+    if not crafted.lent:
+        c.got("the memory was given back: the array is a copy")
+        return True
+    marked = c.lib.is_read_only(array)
+    c.got("it is read-only" if marked else "it is writable")
+    return marked
+
+
+def read_only(c: Context) -> tuple[Any, Crafted]:
+    """The array of a tensor that must not be written; the rule does not apply to a library that refuses it."""
+    crafted = versioned(c, flags=Flags.READ_ONLY)
+    array, said = feed(c, crafted)
+    c.needs(said is None, f"{c.lib.name} refuses read-only tensors: {said}")
+    return array, crafted
+
+
+@rule("C-FLAG-READ-ONLY-ACCEPTED", Role.CONSUMER, Level.SHOULD,
+      "A read-only tensor is accepted, also by a library that has no read-only arrays.",
+      f"{STANDARD}, __dlpack__, Notes")  # fmt: skip
+def read_only_accepted(c: Context) -> None:
+    accepted(c, versioned(c, flags=Flags.READ_ONLY), PLAIN)
+
+
+@rule("C-FLAG-READ-ONLY-MARKED", Role.CONSUMER, Level.SHOULD,
+      "A library that has read-only arrays makes one of a read-only tensor.", READ_ONLY)  # fmt: skip
+def read_only_marked(c: Context) -> None:
+    array, crafted = read_only(c)
+    c.expect(marked(c, array, crafted), "the array over read-only memory is writable")
+
+
+@rule("C-FLAG-READ-ONLY-VIEW", Role.CONSUMER, Level.SHOULD,
+      "A view of an array over read-only memory is read-only too.", READ_ONLY)  # fmt: skip
+def read_only_view(c: Context) -> None:
+    array, crafted = read_only(c)
+    c.expect(marked(c, c.lib.sliced(array), crafted), "the view of read-only memory is writable")
+
+
+@rule("C-FLAG-READ-ONLY-UNWRITTEN", Role.CONSUMER, Level.MAY,
+      "Nothing that a program does with the array writes to read-only memory: it is refused, or goes to a copy.",
+      READ_ONLY)  # fmt: skip
+def read_only_unwritten(c: Context) -> None:
+    array, crafted = read_only(c)
+    try:
+        c.lib.write(array, 99)
+    except (Broken, NotApplicable):
+        raise
+    except Exception as error:
+        c.got(f"writing is refused with {type(error).__name__}: {error}")
+    unwritten(c, crafted, crafter.packed([0], "float32"))
+
+
+@rule("C-FLAG-READ-ONLY-PASSED-ON", Role.CONSUMER, Level.MAY,
+      "An array over read-only memory is exported as read-only, or not at all.", READ_ONLY)  # fmt: skip
+def read_only_passed_on(c: Context) -> None:
+    array, crafted = read_only(c)
+    c.needs(c.lib.produces and hasattr(array, "__dlpack__"), f"{c.lib.name} does not produce")
+    c.needs(crafted.lent, "the array is a copy")
+    try:
+        fields = c.export(array, max_version=(1, 3)).fields
+    except BufferError as error:
+        c.got(f"not exported: {error}")
+        return
+    except TypeError as error:
+        c.needs("max_version" not in str(error), f"{c.lib.name} has no versioned capsules: {error}")
+        raise
+    c.needs(fields.version, f"{c.lib.name} answers legacy capsules alone")
+    c.expect(fields.flags & Flags.READ_ONLY, "the read-only memory is exported as writable")
+
+
+@rule("C-FLAG-WRITABLE", Role.CONSUMER, Level.MAY,
+      "Without the flag for read-only, a library that has writable arrays makes one.", READ_ONLY)  # fmt: skip
+def writable(c: Context) -> None:
+    crafted = versioned(c)
+    array = c.consume(crafted)
+    c.expect(not c.lib.is_read_only(array), "the array over writable memory is read-only")
+
+
+@rule("C-FLAG-LEGACY-UNTOLD", Role.CONSUMER, Level.MUST,
+      "A legacy tensor has no flags: whether it is taken as read-only is open, its elements are the right ones.",
+      f"{HEADER}, DLManagedTensor")  # fmt: skip
+def legacy_untold(c: Context) -> None:
+    crafted = legacy(c)
+    array = c.consume(crafted)
+    try:
+        c.got("it is read-only" if c.lib.is_read_only(array) else "it is writable")
+    except NotApplicable as reason:
+        c.got(str(reason))
+    right(c, array, PLAIN)
+    del array
+    given_back(c, crafted, "after the array was gone")
+
+
+@rule("C-FLAG-IS-COPIED", Role.CONSUMER, Level.MUST,
+      "A tensor that says it is a copy is accepted, and given back as any other.", IS_COPIED)  # fmt: skip
+def is_copied(c: Context) -> None:
+    accepted(c, versioned(c, flags=Flags.IS_COPIED), PLAIN)
+
+
+@rule("C-FLAG-IS-COPIED-WRITABLE", Role.CONSUMER, Level.MAY,
+      "A tensor that says it is a copy is the consumer's alone: its array is writable.", IS_COPIED)  # fmt: skip
+def is_copied_writable(c: Context) -> None:
+    array = c.consume(versioned(c, flags=Flags.IS_COPIED))
+    c.expect(not c.lib.is_read_only(array), "the array over a copy is read-only")
+
+
+@rule("C-FLAG-READ-ONLY-COPY", Role.CONSUMER, Level.SHOULD,
+      "A tensor with both flags, a copy that is read-only, is marked as read-only by a library that can.",
+      READ_ONLY)  # fmt: skip
+def read_only_copy(c: Context) -> None:
+    crafted = versioned(c, flags=Flags.READ_ONLY | Flags.IS_COPIED)
+    array, said = feed(c, crafted)
+    c.needs(said is None, f"{c.lib.name} refuses read-only tensors: {said}")
+    c.expect(marked(c, array, crafted), "the array over read-only memory is writable")
+
+
+@rule("C-FLAG-PADDED-BYTES", Role.CONSUMER, Level.SHOULD,
+      "The flag for padded elements changes nothing for elements of whole bytes.", PADDED)  # fmt: skip
+def padded_bytes(c: Context) -> None:
+    accepted(c, versioned(c, flags=Flags.SUBBYTE_PADDED), PLAIN)
+
+
+@rule("C-FLAG-UNKNOWN", Role.CONSUMER, Level.MUST,
+      "A flag that does not exist yet never makes a consumer read other elements.", FLAGS)  # fmt: skip
+def unknown(c: Context) -> None:
+    for bit in (3, 8, 31, 32, 63):
+        right_or_refused(c, versioned(c, flags=1 << bit), PLAIN)
+
+
+@rule("C-FLAG-UNKNOWN-MARKED", Role.CONSUMER, Level.SHOULD,
+      "Flags that do not exist yet do not hide the one for read-only.", FLAGS)  # fmt: skip
+def unknown_marked(c: Context) -> None:
+    crafted = versioned(c, flags=Flags.READ_ONLY | 1 << 40)
+    array, said = feed(c, crafted)
+    c.needs(said is None, f"{c.lib.name} refuses it: {said}")
+    c.expect(marked(c, array, crafted), "the array over read-only memory is writable")
+
+
+@rule("C-FLAG-HIGH-BITS", Role.CONSUMER, Level.MUST,
+      "The flags are a field of 64 bits: bit 32 and above are no part of the three that exist.", FLAGS)  # fmt: skip
+def high_bits(c: Context) -> None:
+    c.needs(not c.lib.is_read_only(c.consume(versioned(c))), f"all arrays of {c.lib.name} are read-only")
+    array, said = feed(c, versioned(c, flags=Flags.READ_ONLY << 32))
+    c.needs(said is None, f"{c.lib.name} refuses it: {said}")
+    c.expect(not c.lib.is_read_only(array), "the array over writable memory is read-only")

@@ -1,0 +1,170 @@
+"""Tensors that break the specification: a consumer refuses them, or makes arrays that harm nobody.
+
+The header does not say what to do with them. A consumer that crashes takes the program with it, so that every careful
+one checks what it can check: that is what SHOULD is here. Whether a struct that harms nobody until it is read is
+refused is open: that is MAY.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dlbridge_conformance.context import Context
+from dlbridge_conformance.crafter import CPU, Crafted
+from dlbridge_conformance.rule import Broken, Level, NotApplicable, Role, rule
+from dlbridge_conformance.rules.consumer_outcome import (
+    HEADER,
+    PLAIN,
+    feed,
+    first_refused,
+    given_back,
+    harmless,
+    plain,
+    refused,
+    right,
+    right_or_refused,
+)
+
+TENSOR = f"{HEADER}, DLTensor"
+
+#: structs that are wrong: what is, the field, and the fields of one or more of them
+WRONG: dict[str, tuple[str, str, tuple[dict[str, Any], ...]]] = {
+    "HOSTILE-NDIM-NEGATIVE": (
+        "A negative number of dimensions", "DLTensor::ndim", (dict(ndim=-1), dict(ndim=-(2**31))),
+    ),
+    "HOSTILE-SHAPE-NULL": (
+        "A shape of NULL with dimensions", "DLTensor::shape", (dict(shape=None, ndim=2, strides=None),),
+    ),
+    "HOSTILE-EXTENT-NEGATIVE": (
+        "A negative extent", "DLTensor::shape",
+        tuple(dict(shape=shape, strides=(1,) * len(shape))
+              for shape in ((-1,), (-6,), (2, -3), (-2, -3), (0, -1), (-(2**63),))),
+    ),
+    "HOSTILE-DATA-NULL": ("Data of NULL with elements", "DLTensor::data", (dict(data=0),)),
+    "HOSTILE-DATA-NULL-OFFSET": (
+        "Data of NULL with elements and a byte_offset", "DLTensor::data", (dict(data=0, byte_offset=64),),
+    ),
+    "HOSTILE-SIZE-OVERFLOW": (
+        "A product of extents beyond 64 bits", "DLTensor::shape",
+        tuple(dict(shape=shape, strides=(1,) * len(shape)) for shape in ((2**32, 2**32), (2**62, 4), (2**61, 8, 1))),
+    ),
+    "HOSTILE-BYTES-OVERFLOW": (
+        "A tensor with more bytes than the address space has", "DLTensor::shape",
+        tuple(dict(shape=(extent,), strides=(1,)) for extent in (2**61, 2**62, 2**63 - 1)),
+    ),
+    "HOSTILE-STRIDES-HUGE": (
+        "A stride that leads beyond 64 bits", "DLTensor::strides",
+        tuple(dict(shape=(3,), strides=(stride,)) for stride in (2**62, 2**63 - 1, -(2**63))),
+    ),
+    "HOSTILE-BYTE-OFFSET-HUGE": (
+        "A byte_offset of 2**63 or more", "DLTensor::byte_offset",
+        (dict(byte_offset=2**63), dict(byte_offset=2**64 - 4)),
+    ),
+    "HOSTILE-EVERYTHING": (
+        "A tensor that is wrong in every field but its version", "DLTensor",
+        (dict(shape=(-1, 2**62), strides=(2**62, -1), dtype=(255, 255, 65535), device=(-7, -7), data=0,
+              byte_offset=2**64 - 1, flags=2**64 - 1, manager_ctx=0),),
+    ),
+    "DTYPE-BITS-0": (
+        "A dtype of 0 bits", "DLDataType::bits", tuple(dict(dtype=(code, 0, 1)) for code in (0, 2, 6)),
+    ),
+    "DTYPE-LANES-0": ("A dtype of 0 lanes", "DLDataType::lanes", (dict(dtype=(2, 32, 0)),)),
+}  # fmt: skip
+
+
+def wrong(c: Context, **fields: Any) -> Crafted:
+    """A crafted tensor of the ABI that a library takes, wrong in some field."""
+    return c.craft(**{"shape": c.padded((6,)), "versioned": c.abi(), **fields})
+
+
+def _register(name: str, what: str, field: str, structs: tuple[dict[str, Any], ...]) -> None:
+    """Makes the two rules about a struct."""
+    source = f"no text; a struct that breaks {HEADER}, {field}"
+
+    @rule(f"C-{name}", Role.CONSUMER, Level.SHOULD,
+          f"{what} does not end the process, and the tensor is given back once.", source)  # fmt: skip
+    def is_harmless(c: Context) -> None:
+        for fields in structs:
+            harmless(c, wrong(c, **fields), CPU)
+
+    @rule(f"C-{name}-REFUSED", Role.CONSUMER, Level.MAY, f"{what} is refused.", source)  # fmt: skip
+    def is_refused(c: Context) -> None:
+        for fields in structs:
+            refused(c, wrong(c, **fields), CPU)
+
+
+for _name, _struct in WRONG.items():
+    _register(_name, *_struct)
+
+
+@rule("C-HOSTILE-NDIM-300", Role.CONSUMER, Level.SHOULD,
+      "A tensor of 300 dimensions is refused, or an array of 300 dimensions, as far as its elements can be shown.",
+      f"{TENSOR}::ndim")  # fmt: skip
+def ndim_300(c: Context) -> None:
+    expected: Any = 0
+    for _ in range(300):
+        expected = [expected]
+    array, said = feed(c, crafted := wrong(c, shape=(1,) * 300))
+    if said is None:
+        try:
+            found = c.values(array)
+        except (Broken, NotApplicable):
+            raise
+        except Exception as error:
+            c.got(f"its elements are not shown: {type(error).__name__}: {error}")
+        else:
+            c.expect(found == expected, "the elements are in other dimensions")
+        del array
+    given_back(c, crafted, "after everything was gone")
+
+
+@rule("C-HOSTILE-SIZE-OVERFLOW-EMPTY", Role.CONSUMER, Level.SHOULD,
+      "Extents that overflow next to one of 0 do not end the process.",
+      f"no text; {TENSOR}::data, size zero")  # fmt: skip
+def size_overflow_empty(c: Context) -> None:
+    harmless(c, wrong(c, shape=(0, 2**62, 2**62), strides=(1, 1, 1), data=0))
+
+
+@rule("C-HOSTILE-SHAPE-MISALIGNED", Role.CONSUMER, Level.SHOULD,
+      "Shape and strides at odd addresses are read rightly, or refused.",
+      f"no text; {TENSOR}::shape")  # fmt: skip
+def shape_misaligned(c: Context) -> None:
+    for skew in (1, 4):
+        right_or_refused(c, wrong(c, skew=skew), PLAIN)
+
+
+@rule("C-HOSTILE-DATA-MISALIGNED", Role.CONSUMER, Level.SHOULD,
+      "Elements at odd addresses are read rightly, or refused.", f"{TENSOR}::data")  # fmt: skip
+def data_misaligned(c: Context) -> None:
+    payload = b"\0" + plain(c).read(24)
+    for fields in (dict(origin=1), dict(byte_offset=1)):
+        right_or_refused(c, wrong(c, payload=payload.ljust(64, b"\0"), **fields), PLAIN)
+
+
+@rule("C-HOSTILE-DATA-ODD-ADDRESS", Role.CONSUMER, Level.SHOULD,
+      "Complex numbers at any address are read rightly, or refused: none is loaded as if it were aligned.",
+      f"{TENSOR}::data")  # fmt: skip
+def data_odd_address(c: Context) -> None:
+    c.needs("complex128" in c.lib.dtypes, f"{c.lib.name} has no complex128")
+    for offset in (1, 3, 8):
+        payload = bytes(offset) + c.fitting((3,), dtype="complex128").read(48)
+        crafted = c.fitting((3,), dtype="complex128", payload=payload.ljust(128, b"\0"), byte_offset=offset)
+        right_or_refused(c, crafted, [0, 1, 2])
+
+
+@rule("C-HOSTILE-DELETER-NULL", Role.CONSUMER, Level.MUST,
+      "A tensor without a deleter, which the header allows, is accepted, and its array can be dropped.",
+      f"{HEADER}, DLManagedTensorVersioned::deleter")  # fmt: skip
+def deleter_null(c: Context) -> None:
+    array = c.consume(plain(c, deleter=False))
+    right(c, array, PLAIN)
+    del array
+    c.settle()
+
+
+@rule("C-HOSTILE-DELETER-NULL-REFUSED", Role.CONSUMER, Level.MUST,
+      "A tensor without a deleter can be refused.", f"{HEADER}, DLManagedTensorVersioned::deleter")  # fmt: skip
+def deleter_null_refused(c: Context) -> None:
+    first_refused(c, lambda **fields: plain(c, deleter=False, **fields))
+    c.settle()
+    right(c, c.consume(plain(c)), PLAIN)

@@ -1,0 +1,197 @@
+"""What becomes of a crafted tensor at a consumer; the rules about consumers share it, and none is here.
+
+The package's docstring says what keeps a rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from dlbridge_conformance import crafter
+from dlbridge_conformance.context import Context
+from dlbridge_conformance.crafter import Crafted, Held, Producer
+from dlbridge_conformance.rule import Broken, NotApplicable
+
+HEADER = "dlpack.h 1.3"
+PYTHON = "Python specification of DLPack"
+STANDARD = "array API standard 2024.12"
+
+#: the elements of a plain tensor
+PLAIN = [0, 1, 2, 3, 4, 5]
+
+#: what is wrong with tensors that libraries refuse: a dtype that does not exist, lanes, strides beyond all memory
+REFUSED: tuple[dict[str, Any], ...] = (dict(dtype=(99, 32, 1)), dict(dtype=(2, 32, 3)), dict(strides=(2**62,)))
+
+AnyProducer = TypeVar("AnyProducer")
+
+
+def feed(c: Context, producer: Any, **keywords: Any) -> tuple[Any, str | None]:
+    """What a library makes of a producer: (array, None), or (None, the class and text of the exception)."""
+    try:
+        return c.consume(producer, **keywords), None
+    except (Broken, NotApplicable):
+        raise
+    except Exception as error:
+        lines = str(error).strip().splitlines() or [""]
+        said = f"{type(error).__name__}: {lines[0][:300]}"
+    c.got(f"refused with {said}")
+    return None, said
+
+
+def given_back(c: Context, crafted: Crafted, when: str) -> None:
+    """Expects that the deleter of all that a producer gave has run exactly once; not at all of what it did not give."""
+    c.settle()
+    for given in crafted.all:
+        calls, owed = given.record.calls, int(given.has_deleter and given.given_away > 0)
+        c.got(f"the deleter ran {calls} times {when}")
+        c.expect(calls == owed, f"the deleter ran {calls} times {when}")
+
+
+def refused(c: Context, crafted: Crafted, says: tuple[int, int] | None = None) -> None:
+    """Expects that a library refuses a crafted tensor, whose producer may say another device, and gives it back."""
+    array, said = feed(c, Producer(crafted, says or crafted.device))
+    if said is None:
+        raise Broken(f"not refused: it gave a {type(array).__module__}.{type(array).__qualname__}")
+    given_back(c, crafted, "after the refusal")
+
+
+def first_refused(c: Context, make: Callable[..., Crafted]) -> Crafted:
+    """The first tensor that a library refuses, of those in which one field is wrong; the rest is as ``make`` has it."""
+    for fields in REFUSED:
+        crafted = make(**fields)
+        array, said = feed(c, crafted)
+        del array
+        if said:
+            return crafted
+    raise NotApplicable(f"{c.lib.name} refuses nothing of what was tried")
+
+
+def same(c: Context, found: Any, expected: Any) -> bool:
+    """Whether elements are the expected ones, with or without the axes that the library needs at the end."""
+    return bool(found == expected or found == _padded(expected, c.lib.ndims[0]))
+
+
+def _padded(elements: Any, ndim: int) -> Any:
+    """Nested lists with as many levels, by lists of one around each element."""
+    if isinstance(elements, list):
+        return [_padded(element, ndim - 1) for element in elements]
+    for _ in range(ndim):
+        elements = [elements]
+    return elements
+
+
+def right(c: Context, array: Any, expected: Any) -> None:
+    """Expects the elements of an array."""
+    found = c.values(array)
+    c.expect(same(c, found, expected), f"the elements are {found} and not {expected}")
+
+
+def accepted(c: Context, crafted: Crafted, expected: Any) -> None:
+    """Expects that a library takes a crafted tensor, reads it rightly, and gives it back when the array is gone."""
+    array = c.consume(crafted)
+    right(c, array, expected)
+    del array
+    given_back(c, crafted, "after the array was gone")
+
+
+def right_or_refused(c: Context, crafted: Crafted, expected: Any) -> None:
+    """Expects that a library reads a crafted tensor rightly, or refuses it; that it is given back in both cases."""
+    array, said = feed(c, crafted)
+    if said is None:
+        right(c, array, expected)
+        del array
+        given_back(c, crafted, "after the array was gone")
+    else:
+        given_back(c, crafted, "after the refusal")
+
+
+def harmless(c: Context, crafted: Crafted, says: tuple[int, int] | None = None) -> None:
+    """Expects that a library refuses a crafted tensor, whose producer may say another device, or makes an array.
+
+    Nothing reads that; it can be dropped.
+    """
+    array, said = feed(c, Producer(crafted, says or crafted.device))
+    when = "after the array was gone" if said is None else "after the refusal"
+    del array
+    given_back(c, crafted, when)
+
+
+def takes(c: Context, versioned: bool) -> bool:
+    """Whether a library takes a plain tensor of an ABI from a producer that gives nothing else.
+
+    One that asks with max_version has said that it takes versioned ones: if it does not, it is broken.
+    """
+    c.needs_consumer()
+    producer = Producer(crafter.craft(c.padded((6,)), versioned=versioned))
+    try:
+        c.lib.from_dlpack(producer)
+    except (Broken, NotApplicable):
+        raise
+    except Exception as error:
+        if versioned and any("max_version" in keywords for keywords in producer.asked):
+            asked = f"it asks with {producer.asked}, and refuses a versioned capsule"
+            raise Broken(f"{asked}: {type(error).__name__}: {error}") from None
+        return False
+    return True
+
+
+def plain(c: Context, **fields: Any) -> Crafted:
+    """A crafted tensor of the ABI that a library takes: the elements ``PLAIN`` in one dimension."""
+    return c.fitting((6,), **fields)
+
+
+def versioned(c: Context, shape: tuple[int, ...] | None = (6,), **fields: Any) -> Crafted:
+    """A crafted versioned tensor; the rule does not apply to a library that takes none."""
+    c.needs(takes(c, True), f"{c.lib.name} takes no versioned capsules")
+    return c.fitting(shape, versioned=True, **fields)
+
+
+def legacy(c: Context, shape: tuple[int, ...] | None = (6,), **fields: Any) -> Crafted:
+    """A crafted legacy tensor; the rule does not apply to a library that takes none."""
+    c.needs(takes(c, False), f"{c.lib.name} takes no legacy capsules")
+    return c.fitting(shape, versioned=False, **fields)
+
+
+def asking(c: Context, producer: AnyProducer) -> AnyProducer:
+    """A producer for a rule about how it is asked, which does not apply where the adapter asks for the capsule."""
+    c.needs(c.lib.asks, f"{c.lib.name} takes capsules, and asks no producer for them")
+    return producer
+
+
+def unwritten(c: Context, crafted: Crafted, expected: bytes) -> None:
+    """Expects the first bytes of all that the library still has of a producer's memory."""
+    for lent in crafted.lent:
+        try:
+            found = lent.read(len(expected))
+        except ValueError as error:
+            c.got(f"the memory is not read: {error}")
+        else:
+            c.expect(found == expected, "the producer's memory was written")
+
+
+def shares(c: Context, array: Any, crafted: Crafted) -> bool:
+    """Whether an array of float32 is over the memory of a crafted tensor.
+
+    By its address, and where that tells nothing by what the producer writes to the first element. Some libraries copy
+    after ``from_dlpack`` has returned; they finish that before they tell an address.
+    """
+    try:
+        address = c.lib.address(array)
+        if any(address == lent.fields.data + lent.fields.byte_offset for lent in crafted.lent):
+            c.got("the array begins at the producer's first element")
+            return True
+    except NotApplicable as reason:
+        c.got(str(reason))
+    for lent in crafted.lent:
+        try:
+            Held(lent.native.held()).write(crafter.packed([77], "float32"))
+        except ValueError as error:
+            c.got(f"the memory is not written: {error}")
+    if not crafted.lent:
+        c.got("the memory was given back: the array is a copy")
+        return False
+    first = c.values(array)
+    while isinstance(first, list):
+        first = first[0]
+    return bool(first == 77)

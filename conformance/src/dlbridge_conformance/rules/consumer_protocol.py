@@ -1,0 +1,206 @@
+"""How a consumer asks a producer for its tensor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any
+
+from dlbridge_conformance.context import Context
+from dlbridge_conformance.crafter import CPU, OldProducer, Producer
+from dlbridge_conformance.rule import Level, Role, rule
+from dlbridge_conformance.rules.consumer_outcome import (
+    PLAIN,
+    PYTHON,
+    STANDARD,
+    asking,
+    feed,
+    given_back,
+    legacy,
+    right,
+    right_or_refused,
+)
+
+METHOD = f"{STANDARD}, __dlpack__"
+RECOMMENDED = f"{STANDARD}, __dlpack__, recommended logic of the consumer"
+SYNTAX = f"{PYTHON}, Syntax for data interchange"
+
+
+class DeviceType(IntEnum):
+    """Device types as members of an enumeration."""
+
+    kDLCPU = 1
+
+
+@dataclass
+class AnyArguments:
+    """A producer that notes all arguments as they come, and the order of the calls."""
+
+    #: what it answers with
+    context: Context
+    calls: list[str] = field(default_factory=list)
+    positional: list[tuple[Any, ...]] = field(default_factory=list)
+    keywords: list[dict[str, Any]] = field(default_factory=list)
+
+    def __dlpack__(self, *arguments: Any, **keywords: Any) -> Any:
+        """Answers as it was asked."""
+        self.calls.append("__dlpack__")
+        self.positional.append(arguments)
+        self.keywords.append(keywords)
+        return self.context.as_asked({key: value for key, value in keywords.items() if value is not None}).capsule()
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """The CPU."""
+        self.calls.append("__dlpack_device__")
+        return CPU
+
+
+class BareProducer(Producer):
+    """A producer whose ``__dlpack__`` knows no argument at all."""
+
+    def __dlpack__(self) -> Any:  # type: ignore[override]
+        """Answers."""
+        return self.give({})
+
+
+def arguments(c: Context) -> AnyArguments:
+    """How a library asks a producer that accepts anything."""
+    producer = asking(c, AnyArguments(c))
+    feed(c, producer)
+    c.got(f"calls {producer.calls}, positional {producer.positional}, keywords {producer.keywords}")
+    c.expect(producer.keywords, "__dlpack__ was not called")
+    return producer
+
+
+@rule("C-PROTOCOL-KEYWORDS-ONLY", Role.CONSUMER, Level.MUST,
+      "All arguments of __dlpack__ are passed by keyword.", METHOD)  # fmt: skip
+def keywords_only(c: Context) -> None:
+    for given in arguments(c).positional:
+        c.expect(not given, f"passed by position: {given!r}")
+
+
+@rule("C-PROTOCOL-KNOWN-KEYWORDS", Role.CONSUMER, Level.MUST,
+      "__dlpack__ is called with no keyword but stream, max_version, dl_device and copy.", METHOD)  # fmt: skip
+def known_keywords(c: Context) -> None:
+    for given in arguments(c).keywords:
+        unknown = set(given) - {"stream", "max_version", "dl_device", "copy"}
+        c.expect(not unknown, f"passed too: {', '.join(sorted(unknown))}")
+
+
+@rule("C-PROTOCOL-NOTHING-UNASKED", Role.CONSUMER, Level.SHOULD,
+      "Without copy and device, a consumer asks for neither: copy and dl_device are left out or None.",
+      METHOD)  # fmt: skip
+def nothing_unasked(c: Context) -> None:
+    for given in arguments(c).keywords:
+        for keyword in ("copy", "dl_device"):
+            value = given.get(keyword)
+            c.expect(value is None, f"asked with {keyword}={value!r}")
+
+
+@rule("C-PROTOCOL-MAX-VERSION", Role.CONSUMER, Level.SHOULD,
+      "A consumer tells the producer the newest version that it understands, by max_version.", RECOMMENDED)  # fmt: skip
+def max_version(c: Context) -> None:
+    given = [keywords.get("max_version") for keywords in arguments(c).keywords]
+    c.expect(any(version is not None for version in given), "max_version is not passed")
+
+
+@rule("C-PROTOCOL-MAX-VERSION-FORM", Role.CONSUMER, Level.MUST,
+      "max_version is a tuple of two integers.", METHOD)  # fmt: skip
+def max_version_form(c: Context) -> None:
+    given = [keywords["max_version"] for keywords in arguments(c).keywords if keywords.get("max_version") is not None]
+    c.needs(given, f"{c.lib.name} passes no max_version")
+    for version in given:
+        whole = type(version) is tuple and [type(number) for number in version] == [int, int]
+        c.expect(whole, f"max_version is {version!r}")
+
+
+@rule("C-PROTOCOL-DEVICE-FIRST", Role.CONSUMER, Level.MAY,
+      "__dlpack_device__ is asked before __dlpack__: the stream depends on it.", SYNTAX)  # fmt: skip
+def device_first(c: Context) -> None:
+    calls = arguments(c).calls
+    c.expect(calls[0] == "__dlpack_device__", f"called {', '.join(calls)}")
+
+
+@rule("C-PROTOCOL-DEVICE-ENUM", Role.CONSUMER, Level.MUST,
+      "The device type that __dlpack_device__ gives may be a member of an enumeration.",
+      f"{STANDARD}, __dlpack_device__")  # fmt: skip
+def device_enum(c: Context) -> None:
+    producer = asking(c, Producer(c.as_asked, device=(DeviceType.kDLCPU, 0)))
+    right(c, c.consume(producer), PLAIN)
+    c.needs(producer.asked_device, f"{c.lib.name} does not ask for the device")
+
+
+@rule("C-PROTOCOL-ASKS-ONCE", Role.CONSUMER, Level.SHOULD,
+      "A producer that answers what it was asked for is asked once.", f"{PYTHON}, Implementation")  # fmt: skip
+def asks_once(c: Context) -> None:
+    producer = asking(c, Producer(c.as_asked))
+    right(c, c.consume(producer), PLAIN)
+    c.got(f"asked with {producer.asked}")
+    c.expect(len(producer.asked) == 1, f"asked {len(producer.asked)} times")
+
+
+@rule("C-PROTOCOL-CLASS-ONLY", Role.CONSUMER, Level.MUST,
+      "Any object with the two methods is taken, whatever its class and whatever else it lacks.",
+      f"{STANDARD}, from_dlpack")  # fmt: skip
+def class_only(c: Context) -> None:
+    class Slots:
+        """A producer without a dictionary, length, items or dtype."""
+
+        __slots__ = ()
+
+        def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None,
+                       copy: Any = None) -> Any:  # fmt: skip
+            return c.as_asked({} if max_version is None else {"max_version": max_version}).capsule()
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return CPU
+
+    right(c, c.consume(asking(c, Slots())), PLAIN)
+
+
+@rule("C-PROTOCOL-OLD-PRODUCER", Role.CONSUMER, Level.SHOULD,
+      "A producer that raises TypeError since it knows no max_version is asked again without it.",
+      RECOMMENDED)  # fmt: skip
+def old_producer(c: Context) -> None:
+    crafted = legacy(c)
+    array = c.consume(asking(c, OldProducer(crafted)))
+    right(c, array, PLAIN)
+    del array
+    given_back(c, crafted, "after the array was gone")
+
+
+@rule("C-PROTOCOL-BARE-PRODUCER", Role.CONSUMER, Level.MAY,
+      "A producer whose __dlpack__ takes no argument at all is asked without any.", RECOMMENDED)  # fmt: skip
+def bare_producer(c: Context) -> None:
+    crafted = legacy(c)
+    right(c, c.consume(asking(c, BareProducer(crafted))), PLAIN)
+
+
+@rule("C-PROTOCOL-LEGACY-ANSWER", Role.CONSUMER, Level.SHOULD,
+      "A legacy capsule in answer to max_version is accepted: the producer may give another version than the newest.",
+      METHOD)  # fmt: skip
+def legacy_answer(c: Context) -> None:
+    crafted = c.fitting((6,), versioned=False)
+    producer = asking(c, Producer(crafted))
+    array = c.consume(producer)
+    c.needs(any("max_version" in keywords for keywords in producer.asked), f"{c.lib.name} passes no max_version")
+    right(c, array, PLAIN)
+
+
+@rule("C-PROTOCOL-LEGACY-NAME", Role.CONSUMER, Level.MUST,
+      "The name of the capsule tells the ABI: a legacy one in answer to max_version is never read as versioned.",
+      METHOD)  # fmt: skip
+def legacy_name(c: Context) -> None:
+    right_or_refused(c, c.fitting((6,), versioned=False), PLAIN)
+
+
+@rule("C-PROTOCOL-VERSIONED-NAME", Role.CONSUMER, Level.MUST,
+      "The name of the capsule tells the ABI: a versioned one that nobody asked for is never read as legacy.",
+      METHOD)  # fmt: skip
+def versioned_name(c: Context) -> None:
+    crafted = c.fitting((6,), versioned=True)
+    array, said = feed(c, OldProducer(crafted))
+    if said is None:
+        right(c, array, PLAIN)
+    del array
+    given_back(c, crafted, "after everything was gone")

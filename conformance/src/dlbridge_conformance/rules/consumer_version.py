@@ -1,0 +1,111 @@
+"""What a consumer makes of the version in a versioned managed tensor."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from dlbridge_conformance.context import Context
+from dlbridge_conformance.crafter import CPU, Producer
+from dlbridge_conformance.rule import Level, Role, rule
+from dlbridge_conformance.rules.consumer_outcome import (
+    HEADER,
+    PLAIN,
+    accepted,
+    feed,
+    given_back,
+    refused,
+    takes,
+    versioned,
+)
+
+VERSION = f"{HEADER}, DLPackVersion"
+
+#: fields after the flags, each wrong
+WRONG: tuple[dict[str, Any], ...] = (
+    dict(data=8), dict(device=(99, -1)), dict(device=(2, 0)), dict(ndim=-1), dict(ndim=0), dict(dtype=(255, 32, 1)),
+    dict(dtype=(2, 0, 1)), dict(dtype=(2, 32, 65535)), dict(shape=None), dict(shape=(-1,)), dict(strides=None),
+    dict(strides=(2**62,)), dict(byte_offset=2**63),
+)  # fmt: skip
+
+
+@rule("C-VERSION-1-0", Role.CONSUMER, Level.MUST,
+      "A consumer of versioned tensors accepts one of version 1.0.", VERSION)  # fmt: skip
+def first(c: Context) -> None:
+    accepted(c, versioned(c, version=(1, 0)), PLAIN)
+
+
+@rule("C-VERSION-1-3", Role.CONSUMER, Level.MUST,
+      "A consumer of versioned tensors accepts one of version 1.3: a newer minor version has the same layout.",
+      VERSION)  # fmt: skip
+def newest(c: Context) -> None:
+    accepted(c, versioned(c, version=(1, 3)), PLAIN)
+
+
+@rule("C-VERSION-MINOR-LATER", Role.CONSUMER, Level.SHOULD,
+      "A minor version that does not exist yet is no reason to refuse a tensor whose fields are all known.",
+      VERSION)  # fmt: skip
+def later_minor(c: Context) -> None:
+    for minor in (4, 99, 2**32 - 1):
+        accepted(c, versioned(c, version=(1, minor)), PLAIN)
+
+
+@rule("C-VERSION-MAJOR-REFUSED", Role.CONSUMER, Level.MUST,
+      "A tensor of another major version is refused.", VERSION)  # fmt: skip
+def other_major(c: Context) -> None:
+    crafted = versioned(c, version=(2, 0))
+    c.refused(lambda: c.consume(crafted))
+
+
+@rule("C-VERSION-MAJOR-FREED", Role.CONSUMER, Level.MUST,
+      "The deleter of a tensor of another major version is called, exactly once.", VERSION)  # fmt: skip
+def other_major_freed(c: Context) -> None:
+    refused(c, versioned(c, version=(2, 0)))
+
+
+@rule("C-VERSION-MAJOR-HUGE", Role.CONSUMER, Level.MUST,
+      "The whole number is compared: a major version that is 1 in its low bits only is another one.",
+      VERSION)  # fmt: skip
+def huge_major(c: Context) -> None:
+    for major in (2**32 - 1, 2**16 + 1, 257):
+        refused(c, versioned(c, version=(major, 0)))
+
+
+@rule("C-VERSION-MAJOR-0", Role.CONSUMER, Level.MUST,
+      "A versioned struct that says 0.8 is one of another major version: it is refused and given back.",
+      VERSION)  # fmt: skip
+def major_0(c: Context) -> None:
+    refused(c, versioned(c, version=(0, 8)))
+
+
+def said_of(c: Context, **fields: Any) -> str:
+    """The exception for a tensor of another major version with some fields wrong, without the addresses in it."""
+    crafted = c.craft(**{"shape": c.padded((6,)), "ndim": len(c.padded((6,))), "version": (2, 0), **fields})
+    array, said = feed(c, Producer(crafted, CPU))
+    del array
+    c.expect(said is not None, "not refused")
+    given_back(c, crafted, "after the refusal")
+    return re.sub("0x[0-9a-fA-F]+", "0x", said or "")
+
+
+@rule("C-VERSION-MAJOR-UNREAD", Role.CONSUMER, Level.MUST,
+      "Of a tensor of another major version, nothing is read that comes after the flags: whatever it is, the exception "
+      "is the same.", VERSION)  # fmt: skip
+def unread(c: Context) -> None:
+    c.needs(takes(c, True), f"{c.lib.name} takes no versioned capsules")
+    plain = said_of(c)
+    c.needs(said_of(c) == plain, f"the exceptions of {c.lib.name} differ for the same tensor")
+    for fields in WRONG:
+        said = said_of(c, **fields)
+        c.expect(said == plain, f"with {fields} the exception is another: {said}")
+    everything = dict(shape=None, ndim=2, strides=None, data=8, device=(99, -1), dtype=(255, 255, 65535))
+    said = said_of(c, **everything, byte_offset=2**63)
+    c.expect(said == plain, f"with all fields wrong the exception is another: {said}")
+
+
+@rule("C-VERSION-MAJOR-BUFFER-ERROR", Role.CONSUMER, Level.MAY,
+      "The exception for another major version is a BufferError, as for all data that cannot be exchanged.",
+      "array API standard 2024.12, from_dlpack, Raises")  # fmt: skip
+def buffer_error(c: Context) -> None:
+    crafted = versioned(c, version=(2, 0))
+    c.refused(lambda: c.consume(crafted), BufferError)

@@ -1,0 +1,133 @@
+"""``dltensor_from_py_object_no_sync``: a description of an array for the length of a call."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from dlbridge_conformance import exchange
+from dlbridge_conformance.context import Context
+from dlbridge_conformance.crafter import Fields
+from dlbridge_conformance.exchange import (
+    borrowed,
+    borrowed_unless_refused,
+    exported,
+    exported_unless_refused,
+    table_of,
+)
+from dlbridge_conformance.exports import address_of, strides_of
+from dlbridge_conformance.memory import expect_bounded, watch
+from dlbridge_conformance.rule import Level, Role, rule
+
+BORROW = "dlpack.h 1.3, DLPackDLTensorFromPyObjectNoSync"
+STRIDES = "dlpack.h 1.3, DLTensor::strides"
+
+TALL = [[0, 1], [2, 3], [4, 5], [6, 7]]
+
+
+def _agree(c: Context, lent: Fields, owned: Fields) -> None:
+    """The borrowed description is that of the managed tensor."""
+    for name in ("device", "dtype", "ndim"):
+        c.expect(getattr(lent, name) == getattr(owned, name), f"{name} is {getattr(lent, name)}")
+    c.expect((lent.shape or ()) == (owned.shape or ()), f"the shape is {lent.shape}")
+    c.expect(strides_of(lent) == strides_of(owned), f"the strides are {lent.strides}")
+    c.expect(address_of(lent) == address_of(owned), "the memory is another")
+
+
+def _view_agrees(c: Context, view: Any) -> None:
+    """The same of a view, which may be refused."""
+    _agree(c, borrowed_unless_refused(c, view), exported_unless_refused(c, view).fields)
+
+
+@rule("X-BORROW-STATUS", Role.EXCHANGE_API, Level.MUST,
+      "It returns 0 for an array and sets no exception.", BORROW)  # fmt: skip
+def status(c: Context) -> None:
+    borrowed(c, c.array())
+
+
+@rule("X-BORROW-AGREES", Role.EXCHANGE_API, Level.MUST,
+      "It describes the array as the managed tensor does.", BORROW)  # fmt: skip
+def agrees(c: Context) -> None:
+    for values in (TALL, [1, 2], 5):
+        array = c.array(values)
+        _agree(c, borrowed(c, array), exported(c, array).fields)
+
+
+@rule("X-BORROW-SHAPE", Role.EXCHANGE_API, Level.MUST,
+      "Shape and strides of a matrix are its own, in elements.", STRIDES)  # fmt: skip
+def shape(c: Context) -> None:
+    fields = borrowed(c, c.array(TALL))
+    c.expect(fields.shape == (4, 2), f"the shape is {fields.shape}")
+    c.expect(fields.strides == (2, 1), f"the strides are {fields.strides}")
+
+
+@rule("X-BORROW-MEMORY", Role.EXCHANGE_API, Level.MUST,
+      "data + byte_offset is the array's own memory.", BORROW)  # fmt: skip
+def memory(c: Context) -> None:
+    array = c.array(TALL)
+    fields = borrowed(c, array)
+    c.expect(address_of(fields) == c.lib.address(array), "the memory is another")
+
+
+@rule("X-BORROW-VIEWS", Role.EXCHANGE_API, Level.MUST,
+      "A transposed view has the strides and the offset of the managed tensor.", STRIDES)  # fmt: skip
+def views(c: Context) -> None:
+    _view_agrees(c, c.lib.transposed(c.array()))
+
+
+@rule("X-BORROW-SLICED", Role.EXCHANGE_API, Level.MUST,
+      "A slice begins where the managed tensor begins.", "dlpack.h 1.3, DLTensor::byte_offset")  # fmt: skip
+def sliced(c: Context) -> None:
+    _view_agrees(c, c.lib.sliced(c.array(TALL)))
+
+
+@rule("X-BORROW-STRIDES-SET", Role.EXCHANGE_API, Level.MUST,
+      "Strides are not NULL where there are axes, without elements too.", STRIDES)  # fmt: skip
+def strides_set(c: Context) -> None:
+    for values in ([1, 2], TALL, []):
+        fields = borrowed(c, c.array(values))
+        c.expect(fields.strides is not None, f"the strides of {fields.shape} are NULL")
+
+
+@rule("X-BORROW-ZERO-SIZE", Role.EXCHANGE_API, Level.MUST,
+      "An array without elements is described with its shape.", "dlpack.h 1.3, DLTensor::shape")  # fmt: skip
+def zero_size(c: Context) -> None:
+    empty: dict[tuple[int, ...], list[Any]] = {(0,): [], (2, 0): [[], []]}
+    for wanted, values in empty.items():
+        found = borrowed_unless_refused(c, c.array(values)).shape
+        c.expect(found == wanted, f"the shape of {wanted} is {found}")
+
+
+@rule("X-BORROW-OWNS-NOTHING", Role.EXCHANGE_API, Level.MUST,
+      "It takes no reference: the array dies as if nobody had borrowed it.", BORROW)  # fmt: skip
+def owns_nothing(c: Context) -> None:
+    array = c.array()
+    is_gone = watch(array)
+    before = sys.getrefcount(array)
+    for _ in range(10):
+        borrowed(c, array)
+    after = sys.getrefcount(array)
+    c.expect(after == before, f"there are {after - before} references more")
+    del array
+    c.settle()
+    c.expect(is_gone is None or is_gone(), "the array lives on")
+
+
+@rule("X-BORROW-ALLOCATES-NOTHING", Role.EXCHANGE_API, Level.MUST,
+      "It leaves nothing behind that nobody could free.", BORROW)  # fmt: skip
+def allocates_nothing(c: Context) -> None:
+    array = c.array()
+    table = table_of(c, array, exchange.BORROW)
+
+    def step() -> None:
+        for _ in range(1000):
+            table.borrowed(array)
+
+    expect_bounded(c, step, 60, 1000 * 80, "memory is kept after each call")
+
+
+@rule("X-BORROW-OTHER-OBJECT", Role.EXCHANGE_API, Level.MAY,
+      "An object of another type, which no consumer may pass, is refused with an exception.", BORROW)  # fmt: skip
+def other_object(c: Context) -> None:
+    for other in (5, object(), [1.0]):
+        exchange.refused_object(c, exchange.BORROW, other)

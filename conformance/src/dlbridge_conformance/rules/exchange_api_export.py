@@ -1,0 +1,216 @@
+"""``managed_tensor_from_py_object_no_sync``: an array as a managed tensor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dlbridge_conformance import crafter, exchange
+from dlbridge_conformance.context import Context
+from dlbridge_conformance.crafter import Flags, Held, Way
+from dlbridge_conformance.exchange import exported, exported_unless_refused, table_of
+from dlbridge_conformance.exports import address_of, expect_elements, expect_same_memory, strides_of
+from dlbridge_conformance.memory import expect_arrays_freed, expect_bounded, watch
+from dlbridge_conformance.rule import Level, NotApplicable, Role, rule
+
+EXPORT = "dlpack.h 1.3, DLPackManagedTensorFromPyObjectNoSync"
+STRIDES = "dlpack.h 1.3, DLTensor::strides"
+DELETER = "dlpack.h 1.3, DLManagedTensorVersioned::deleter"
+
+MATRIX = [[0, 1, 2], [3, 4, 5]]
+TALL = [[0, 1], [2, 3], [4, 5], [6, 7]]
+
+
+@rule("X-EXPORT-STATUS", Role.EXCHANGE_API, Level.MUST,
+      "It returns 0 for an array, gives a tensor and sets no exception.", EXPORT)  # fmt: skip
+def status(c: Context) -> None:
+    exported(c, c.array())
+
+
+@rule("X-EXPORT-VERSION", Role.EXCHANGE_API, Level.MUST,
+      "The tensor is versioned, of major 1.", "dlpack.h 1.3, DLPackVersion")  # fmt: skip
+def version(c: Context) -> None:
+    found = exported(c, c.array()).fields.version
+    c.expect(found is not None and found[0] == 1, f"the version is {found}")
+
+
+@rule("X-EXPORT-AGREES", Role.EXCHANGE_API, Level.MUST,
+      "It describes the array as __dlpack__ does: device, dtype, shape, strides and memory.", EXPORT)  # fmt: skip
+def agrees(c: Context) -> None:
+    for array in (c.array(), c.array([1, 2]), c.array(5)):
+        fast, slow = exported(c, array).fields, c.versioned(array).fields
+        for name in ("device", "dtype", "ndim"):
+            c.expect(getattr(fast, name) == getattr(slow, name), f"{name} is {getattr(fast, name)}")
+        c.expect((fast.shape or ()) == (slow.shape or ()), f"the shape is {fast.shape}")
+        c.expect(strides_of(fast) == strides_of(slow), f"the strides are {fast.strides}")
+        c.expect(address_of(fast) == address_of(slow), "the memory is another")
+
+
+@rule("X-EXPORT-ELEMENTS", Role.EXCHANGE_API, Level.MUST,
+      "The elements are those of the array, without a copy.", EXPORT)  # fmt: skip
+def elements(c: Context) -> None:
+    array = c.array()
+    held = exported(c, array)
+    expect_elements(c, held, MATRIX)
+    expect_same_memory(c, array, held)
+
+
+@rule("X-EXPORT-STRIDES-SET", Role.EXCHANGE_API, Level.MUST,
+      "Strides are not NULL where there are axes.", STRIDES)  # fmt: skip
+def strides_set(c: Context) -> None:
+    for values in ([1, 2], MATRIX, []):
+        fields = exported(c, c.array(values)).fields
+        assert fields.version is not None
+        c.needs(fields.version >= (1, 2), f"the struct is of version {fields.version}")
+        c.expect(fields.strides is not None, f"the strides of {fields.shape} are NULL")
+
+
+@rule("X-EXPORT-TRANSPOSED", Role.EXCHANGE_API, Level.MUST,
+      "A transposed matrix has the strides that lead to its elements.", STRIDES)  # fmt: skip
+def transposed(c: Context) -> None:
+    held = exported_unless_refused(c, c.lib.transposed(c.array()))
+    c.expect(held.fields.shape == (3, 2), f"the shape is {held.fields.shape}")
+    expect_elements(c, held, [[0, 3], [1, 4], [2, 5]])
+
+
+@rule("X-EXPORT-SLICED", Role.EXCHANGE_API, Level.MUST,
+      "A slice begins at its first element, by data or by byte_offset.",
+      "dlpack.h 1.3, DLTensor::byte_offset")  # fmt: skip
+def sliced(c: Context) -> None:
+    expect_elements(c, exported_unless_refused(c, c.lib.sliced(c.array(TALL))), TALL[1:])
+
+
+@rule("X-EXPORT-STEPPED", Role.EXCHANGE_API, Level.MUST,
+      "Every second row of a matrix has a row stride of two rows.", STRIDES)  # fmt: skip
+def stepped(c: Context) -> None:
+    expect_elements(c, exported_unless_refused(c, c.lib.stepped(c.array(TALL))), TALL[::2])
+
+
+@rule("X-EXPORT-REVERSED", Role.EXCHANGE_API, Level.MUST,
+      "A matrix turned round has a negative stride.", STRIDES)  # fmt: skip
+def reversed_rows(c: Context) -> None:
+    expect_elements(c, exported_unless_refused(c, c.lib.reversed(c.array(TALL))), TALL[::-1])
+
+
+@rule("X-EXPORT-SCALAR", Role.EXCHANGE_API, Level.MUST,
+      "A 0-d array has ndim 0 and one element.", "dlpack.h 1.3, DLTensor::shape")  # fmt: skip
+def scalar(c: Context) -> None:
+    held = exported_unless_refused(c, c.array(5))
+    c.expect(held.fields.ndim == 0, f"ndim is {held.fields.ndim}")
+    expect_elements(c, held, 5)
+
+
+@rule("X-EXPORT-ZERO-SIZE", Role.EXCHANGE_API, Level.MUST,
+      "An array without elements is exported with its shape.", "dlpack.h 1.3, DLTensor::shape")  # fmt: skip
+def zero_size(c: Context) -> None:
+    empty: dict[tuple[int, ...], list[Any]] = {(0,): [], (2, 0): [[], []]}
+    for wanted, values in empty.items():
+        found = exported_unless_refused(c, c.array(values)).fields.shape
+        c.expect(found == wanted, f"the shape of {wanted} is {found}")
+
+
+@rule("X-EXPORT-DTYPES", Role.EXCHANGE_API, Level.MUST,
+      "Every dtype that it describes has its code, bits and lanes.", "dlpack.h 1.3, DLDataType")  # fmt: skip
+def dtypes(c: Context) -> None:
+    exported(c, c.array())
+    for name in c.lib.dtypes:
+        try:
+            found = exported_unless_refused(c, c.array([1, 2], name)).fields.dtype
+        except NotApplicable as reason:
+            c.got(f"{name}: {reason}")
+            continue
+        c.expect(found == crafter.DTYPES[name], f"{name} is {found}, and not {crafter.DTYPES[name]}")
+
+
+@rule("X-EXPORT-READ-ONLY", Role.EXCHANGE_API, Level.MUST,
+      "An array that must not be written has the flag READ_ONLY.",
+      "dlpack.h 1.3, DLPACK_FLAG_BITMASK_READ_ONLY")  # fmt: skip
+def read_only(c: Context) -> None:
+    flags = exported_unless_refused(c, c.lib.read_only(c.array([1, 2, 3]))).fields.flags
+    c.expect(flags & Flags.READ_ONLY, f"the flags are {flags}")
+
+
+@rule("X-EXPORT-FLAGS", Role.EXCHANGE_API, Level.SHOULD,
+      "The flags of a plain array are those that __dlpack__ sets, and IS_COPIED is none of them.",
+      "dlpack.h 1.3, DLManagedTensorVersioned::flags")  # fmt: skip
+def flags(c: Context) -> None:
+    array = c.array()
+    fast, slow = exported(c, array).fields.flags, c.versioned(array).fields.flags
+    c.expect(fast == slow, f"the flags are {fast}, and __dlpack__ sets {slow}")
+    c.expect(not fast & Flags.IS_COPIED, f"the flags are {fast}")
+
+
+@rule("X-EXPORT-HOLDS", Role.EXCHANGE_API, Level.MUST,
+      "The tensor keeps the memory when the array is gone: it owns.", EXPORT)  # fmt: skip
+def holds(c: Context) -> None:
+    array = c.array()
+    held = exported(c, array)
+    del array
+    c.settle()
+    others = [c.lib.array([[9.0] * 3] * 2, "float32") for _ in range(100)]
+    expect_elements(c, held, MATRIX)
+    del others
+
+
+@rule("X-EXPORT-EACH-ITS-OWN", Role.EXCHANGE_API, Level.MUST,
+      "Each call gives a tensor of its own, to be deleted by itself.", EXPORT)  # fmt: skip
+def each_its_own(c: Context) -> None:
+    array = c.array()
+    first, second = exported(c, array), exported(c, array)
+    c.expect(first.native.address != second.native.address, "two calls gave the same tensor")
+    del array
+    first.delete()
+    c.settle()
+    expect_elements(c, second, MATRIX)
+
+
+def _expect_freed(c: Context, way: Way) -> None:
+    array = c.array()
+    is_gone = watch(array)
+    held = exported(c, array)
+    del array
+    c.fed(f"the deleter, called {way.name}")
+    held.delete(way)
+    c.settle()
+    c.expect(is_gone is None or is_gone(), "the array lives on after the deleter ran")
+
+
+@rule("X-EXPORT-DELETER", Role.EXCHANGE_API, Level.MUST,
+      "The deleter gives back array, memory and struct.", DELETER)  # fmt: skip
+def deleter(c: Context) -> None:
+    _expect_freed(c, Way.WITH_GIL)
+    table = table_of(c, c.array(), exchange.EXPORT)
+
+    def use(array: Any) -> None:
+        Held(table.exported(array)[1]).delete()
+
+    expect_arrays_freed(c, use, "the memory is kept after the deleter ran")
+    array = c.array()
+
+    def step() -> None:
+        for _ in range(1000):
+            use(array)
+
+    expect_bounded(c, step, 60, 1000 * 80, "a struct is kept after each deleter ran")
+
+
+@rule("X-EXPORT-DELETER-WITHOUT-GIL", Role.EXCHANGE_API, Level.MUST,
+      "The deleter may be called without the GIL, and on a thread that Python does not know.",
+      "Python specification of DLPack, Implementation")  # fmt: skip
+def deleter_without_gil(c: Context) -> None:
+    _expect_freed(c, Way.WITHOUT_GIL)
+    _expect_freed(c, Way.NATIVE_THREAD)
+
+
+@rule("X-EXPORT-DELETER-PENDING", Role.EXCHANGE_API, Level.SHOULD,
+      "An exception that is pending when the deleter is called is pending afterwards.",
+      "CPython documentation, PyTypeObject.tp_dealloc")  # fmt: skip
+def deleter_pending(c: Context) -> None:
+    held = exported(c, c.array())
+    c.expect(held.delete_keeps(KeyError("pending")), "the exception is lost")
+
+
+@rule("X-EXPORT-OTHER-OBJECT", Role.EXCHANGE_API, Level.MAY,
+      "An object of another type, which no consumer may pass, is refused with an exception.", EXPORT)  # fmt: skip
+def other_object(c: Context) -> None:
+    for other in (5, object(), [1.0]):
+        exchange.refused_object(c, exchange.EXPORT, other)

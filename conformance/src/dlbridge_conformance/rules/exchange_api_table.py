@@ -1,0 +1,82 @@
+"""The table of the C exchange API: where it is, its header and its functions."""
+
+from __future__ import annotations
+
+from dlbridge_conformance import crafter, exchange
+from dlbridge_conformance.context import Context
+from dlbridge_conformance.exchange import ATTRIBUTE, capsule_of, table_of, tables_of
+from dlbridge_conformance.rule import Level, Role, rule
+
+TABLE = "dlpack.h 1.3, DLPackExchangeAPI"
+HEADER = "dlpack.h 1.3, DLPackExchangeAPIHeader"
+PYTHON = "Python specification of DLPack, DLPack C Exchange API"
+
+
+@rule("X-TABLE-NAME", Role.EXCHANGE_API, Level.MUST,
+      "The attribute is a capsule named 'dlpack_exchange_api'.", f"{TABLE}; {PYTHON}")  # fmt: skip
+def name(c: Context) -> None:
+    capsule = capsule_of(c, c.array())
+    c.expect(type(capsule).__name__ == "PyCapsule", f"it is a {type(capsule).__name__}")
+    found = crafter.capsule_name(capsule)
+    c.expect(found == "dlpack_exchange_api", f"the capsule is named {found!r}")
+
+
+@rule("X-TABLE-ON-TYPE", Role.EXCHANGE_API, Level.MUST,
+      "The attribute is on the type, and an instance has no other.", f"{TABLE}; {PYTHON}")  # fmt: skip
+def on_type(c: Context) -> None:
+    array = c.array()
+    own = getattr(array, ATTRIBUTE, None)
+    c.needs(own is not None, f"{c.lib.name} has no {ATTRIBUTE}")
+    found = getattr(type(array), ATTRIBUTE, None)
+    c.expect(type(found).__name__ == "PyCapsule", f"on the type it is a {type(found).__name__}")
+    same = crafter.native.Table(found).address == crafter.native.Table(own).address
+    c.expect(same, "the instance has another table than the type")
+
+
+@rule("X-TABLE-STATIC", Role.EXCHANGE_API, Level.MUST,
+      "The table of a type is one and the same for ever: a consumer may keep its address.", TABLE)  # fmt: skip
+def static(c: Context) -> None:
+    array = c.array()
+    before = tables_of(c, array)
+    address, versions, functions = before.address, before.versions, before.functions()
+    del array, before
+    c.settle()
+    after = tables_of(c, c.array([1, 2]))
+    c.expect(after.address == address, "the address has changed")
+    c.expect((after.versions, after.functions()) == (versions, functions), "the table has changed")
+
+
+@rule("X-TABLE-MAJOR", Role.EXCHANGE_API, Level.MUST,
+      "The table, or an older one behind it, is of major version 1, which this layout is of.",
+      f"{HEADER}; {TABLE}")  # fmt: skip
+def major(c: Context) -> None:
+    table = tables_of(c, c.array())
+    c.expect(table.version() is not None, f"the versions are {table.versions}")
+
+
+@rule("X-TABLE-MINOR", Role.EXCHANGE_API, Level.SHOULD,
+      "The table of major 1 is of version 1.3 or later, the first that has it.", PYTHON)  # fmt: skip
+def minor(c: Context) -> None:
+    version = table_of(c, c.array()).version()
+    c.expect(version >= (1, 3), f"the version is {version}")
+
+
+@rule("X-TABLE-PREVIOUS", Role.EXCHANGE_API, Level.MUST,
+      "prev_api is NULL, or points to a table of an older version.", HEADER)  # fmt: skip
+def previous(c: Context) -> None:
+    versions = tables_of(c, c.array()).versions
+    c.got(f"versions {versions}")
+    for version, older in zip(versions, versions[1:], strict=False):
+        c.expect(older < version, f"prev_api of {version} is of {older}")
+
+
+def _register(function: str) -> None:
+    @rule(f"X-TABLE-{function.upper().replace('_', '-')}", Role.EXCHANGE_API,
+          Level.MAY if function == exchange.BORROW else Level.MUST,
+          f"{function} is not NULL.", f"{TABLE}::{function}")  # fmt: skip
+    def check(c: Context) -> None:
+        c.expect(table_of(c, c.array()).functions()[function], f"{function} is NULL")
+
+
+for _function in (exchange.ALLOCATOR, exchange.EXPORT, exchange.IMPORT, exchange.BORROW, exchange.STREAM):
+    _register(_function)

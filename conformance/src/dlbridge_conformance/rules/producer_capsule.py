@@ -1,0 +1,228 @@
+"""What ``__dlpack__`` returns: the capsule, its name, its ABI, and what its destructor does."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from dlbridge_conformance import crafter
+from dlbridge_conformance.context import Context
+from dlbridge_conformance.exports import abis, best, expect_elements, legacy, needs_no_copy
+from dlbridge_conformance.memory import expect_arrays_freed, expect_let_go
+from dlbridge_conformance.rule import Level, Role, rule
+
+PYTHON = "Python specification of DLPack, Implementation"
+SIGNATURE = "array API standard 2024.12, __dlpack__"
+MAX_VERSION = "array API standard 2024.12, __dlpack__: max_version and Notes"
+DEALLOC = "CPython documentation, PyTypeObject.tp_dealloc"
+
+MATRIX = [[0, 1, 2], [3, 4, 5]]
+
+
+def _name(c: Context, array: Any, **keywords: Any) -> str | None:
+    """The name of the capsule; the rule does not apply without the keyword."""
+    c.needs_keywords(*keywords)
+    return crafter.capsule_name(c.capsule(array, **keywords))
+
+
+def _capsules(array: Any, keywords: dict[str, Any]) -> list[Any]:
+    """A capsule over an array, in a list, which drops it when it is cleared."""
+    return [array.__dlpack__(**keywords)]
+
+
+@rule("P-CAPSULE-TYPE", Role.PRODUCER, Level.MUST,
+      "__dlpack__ returns a PyCapsule.", SIGNATURE)  # fmt: skip
+def capsule_type(c: Context) -> None:
+    kind = type(c.capsule(c.array(), **c.asking())).__name__
+    c.expect(kind == "PyCapsule", f"__dlpack__ returned a {kind}")
+
+
+@rule("P-CAPSULE-LEGACY-NAME", Role.PRODUCER, Level.MUST,
+      "Without max_version the capsule is named 'dltensor', or the export is refused with BufferError.",
+      PYTHON)  # fmt: skip
+def legacy_name(c: Context) -> None:
+    array = c.array()
+    try:
+        name = crafter.capsule_name(c.capsule(array))
+    except BufferError as error:
+        c.got(f"BufferError: {error}")
+        return
+    c.expect(name == "dltensor", f"the capsule is named {name!r}")
+
+
+@rule("P-CAPSULE-NONE-NAME", Role.PRODUCER, Level.MUST,
+      "max_version=None means what leaving it out means: a capsule named 'dltensor', or BufferError.",
+      MAX_VERSION)  # fmt: skip
+def none_name(c: Context) -> None:
+    array = c.array()
+    try:
+        name = _name(c, array, max_version=None)
+    except BufferError as error:
+        c.got(f"BufferError: {error}")
+        return
+    c.expect(name == "dltensor", f"the capsule is named {name!r}")
+
+
+@rule("P-CAPSULE-VERSIONED-NAME", Role.PRODUCER, Level.SHOULD,
+      "Asked with max_version=(1, 0) or (1, 3), a producer returns a capsule named 'dltensor_versioned'.",
+      MAX_VERSION)  # fmt: skip
+def versioned_name(c: Context) -> None:
+    array = c.array()
+    for version in [(1, 0), (1, 3)]:
+        name = _name(c, array, max_version=version)
+        c.expect(name == "dltensor_versioned", f"max_version={version} gave a capsule named {name!r}")
+
+
+@rule("P-CAPSULE-KNOWN-NAME", Role.PRODUCER, Level.MUST,
+      "Whatever version is asked for, the capsule has one of the two names of unused capsules.", PYTHON)  # fmt: skip
+def known_name(c: Context) -> None:
+    array = c.array()
+    for version in [None, (0, 8), (1, 0), (1, 3), (1, 99), (2, 0)]:
+        try:
+            name = _name(c, array, max_version=version)
+        except BufferError as error:
+            c.got(f"BufferError: {error}")
+            continue
+        c.expect(name in (crafter.LEGACY, crafter.VERSIONED), f"max_version={version} gave the name {name!r}")
+
+
+@rule("P-CAPSULE-MAX-BEFORE-1", Role.PRODUCER, Level.SHOULD,
+      "Asked with max_version=(0, 8), a producer returns a legacy capsule or raises BufferError.",
+      MAX_VERSION)  # fmt: skip
+def max_before_1(c: Context) -> None:
+    array = c.array()
+    try:
+        name = _name(c, array, max_version=(0, 8))
+    except BufferError as error:
+        c.got(f"BufferError: {error}")
+        return
+    c.expect(name == "dltensor", f"the capsule is named {name!r}")
+
+
+@rule("P-CAPSULE-MAX-SAME-MAJOR", Role.PRODUCER, Level.SHOULD,
+      "Asked with an older minor version of its own major, a producer returns its own version of that major.",
+      MAX_VERSION)  # fmt: skip
+def max_same_major(c: Context) -> None:
+    version = c.versioned(c.array()).fields.version
+    assert version is not None
+    major, minor = version
+    older = c.export(c.array(), max_version=(major, 0)).fields.version
+    c.expect(older is not None, f"max_version={(major, 0)} gave a legacy tensor")
+    assert older is not None
+    c.expect(older[0] == major, f"max_version={(major, 0)} gave version {older}")
+    c.expect(older[1] <= minor, f"max_version={(major, 0)} gave {older}, newer than {version} for a newer consumer")
+
+
+@rule("P-CAPSULE-MAX-NEWER-MINOR", Role.PRODUCER, Level.SHOULD,
+      "Asked with max_version=(1, 99), a producer returns the newest versioned tensor that it has.",
+      MAX_VERSION)  # fmt: skip
+def max_newer_minor(c: Context) -> None:
+    version = c.versioned(c.array()).fields.version
+    newer = c.export(c.array(), max_version=(1, 99)).fields.version
+    c.expect(newer == version, f"max_version=(1, 99) gave {newer}, and (1, 3) gave {version}")
+
+
+@rule("P-CAPSULE-MAX-NEWER-MAJOR", Role.PRODUCER, Level.SHOULD,
+      "Asked with a newer major than it has, a producer returns its own newest version and does not refuse.",
+      MAX_VERSION)  # fmt: skip
+def max_newer_major(c: Context) -> None:
+    version = c.versioned(c.array()).fields.version
+    newer = c.export(c.array(), max_version=(99, 0)).fields.version
+    c.expect(newer is not None, "max_version=(99, 0) gave a legacy tensor")
+    c.expect(newer == version, f"max_version=(99, 0) gave {newer}, and (1, 3) gave {version}")
+
+
+@rule("P-CAPSULE-EACH-ITS-OWN", Role.PRODUCER, Level.SHOULD,
+      "Every call of __dlpack__ returns a capsule and a managed tensor of its own.",
+      "no text; each capsule has an owner, who calls the deleter once")  # fmt: skip
+def each_its_own(c: Context) -> None:
+    array = c.array()
+    for keywords in abis(c):
+        first, second = c.capsule(array, **keywords), c.capsule(array, **keywords)
+        c.expect(first is not second, "two calls returned the same capsule")
+        held = [crafter.take(first), crafter.take(second)]
+        c.expect(held[0].native.address != held[1].native.address, "two capsules hold the same managed tensor")
+        held[0].delete()
+        expect_elements(c, held[1], MATRIX)
+        held[1].delete()
+
+
+@rule("P-CAPSULE-AFTER-USE", Role.PRODUCER, Level.MUST,
+      "An array whose capsule was consumed can be exported again.",
+      "Python specification of DLPack, Semantics")  # fmt: skip
+def after_use(c: Context) -> None:
+    array = c.array()
+    for _ in range(3):
+        held = best(c, array)
+        expect_elements(c, held, MATRIX)
+        held.delete()
+
+
+@rule("P-CAPSULE-UNUSED-FREES", Role.PRODUCER, Level.MUST,
+      "The destructor of a capsule that nobody consumed calls the deleter: the memory is given back.",
+      PYTHON)  # fmt: skip
+def unused_frees(c: Context) -> None:
+    exports = {f"by {keywords}": partial(_capsules, keywords=keywords) for keywords in abis(c)}
+    expect_let_go(c, exports, list.clear, "after the capsule was dropped")
+
+    def use(array: Any) -> None:
+        for export in exports.values():
+            export(array).clear()
+
+    expect_arrays_freed(c, use, "unused capsules keep the memory")
+
+
+@rule("P-CAPSULE-HOLDS", Role.PRODUCER, Level.MUST,
+      "A capsule keeps the memory alive when the array is dropped before the capsule is consumed.",
+      "Python specification of DLPack, Semantics")  # fmt: skip
+def holds(c: Context) -> None:
+    for keywords in abis(c):
+        array = c.array()
+        capsule = c.capsule(array, **keywords)
+        del array
+        c.settle()
+        others = [c.lib.array([[9.0] * 3] * 2, "float32") for _ in range(50)]
+        held = crafter.take(capsule)
+        expect_elements(c, held, MATRIX)
+        held.delete()
+        del others
+
+
+@rule("P-CAPSULE-USED-KEEPS", Role.PRODUCER, Level.MUST,
+      "The destructor of a consumed capsule leaves the managed tensor alone.", PYTHON)  # fmt: skip
+def used_keeps(c: Context) -> None:
+    for keywords in abis(c):
+        array = c.array()
+        capsule = c.capsule(array, **keywords)
+        held = crafter.take(capsule)
+        before = held.fields
+        del capsule, array
+        c.settle()
+        others = [c.lib.array([[9.0] * 3] * 2, "float32").__dlpack__(**keywords) for _ in range(50)]
+        c.expect(held.fields == before, f"the struct has changed to {held.fields}")
+        expect_elements(c, held, MATRIX)
+        held.delete()
+        del others
+
+
+@rule("P-CAPSULE-PENDING", Role.PRODUCER, Level.SHOULD,
+      "The destructor of an unused capsule leaves an exception that is pending as it is.", DEALLOC)  # fmt: skip
+def pending(c: Context) -> None:
+    for keywords in abis(c):
+        array = c.array()
+        capsules = [c.capsule(array, **keywords)]
+        del array
+        kept = crafter.clear_keeps(capsules, KeyError("pending"))
+        c.expect(kept, "the exception is lost")
+
+
+@rule("P-CAPSULE-ABIS-AGREE", Role.PRODUCER, Level.MUST,
+      "The legacy and the versioned tensor of one array describe the same memory in the same way.",
+      PYTHON)  # fmt: skip
+def abis_agree(c: Context) -> None:
+    array = c.array()
+    new, old = c.versioned(array).fields, legacy(c, array).fields
+    for name in ("device", "dtype", "ndim", "shape"):
+        c.expect(getattr(new, name) == getattr(old, name), f"{name}: {getattr(old, name)} and {getattr(new, name)}")
+    needs_no_copy(c, array)
+    c.expect(new.data + new.byte_offset == old.data + old.byte_offset, "the two point to different memory")

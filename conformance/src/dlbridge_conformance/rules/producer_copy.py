@@ -1,0 +1,240 @@
+"""The keyword copy: when memory is copied, when it is not, and what says so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dlbridge_conformance import crafter
+from dlbridge_conformance.context import Context
+from dlbridge_conformance.crafter import Flags, Held
+from dlbridge_conformance.exports import (
+    address_of,
+    best,
+    expect_elements,
+    expect_same_memory,
+    legacy,
+    may_refuse,
+    needs_no_copy,
+)
+from dlbridge_conformance.memory import expect_arrays_freed
+from dlbridge_conformance.rule import Level, NotApplicable, Role, rule
+
+COPY = "array API standard 2024.12, __dlpack__: copy"
+HEADER = "dlpack.h 1.3, DLPACK_FLAG_BITMASK_IS_COPIED"
+
+MATRIX = [[0, 1, 2], [3, 4, 5]]
+
+
+def _export(c: Context, array: Any, copy: bool | None) -> Held:
+    """An export with the keyword, versioned if the library has that; one rule is about those who refuse to copy."""
+    try:
+        return best(c, array, copy=copy)
+    except NotApplicable:
+        raise
+    except Exception as error:
+        if copy is not True:
+            raise
+        raise NotApplicable(f"{c.lib.name} refuses copy=True: {type(error).__name__}: {error}") from None
+
+
+def _flags(c: Context, held: Held) -> int:
+    """The flags; the rule does not apply to a legacy tensor, which has none."""
+    c.needs(held.fields.version, f"{c.lib.name} answers legacy capsules alone")
+    return held.fields.flags
+
+
+def _expect_apart(c: Context, first: Held, second: Held) -> None:
+    size = 6 * first.fields.dtype[1] // 8
+    distance = abs(address_of(first.fields) - address_of(second.fields))
+    c.expect(distance >= size, f"the two lie {distance} bytes from each other, and have {size}")
+
+
+@rule("P-COPY-TRUE-TAKEN", Role.PRODUCER, Level.MUST,
+      "copy=True always copies: it is not refused.", COPY)  # fmt: skip
+def true_taken(c: Context) -> None:
+    best(c, c.array(), copy=True)
+
+
+@rule("P-COPY-TRUE-FLAG", Role.PRODUCER, Level.MUST,
+      "A tensor made with copy=True has the flag IS_COPIED.", COPY)  # fmt: skip
+def true_flag(c: Context) -> None:
+    flags = _flags(c, _export(c, c.array(), True))
+    c.expect(flags & Flags.IS_COPIED, f"the flags are {flags}")
+
+
+@rule("P-COPY-TRUE-MEMORY", Role.PRODUCER, Level.MUST,
+      "copy=True always copies: the tensor is in other memory than the array's.", COPY)  # fmt: skip
+def true_memory(c: Context) -> None:
+    array = c.array()
+    _expect_apart(c, best(c, array), _export(c, array, True))
+
+
+@rule("P-COPY-TRUE-ELEMENTS", Role.PRODUCER, Level.MUST,
+      "A copy has the shape and the elements of the array.", COPY)  # fmt: skip
+def true_elements(c: Context) -> None:
+    held = _export(c, c.array(), True)
+    c.expect(held.fields.shape == (2, 3), f"the shape is {held.fields.shape}")
+    expect_elements(c, held, MATRIX)
+
+
+@rule("P-COPY-TRUE-VIEW", Role.PRODUCER, Level.MUST,
+      "A copy of a transposed matrix has its elements, in whatever layout.", COPY)  # fmt: skip
+def true_view(c: Context) -> None:
+    held = _export(c, c.lib.transposed(c.array()), True)
+    c.expect(held.fields.shape == (3, 2), f"the shape is {held.fields.shape}")
+    expect_elements(c, held, [[0, 3], [1, 4], [2, 5]])
+
+
+@rule("P-COPY-TRUE-REVERSED", Role.PRODUCER, Level.MUST,
+      "A copy of a matrix turned round has its elements.", COPY)  # fmt: skip
+def true_reversed(c: Context) -> None:
+    expect_elements(c, _export(c, c.lib.reversed(c.array()), True), [[3, 4, 5], [0, 1, 2]])
+
+
+@rule("P-COPY-TRUE-BROADCAST", Role.PRODUCER, Level.MAY,
+      "In a copy of a repeated row no two elements share memory, as one owner may write each.", HEADER)  # fmt: skip
+def true_broadcast(c: Context) -> None:
+    held = _export(c, c.lib.broadcast(c.array([1, 2, 3]), 4), True)
+    expect_elements(c, held, [[1, 2, 3]] * 4)
+    c.expect(held.fields.strides is None or 0 not in held.fields.strides, f"the strides are {held.fields.strides}")
+
+
+@rule("P-COPY-TRUE-ZERO-SIZE", Role.PRODUCER, Level.MUST,
+      "copy=True works without elements too.", COPY)  # fmt: skip
+def true_zero_size(c: Context) -> None:
+    held = _export(c, c.array([]), True)
+    c.expect(held.fields.shape == (0,), f"the shape is {held.fields.shape}")
+
+
+@rule("P-COPY-TRUE-WRITABLE", Role.PRODUCER, Level.MAY,
+      "A copy of a read-only array is its consumer's alone, and not read-only.", HEADER)  # fmt: skip
+def true_writable(c: Context) -> None:
+    array = c.lib.read_only(c.array([1, 2, 3]))
+    flags = _flags(c, _export(c, array, True))
+    c.expect(not flags & Flags.READ_ONLY, f"the flags are {flags}")
+
+
+@rule("P-COPY-TRUE-APART", Role.PRODUCER, Level.MUST,
+      "What is written to a copy is not seen in the array.", HEADER)  # fmt: skip
+def true_apart(c: Context) -> None:
+    array = c.array()
+    held = _export(c, array, True)
+    c.needs(not held.fields.flags & Flags.READ_ONLY, "the copy is read-only")
+    expect_elements(c, held, MATRIX)
+    held.write(b"\xff" * 24)
+    c.expect(c.values(array) == MATRIX, "the array has changed")
+
+
+@rule("P-COPY-TRUE-SNAPSHOT", Role.PRODUCER, Level.MUST,
+      "What is written to the array afterwards is not seen in a copy.", HEADER)  # fmt: skip
+def true_snapshot(c: Context) -> None:
+    array = c.array()
+    held = _export(c, array, True)
+    c.lib.write(array, 9)
+    expect_elements(c, held, MATRIX)
+
+
+@rule("P-COPY-TRUE-EACH", Role.PRODUCER, Level.MUST,
+      "Two copies of one array do not share memory.", HEADER)  # fmt: skip
+def true_each(c: Context) -> None:
+    array = c.array()
+    _expect_apart(c, _export(c, array, True), _export(c, array, True))
+
+
+@rule("P-COPY-TRUE-OUTLIVES", Role.PRODUCER, Level.MUST,
+      "A copy stays when the array is gone.", HEADER)  # fmt: skip
+def true_outlives(c: Context) -> None:
+    array = c.array()
+    held = _export(c, array, True)
+    del array
+    c.settle()
+    others = [c.lib.array([[9.0] * 3] * 2, "float32") for _ in range(50)]
+    expect_elements(c, held, MATRIX)
+    del others
+
+
+@rule("P-COPY-TRUE-FREES", Role.PRODUCER, Level.MUST,
+      "The deleter of a copy gives its memory back.", "dlpack.h 1.3, DLManagedTensorVersioned::deleter")  # fmt: skip
+def true_frees(c: Context) -> None:
+    _export(c, c.array(), True).delete()
+    keywords = {**c.asking(), "copy": True}
+
+    def use(array: Any) -> None:
+        crafter.take(array.__dlpack__(**keywords)).delete()
+
+    expect_arrays_freed(c, use, "copies are kept after their deleters ran")
+
+
+@rule("P-COPY-TRUE-LEGACY", Role.PRODUCER, Level.MUST,
+      "copy=True for a legacy capsule, which has no flag, copies or is refused, and never lends.", COPY)  # fmt: skip
+def true_legacy(c: Context) -> None:
+    array = c.array()
+    c.needs_keywords("copy")
+    plain = legacy(c, array)
+    try:
+        held = c.export(array, copy=True)
+    except Exception as error:
+        c.got(f"{type(error).__name__}: {error}")
+        return
+    _expect_apart(c, plain, held)
+
+
+@rule("P-COPY-FALSE-MEMORY", Role.PRODUCER, Level.MUST,
+      "copy=False never copies: the tensor is the array's own memory.", COPY)  # fmt: skip
+def false_memory(c: Context) -> None:
+    array = c.array()
+    with may_refuse(c, "this without a copy"):
+        held = _export(c, array, False)
+    expect_same_memory(c, array, held)
+
+
+@rule("P-COPY-FALSE-ACCEPTED", Role.PRODUCER, Level.SHOULD,
+      "An array that is lent when nothing is said about copies is lent with copy=False too: none is necessary.",
+      COPY)  # fmt: skip
+def false_accepted(c: Context) -> None:
+    array = c.array()
+    c.needs(address_of(best(c, array).fields) == c.lib.address(array), f"{c.lib.name} copies what it exports")
+    _export(c, array, False)
+
+
+@rule("P-COPY-FALSE-VIEW", Role.PRODUCER, Level.MUST,
+      "A view with copy=False is the array's own memory, or a BufferError.", COPY)  # fmt: skip
+def false_view(c: Context) -> None:
+    view = c.lib.transposed(c.array())
+    try:
+        held = _export(c, view, False)
+    except BufferError as error:
+        c.got(f"BufferError: {error}")
+        return
+    expect_same_memory(c, view, held)
+
+
+@rule("P-COPY-FALSE-FLAG", Role.PRODUCER, Level.MUST,
+      "Memory that the array goes on using is not said to be copied, with copy=False or without it.",
+      HEADER)  # fmt: skip
+def false_flag(c: Context) -> None:
+    array = c.array()
+    needs_no_copy(c, array)
+    for held in [_export(c, array, False), c.versioned(array)]:
+        expect_same_memory(c, array, held)
+        c.expect(not _flags(c, held) & Flags.IS_COPIED, f"the flags are {held.fields.flags}")
+
+
+@rule("P-COPY-NONE-MEMORY", Role.PRODUCER, Level.MUST,
+      "copy=None reuses the memory where that is possible, as copy=False shows.", COPY)  # fmt: skip
+def none_memory(c: Context) -> None:
+    array = c.array()
+    needs_no_copy(c, array)
+    expect_same_memory(c, array, _export(c, array, None))
+
+
+@rule("P-COPY-NONE-FLAG", Role.PRODUCER, Level.MUST,
+      "A view that is exported from other memory than its own has the flag IS_COPIED.", COPY)  # fmt: skip
+def none_flag(c: Context) -> None:
+    view = c.lib.stepped(c.array())
+    with may_refuse(c, "a stepped view"):
+        held = c.versioned(view)
+    copied = address_of(held.fields) != c.lib.address(view)
+    said = bool(held.fields.flags & Flags.IS_COPIED)
+    c.expect(copied == said, f"copied: {copied}, and the flag says {said}")
+

@@ -1,0 +1,109 @@
+"""What ``__dlpack_device__`` returns."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from dlbridge_conformance.context import Context
+from dlbridge_conformance.exports import each_abi
+from dlbridge_conformance.rule import Broken, Level, Role, rule
+
+STANDARD = "array API standard 2024.12, __dlpack_device__"
+HEADER = "dlpack.h 1.3, DLDevice"
+
+#: the device types of dlpack.h 1.3
+KNOWN = {1, 2, 3, 4, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18}
+#: those whose device id is 0: CPU, CUDAHost, ROCMHost, CUDAManaged
+SINGLE = {1, 3, 11, 13}
+
+
+def _device(c: Context, array: Any) -> Any:
+    device = array.__dlpack_device__()
+    c.got(f"__dlpack_device__() is {device!r}")
+    return device
+
+
+def _integer(value: Any, what: str) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise Broken(f"the {what} is {value!r}, a {type(value).__name__}") from None
+
+
+@rule("P-DEVICE-TUPLE", Role.PRODUCER, Level.MUST,
+      "__dlpack_device__ takes no arguments and returns a tuple of two.", STANDARD)  # fmt: skip
+def pair(c: Context) -> None:
+    device = _device(c, c.array())
+    c.expect(isinstance(device, tuple), f"it is a {type(device).__name__}")
+    c.expect(len(device) == 2, f"it has {len(device)} items")
+
+
+@rule("P-DEVICE-TYPE", Role.PRODUCER, Level.MUST,
+      "The first item, the device type, is an integer or a member of an enumeration of integers.",
+      STANDARD)  # fmt: skip
+def device_type(c: Context) -> None:
+    _integer(_device(c, c.array())[0], "device type")
+
+
+@rule("P-DEVICE-ID", Role.PRODUCER, Level.MUST,
+      "The second item, the device id, is an integer.", STANDARD)  # fmt: skip
+def device_id(c: Context) -> None:
+    _integer(_device(c, c.array())[1], "device id")
+
+
+@rule("P-DEVICE-KNOWN", Role.PRODUCER, Level.MUST,
+      "The device type is one that DLPack has.", "dlpack.h 1.3, DLDeviceType")  # fmt: skip
+def known(c: Context) -> None:
+    found = int(_device(c, c.array())[0])
+    c.expect(found in KNOWN, f"DLPack has no device type {found}")
+
+
+@rule("P-DEVICE-AGREES", Role.PRODUCER, Level.MUST,
+      "The tensor in the capsule is on the device that __dlpack_device__ tells.", STANDARD)  # fmt: skip
+def agrees(c: Context) -> None:
+    array = c.array()
+    told = tuple(_device(c, array))
+    for held in each_abi(c, array):
+        c.expect(held.fields.device == told, f"told {told}, and the tensor is on {held.fields.device}")
+
+
+@rule("P-DEVICE-SINGLE-ID", Role.PRODUCER, Level.MUST,
+      "The device id of CPU, pinned and managed memory is 0, in the tuple and in the struct.", HEADER)  # fmt: skip
+def single_id(c: Context) -> None:
+    array = c.array()
+    told = tuple(_device(c, array))
+    c.needs(told[0] in SINGLE, f"there can be several devices of type {told[0]}")
+    c.expect(told[1] == 0, f"the device id in the tuple is {told[1]!r}")
+    for held in each_abi(c, array):
+        c.expect(held.fields.device[1] == 0, f"the device id in the struct is {held.fields.device[1]}")
+
+
+@rule("P-DEVICE-ZERO-SIZE", Role.PRODUCER, Level.MUST,
+      "An array without elements has a device too, and its tensor tells the same.", STANDARD)  # fmt: skip
+def zero_size(c: Context) -> None:
+    array = c.array([])
+    told = tuple(_device(c, array))
+    for held in each_abi(c, array):
+        c.expect(held.fields.device == told, f"told {told}, and the tensor is on {held.fields.device}")
+
+
+@rule("P-DEVICE-OF-VIEWS", Role.PRODUCER, Level.MUST,
+      "A view is on the device of its array.", STANDARD)  # fmt: skip
+def views(c: Context) -> None:
+    array = c.array()
+    view = c.lib.sliced(array)
+    whole, part = tuple(_device(c, array)), tuple(_device(c, view))
+    c.expect(whole == part, f"the array is on {whole}, and its view on {part}")
+    for held in each_abi(c, view, "a slice"):
+        c.expect(held.fields.device == whole, f"the tensor of the view is on {held.fields.device}")
+
+
+@rule("P-DEVICE-STABLE", Role.PRODUCER, Level.MUST,
+      "An export does not change the device of an array.", STANDARD)  # fmt: skip
+def stable(c: Context) -> None:
+    array = c.array()
+    before = tuple(_device(c, array))
+    each_abi(c, array)
+    after = tuple(_device(c, array))
+    c.expect(before == after, f"it was {before}, and is {after} after the export")

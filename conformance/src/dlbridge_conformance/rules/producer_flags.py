@@ -1,0 +1,124 @@
+"""The flags of the versioned struct."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dlbridge_conformance.context import Context
+from dlbridge_conformance.crafter import Flags
+from dlbridge_conformance.exports import address_of, may_refuse
+from dlbridge_conformance.rule import Level, Role, rule
+
+READ_ONLY = "dlpack.h 1.3, DLPACK_FLAG_BITMASK_READ_ONLY"
+FLAGS = "dlpack.h 1.3, DLManagedTensorVersioned::flags"
+PADDED = "dlpack.h 1.3, DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED"
+
+
+def _expect_read_only(c: Context, array: Any, **keywords: Any) -> None:
+    """The export of a read-only array has the flag; one that is refused, or copied, needs none."""
+    with may_refuse(c, "read-only memory"):
+        flags = c.versioned(array, **keywords).fields.flags
+    c.needs(not flags & Flags.IS_COPIED, "the tensor is a copy, which its consumer may write")
+    c.expect(flags & Flags.READ_ONLY, f"the flags are {flags}")
+
+
+@rule("P-FLAGS-READ-ONLY-ACCEPTED", Role.PRODUCER, Level.SHOULD,
+      "A read-only array is exported: a versioned tensor can say that it must not be written.",
+      READ_ONLY)  # fmt: skip
+def read_only_accepted(c: Context) -> None:
+    c.versioned(c.lib.read_only(c.array([1, 2, 3])))
+
+
+@rule("P-FLAGS-READ-ONLY", Role.PRODUCER, Level.MUST,
+      "A tensor over memory that must not be written has the flag READ_ONLY.", READ_ONLY)  # fmt: skip
+def read_only(c: Context) -> None:
+    _expect_read_only(c, c.lib.read_only(c.array([1, 2, 3])))
+
+
+@rule("P-FLAGS-READ-ONLY-VIEW", Role.PRODUCER, Level.MUST,
+      "So has a view of such an array.", READ_ONLY)  # fmt: skip
+def read_only_view(c: Context) -> None:
+    _expect_read_only(c, c.lib.sliced(c.lib.read_only(c.array([1, 2, 3]))))
+
+
+@rule("P-FLAGS-READ-ONLY-COPY-FALSE", Role.PRODUCER, Level.MUST,
+      "So has one that was asked for with copy=False, as that is the array's own memory.", READ_ONLY)  # fmt: skip
+def read_only_copy_false(c: Context) -> None:
+    _expect_read_only(c, c.lib.read_only(c.array([1, 2, 3])), copy=False)
+
+
+@rule("P-FLAGS-READ-ONLY-AGREES", Role.PRODUCER, Level.MUST,
+      "An array that says that it must not be written is exported so, without being asked for.",
+      READ_ONLY)  # fmt: skip
+def read_only_agrees(c: Context) -> None:
+    for array in (c.array([1, 2, 3]), c.lib.read_only(c.array([1, 2, 3]))):
+        if c.lib.is_read_only(array):
+            _expect_read_only(c, array)
+
+
+@rule("P-FLAGS-WRITABLE", Role.PRODUCER, Level.SHOULD,
+      "An array that may be written is not said to be read-only.", FLAGS)  # fmt: skip
+def writable(c: Context) -> None:
+    array = c.array()
+    c.lib.write(array, 7)
+    flags = c.versioned(array).fields.flags
+    c.expect(not flags & Flags.READ_ONLY, f"the flags are {flags}")
+
+
+@rule("P-FLAGS-READ-ONLY-LEGACY", Role.PRODUCER, Level.MAY,
+      "Read-only memory is not lent by a legacy capsule, which cannot say so: it is refused or copied.",
+      "no text; the legacy struct has no flags")  # fmt: skip
+def read_only_legacy(c: Context) -> None:
+    array = c.lib.read_only(c.array([1, 2, 3]))
+    try:
+        held = c.export(array)
+    except Exception as error:
+        c.got(f"{type(error).__name__}: {error}")
+        return
+    c.expect(address_of(held.fields) != c.lib.address(array), "the array's own memory is lent without a flag")
+
+
+@rule("P-FLAGS-READ-ONLY-LEGACY-ERROR", Role.PRODUCER, Level.SHOULD,
+      "Where a read-only array is refused to legacy consumers, the error is a BufferError.",
+      "array API standard 2024.12, __dlpack__: Raises")  # fmt: skip
+def read_only_legacy_error(c: Context) -> None:
+    array = c.lib.read_only(c.array([1, 2, 3]))
+    ways: list[dict[str, Any]] = [{}] if c.unknown("copy") else [{}, {"copy": False}]
+    for keywords in ways:
+        try:
+            c.export(array, **keywords)
+        except Exception as error:
+            c.got(f"{type(error).__name__}: {error}")
+            c.expect(isinstance(error, BufferError), f"{type(error).__name__}: {error}")
+            return
+    c.needs(False, "it is exported")
+
+
+@rule("P-FLAGS-READ-ONLY-KEEPS", Role.PRODUCER, Level.MUST,
+      "An export leaves the array as writable as it was.",
+      "Python specification of DLPack, Semantics")  # fmt: skip
+def read_only_keeps(c: Context) -> None:
+    for array in (c.array([1, 2, 3]), c.lib.read_only(c.array([1, 2, 3]))):
+        before = c.lib.is_read_only(array)
+        try:
+            c.versioned(array).delete()
+        except BufferError as error:
+            c.got(f"BufferError: {error}")
+        after = c.lib.is_read_only(array)
+        c.expect(before == after, f"read-only was {before}, and is {after}")
+
+
+@rule("P-FLAGS-UNKNOWN", Role.PRODUCER, Level.SHOULD,
+      "Bits of flags that DLPack has no meaning for are 0.", FLAGS)  # fmt: skip
+def unknown(c: Context) -> None:
+    arrays = [c.array(), c.array([])]
+    for array in arrays:
+        flags = c.versioned(array).fields.flags
+        c.expect(flags & ~0b111 == 0, f"the flags are {flags:#x}")
+
+
+@rule("P-FLAGS-PADDED", Role.PRODUCER, Level.SHOULD,
+      "A dtype of whole bytes is not said to be padded.", PADDED)  # fmt: skip
+def padded(c: Context) -> None:
+    flags = c.versioned(c.array()).fields.flags
+    c.expect(not flags & Flags.SUBBYTE_PADDED, f"the flags are {flags}")

@@ -1,0 +1,253 @@
+"""The keywords of ``__dlpack__``: what each takes, and what is raised for the rest."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from dlbridge_conformance.context import Context
+from dlbridge_conformance.exports import abis, address_of, best, needs_no_copy
+from dlbridge_conformance.memory import watch
+from dlbridge_conformance.rule import Broken, Level, Role, rule
+
+SIGNATURE = "array API standard 2024.12, __dlpack__"
+#: the keyword of every version
+FIRST = "array API standard 2021.12, __dlpack__: stream"
+#: keywords that producers may get later than consumers ask with them
+LATER = "array API standard 2023.12, __dlpack__, Notes"
+STREAM = "array API standard 2024.12, __dlpack__: stream"
+DEVICE = "array API standard 2024.12, __dlpack__: dl_device"
+RAISES = "array API standard 2024.12, __dlpack__: Raises"
+NOTES = "array API standard 2024.12, __dlpack__: Notes"
+
+#: a Verilog simulator: a device that no array library has
+FOREIGN = (9, 0)
+#: devices that a library may copy to
+OTHERS = ((1, 0), (2, 0), (10, 0), (8, 0), (14, 0))
+
+
+def _accepted(c: Context, **keywords: Any) -> None:
+    """The export with keywords; a TypeError breaks the rule."""
+    array = c.array()
+    try:
+        c.export(array, **{**c.asking(), **keywords})
+    except TypeError as error:
+        raise Broken(f"refused: {error}") from None
+
+
+def _capsule(c: Context, array: Any, **keywords: Any) -> Any:
+    """A capsule by keywords, of the ABI that is answered; the rule does not apply if one of them is not known."""
+    c.needs_keywords(*keywords)
+    return c.capsule(array, **{**c.asking(), **keywords})
+
+
+def _wrong(c: Context, keyword: str, values: list[Any]) -> None:
+    """Each value is refused, and not with BufferError."""
+    array = c.array()
+    for value in values:
+        error = c.refused(partial(_capsule, c, array, **{keyword: value}))
+        c.expect(not isinstance(error, BufferError), f"{keyword}={value!r} raised BufferError: {error}")
+
+
+@rule("P-KEYWORDS-STREAM", Role.PRODUCER, Level.MUST,
+      "__dlpack__ takes the keyword stream, with None on every device.", FIRST)  # fmt: skip
+def stream(c: Context) -> None:
+    _accepted(c, stream=None)
+
+
+@rule("P-KEYWORDS-MAX-VERSION", Role.PRODUCER, Level.SHOULD,
+      "__dlpack__ takes the keyword max_version.", LATER)  # fmt: skip
+def max_version(c: Context) -> None:
+    _accepted(c, max_version=(1, 0))
+
+
+@rule("P-KEYWORDS-DL-DEVICE", Role.PRODUCER, Level.SHOULD,
+      "__dlpack__ takes the keyword dl_device.", LATER)  # fmt: skip
+def dl_device(c: Context) -> None:
+    _accepted(c, dl_device=None)
+
+
+@rule("P-KEYWORDS-COPY", Role.PRODUCER, Level.SHOULD,
+      "__dlpack__ takes the keyword copy.", LATER)  # fmt: skip
+def copy(c: Context) -> None:
+    _accepted(c, copy=None)
+
+
+@rule("P-KEYWORDS-ALL-NONE", Role.PRODUCER, Level.MUST,
+      "All four keywords may be None at once, which means what leaving them out means.", SIGNATURE)  # fmt: skip
+def all_none(c: Context) -> None:
+    c.needs_keywords("stream", "max_version", "dl_device", "copy")
+    array = c.array()
+    pairs = []
+    for keywords in abis(c):
+        plain = c.export(array, **keywords).fields
+        nones = dict.fromkeys(("stream", "max_version", "dl_device", "copy"))
+        held = c.export(array, **{**nones, **keywords}).fields
+        c.expect(held.version == plain.version, f"version {held.version}, and {plain.version} without keywords")
+        for name in ("device", "dtype", "shape"):
+            c.expect(getattr(held, name) == getattr(plain, name), f"{name} differs from the export without keywords")
+        pairs.append((held, plain))
+    needs_no_copy(c, array)
+    for held, plain in pairs:
+        c.expect(address_of(held) == address_of(plain), "the memory differs from the export without keywords")
+
+
+@rule("P-KEYWORDS-KEYWORD-ONLY", Role.PRODUCER, Level.SHOULD,
+      "The parameters of __dlpack__ are keyword-only: a positional one is a TypeError.", SIGNATURE)  # fmt: skip
+def keyword_only(c: Context) -> None:
+    array = c.array()
+    c.fed("__dlpack__(None)")
+    c.refused(lambda: array.__dlpack__(None), TypeError)
+
+
+@rule("P-KEYWORDS-UNKNOWN", Role.PRODUCER, Level.SHOULD,
+      "A keyword that __dlpack__ does not know is a TypeError: by that consumers find out what it knows.",
+      NOTES)  # fmt: skip
+def unknown(c: Context) -> None:
+    array = c.array()
+    keywords = {**c.asking(), "not_a_keyword": None}
+    c.refused(lambda: c.capsule(array, **keywords), TypeError)
+
+
+@rule("P-KEYWORDS-STREAM-ON-CPU", Role.PRODUCER, Level.MUST,
+      "On the CPU, which has no streams, a stream number is refused.", STREAM)  # fmt: skip
+def stream_on_cpu(c: Context) -> None:
+    c.needs(c.lib.device[0] == 1, "the arrays are not on the CPU")
+    array = c.array()
+    for number in (1, 2, 12345):
+        c.refused(partial(_capsule, c, array, stream=number))
+
+
+@rule("P-KEYWORDS-STREAM-ERROR", Role.PRODUCER, Level.SHOULD,
+      "A wrong stream is an incorrect argument, so the error is not a BufferError.", RAISES)  # fmt: skip
+def stream_error(c: Context) -> None:
+    array = c.array()
+    c.needs(c.lib.device[0] == 1, "the arrays are not on the CPU")
+    error = c.refused(lambda: _capsule(c, array, stream=12345))
+    c.expect(not isinstance(error, BufferError), f"BufferError: {error}")
+
+
+@rule("P-KEYWORDS-STREAM-TYPE", Role.PRODUCER, Level.SHOULD,
+      "A stream that is a text is refused, and not with BufferError.", RAISES)  # fmt: skip
+def stream_type(c: Context) -> None:
+    _wrong(c, "stream", ["default"])
+
+
+@rule("P-KEYWORDS-MAX-VERSION-TYPE", Role.PRODUCER, Level.SHOULD,
+      "A max_version that is no tuple, as 1 or '1.0', is refused, and not with BufferError.", RAISES)  # fmt: skip
+def max_version_type(c: Context) -> None:
+    _wrong(c, "max_version", [1, "1.0"])
+
+
+@rule("P-KEYWORDS-MAX-VERSION-ITEMS", Role.PRODUCER, Level.MAY,
+      "A max_version that is not two integers, as (1,) or ('1', '0'), is refused.", RAISES)  # fmt: skip
+def max_version_items(c: Context) -> None:
+    _wrong(c, "max_version", [(), (1,), ("1", "0")])
+
+
+@rule("P-KEYWORDS-DL-DEVICE-OWN", Role.PRODUCER, Level.MUST,
+      "dl_device may be what __dlpack_device__ returned, and the tensor is then there.", DEVICE)  # fmt: skip
+def dl_device_own(c: Context) -> None:
+    array = c.array()
+    device = array.__dlpack_device__()
+    found = best(c, array, dl_device=device).fields.device
+    c.expect(found == (int(device[0]), int(device[1])), f"asked for {tuple(device)}, got {found}")
+
+
+@rule("P-KEYWORDS-DL-DEVICE-CPU", Role.PRODUCER, Level.MUST,
+      "dl_device=(1, 0) gives a tensor in memory of the CPU.", DEVICE)  # fmt: skip
+def dl_device_cpu(c: Context) -> None:
+    array = c.array()
+    found = best(c, array, dl_device=(1, 0)).fields.device
+    c.expect(found == (1, 0), f"the tensor is on {found}")
+
+
+@rule("P-KEYWORDS-DL-DEVICE-CPU-ID", Role.PRODUCER, Level.MUST,
+      "Asked for a CPU other than 0, a producer refuses or exports with device id 0, the only one there is.",
+      "dlpack.h 1.3, DLDevice::device_id")  # fmt: skip
+def dl_device_cpu_id(c: Context) -> None:
+    c.needs_keywords("dl_device")
+    array = c.array()
+    try:
+        found = best(c, array, dl_device=(1, 5)).fields.device
+    except Exception as error:
+        c.got(f"{type(error).__name__}: {error}")
+        return
+    c.expect(found == (1, 0), f"the tensor is on {found}")
+
+
+@rule("P-KEYWORDS-DL-DEVICE-FOREIGN", Role.PRODUCER, Level.MUST,
+      "A dl_device of a type that the producer cannot handle is a BufferError.", DEVICE)  # fmt: skip
+def dl_device_foreign(c: Context) -> None:
+    array = c.array()
+    c.refused(lambda: _capsule(c, array, dl_device=FOREIGN), BufferError)
+
+
+@rule("P-KEYWORDS-DL-DEVICE-UNKNOWN", Role.PRODUCER, Level.MUST,
+      "A dl_device of a type that DLPack does not have is a BufferError.", DEVICE)  # fmt: skip
+def dl_device_unknown(c: Context) -> None:
+    array = c.array()
+    c.refused(lambda: _capsule(c, array, dl_device=(99, 0)), BufferError)
+
+
+@rule("P-KEYWORDS-DL-DEVICE-ABSENT", Role.PRODUCER, Level.SHOULD,
+      "A dl_device that this machine does not have is a BufferError.", DEVICE)  # fmt: skip
+def dl_device_absent(c: Context) -> None:
+    array = c.array()
+    c.refused(lambda: _capsule(c, array, dl_device=(2, 1000)), BufferError)
+
+
+@rule("P-KEYWORDS-DL-DEVICE-NO-COPY", Role.PRODUCER, Level.MUST,
+      "A dl_device that the array is copied to is a BufferError with copy=False.", DEVICE)  # fmt: skip
+def dl_device_no_copy(c: Context) -> None:
+    c.needs_keywords("dl_device", "copy")
+    array = c.array()
+    address = address_of(best(c, array).fields)
+    for device in OTHERS:
+        if device[0] == c.lib.device[0]:
+            continue
+        try:
+            copied = best(c, array, dl_device=device).fields
+        except Exception as error:
+            c.got(f"not for {device}: {type(error).__name__}: {error}")
+            continue
+        if copied.device == device and address_of(copied) != address:
+            c.refused(partial(_capsule, c, array, dl_device=device, copy=False), BufferError)
+            return
+    c.needs(False, f"{c.lib.name} copies to no other device here")
+
+
+@rule("P-KEYWORDS-DL-DEVICE-STREAM", Role.PRODUCER, Level.MUST,
+      "With dl_device=(1, 0) no stream is accepted but None, as the CPU has none.", DEVICE)  # fmt: skip
+def dl_device_stream(c: Context) -> None:
+    c.needs_keywords("dl_device", "stream")
+    array = c.array()
+    try:
+        best(c, array, dl_device=(1, 0), stream=None).delete()
+    except Exception as error:
+        c.needs(False, f"no export to the CPU: {type(error).__name__}: {error}")
+    for number in (1, 2, 12345):
+        c.refused(partial(_capsule, c, array, dl_device=(1, 0), stream=number))
+
+
+@rule("P-KEYWORDS-DL-DEVICE-TYPE", Role.PRODUCER, Level.SHOULD,
+      "A dl_device that is no tuple, as 1 or 'cpu', is refused, and not with BufferError.", RAISES)  # fmt: skip
+def dl_device_type(c: Context) -> None:
+    _wrong(c, "dl_device", [1, "cpu"])
+
+
+@rule("P-KEYWORDS-REFUSED-FREES", Role.PRODUCER, Level.MAY,
+      "A refused export keeps nothing of the array, which can be exported afterwards.",
+      "no text; a leak otherwise")  # fmt: skip
+def refused_frees(c: Context) -> None:
+    array = c.array()
+    best(c, array, dl_device=None).delete()
+    is_gone = watch(array)
+    c.needs(is_gone, f"arrays of {c.lib.name} have no weak references")
+    assert is_gone is not None
+    keywords = {**c.asking(), "dl_device": (99, 0)}
+    c.refused(lambda: array.__dlpack__(**keywords))
+    best(c, array).delete()
+    del array
+    c.settle()
+    c.expect(is_gone(), "the array lives on after a refused export")

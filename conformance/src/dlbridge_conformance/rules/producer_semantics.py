@@ -1,0 +1,118 @@
+"""What an export means: memory is shared, and both sides go on."""
+
+from __future__ import annotations
+
+import struct
+import threading
+
+from dlbridge_conformance import crafter
+from dlbridge_conformance.context import Context
+from dlbridge_conformance.crafter import Flags
+from dlbridge_conformance.exports import best, each_abi, expect_elements, needs_host_memory, needs_no_copy
+from dlbridge_conformance.rule import Level, Role, rule
+
+SEMANTICS = "Python specification of DLPack, Semantics"
+SYNTAX = "Python specification of DLPack, Syntax for data interchange with DLPack"
+
+MATRIX = [[0, 1, 2], [3, 4, 5]]
+
+
+@rule("P-SEMANTICS-METHODS", Role.PRODUCER, Level.MUST,
+      "An array has both methods: __dlpack__ and __dlpack_device__.", SYNTAX)  # fmt: skip
+def methods(c: Context) -> None:
+    array = c.array()
+    for name in ("__dlpack__", "__dlpack_device__"):
+        c.expect(callable(getattr(array, name, None)), f"there is no {name}")
+
+
+@rule("P-SEMANTICS-UNCHANGED", Role.PRODUCER, Level.MUST,
+      "An array is used on as before, while it is exported and after.", SEMANTICS)  # fmt: skip
+def unchanged(c: Context) -> None:
+    array = c.array()
+    held = best(c, array)
+    c.expect(c.values(array) == MATRIX, "the elements have changed with the export")
+    held.delete()
+    c.settle()
+    c.expect(c.values(array) == MATRIX, "the elements have changed with the deleter")
+
+
+@rule("P-SEMANTICS-CONSUMER-WRITES", Role.PRODUCER, Level.MUST,
+      "What a consumer writes to a tensor that is neither copied nor read-only is in the array.",
+      SEMANTICS)  # fmt: skip
+def consumer_writes(c: Context) -> None:
+    array = c.array()
+    held = c.versioned(array)
+    needs_host_memory(c, held.fields)
+    c.needs(not held.fields.flags & (Flags.READ_ONLY | Flags.IS_COPIED), f"the flags are {held.fields.flags}")
+    held.write(struct.pack("<f", 7), 0)
+    c.expect(c.values(array) == [[7, 1, 2], [3, 4, 5]], "the array does not have it")
+
+
+@rule("P-SEMANTICS-PRODUCER-WRITES", Role.PRODUCER, Level.MUST,
+      "What is written to the array is in the tensor.", SEMANTICS)  # fmt: skip
+def producer_writes(c: Context) -> None:
+    array = c.array()
+    needs_no_copy(c, array)
+    exports = each_abi(c, array)
+    c.lib.write(array, 7)
+    for held in exports:
+        expect_elements(c, held, [[7, 1, 2], [3, 4, 5]])
+
+
+@rule("P-SEMANTICS-MANY", Role.PRODUCER, Level.MUST,
+      "A thousand exports of one array may be held at once, and deleted in any order.", SEMANTICS)  # fmt: skip
+def many(c: Context) -> None:
+    array = c.array()
+    keywords = c.asking()
+    c.fed(f"1000 times __dlpack__ with {keywords}")
+    held = [crafter.take(array.__dlpack__(**keywords)) for _ in range(1000)]
+    del array
+    for start in (1, 0):
+        for one in held[start::2]:
+            one.delete()
+        c.settle()
+        if start:
+            expect_elements(c, held[0], MATRIX)
+
+
+@rule("P-SEMANTICS-THREADS", Role.PRODUCER, Level.MUST,
+      "Several threads may export one array at once.", SEMANTICS)  # fmt: skip
+def threads(c: Context) -> None:
+    array = c.array()
+    best(c, array).delete()
+    keywords = c.asking()
+    failed: list[BaseException] = []
+
+    def export() -> None:
+        try:
+            for _ in range(200):
+                held = crafter.take(array.__dlpack__(**keywords))
+                if held.fields.shape != (2, 3):
+                    raise ValueError(f"the shape is {held.fields.shape}")
+                held.delete(crafter.Way.WITHOUT_GIL)
+        except BaseException as error:
+            failed.append(error)
+
+    running = [threading.Thread(target=export) for _ in range(8)]
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join()
+    c.expect(not failed, f"{len(failed)} threads failed: {failed[:1]!r}")
+    c.expect(c.values(array) == MATRIX, "the elements have changed")
+
+
+@rule("P-SEMANTICS-ROUND-TRIP", Role.PRODUCER, Level.MUST,
+      "The library's own from_dlpack gives back an array of the same elements.", SYNTAX)  # fmt: skip
+def round_trip(c: Context) -> None:
+    back = c.consume(c.array())
+    c.expect(c.values(back) == MATRIX, "the elements are others")
+
+
+@rule("P-SEMANTICS-ROUND-TRIP-MEMORY", Role.PRODUCER, Level.MUST,
+      "The library's own from_dlpack takes its own arrays without a copy.", SEMANTICS)  # fmt: skip
+def round_trip_memory(c: Context) -> None:
+    array = c.array()
+    needs_no_copy(c, array)
+    back = c.consume(array)
+    c.expect(c.lib.address(back) == c.lib.address(array), "the memory is another")

@@ -1,0 +1,237 @@
+"""The fields of the struct: version, shape, strides, data and byte offset."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dlbridge_conformance.context import Context
+from dlbridge_conformance.crafter import Ints, c_strides
+from dlbridge_conformance.exports import (
+    HOST,
+    address_of,
+    best,
+    each_abi,
+    expect_elements,
+    expect_same_memory,
+    legacy,
+    may_refuse,
+    needs_no_copy,
+    strides_of,
+)
+from dlbridge_conformance.rule import Level, NotApplicable, Role, rule
+
+DATA = "dlpack.h 1.3, DLTensor::data"
+SHAPE = "dlpack.h 1.3, DLTensor::shape"
+STRIDES = "dlpack.h 1.3, DLTensor::strides"
+VERSION = "dlpack.h 1.3, DLPackVersion"
+PYTHON = "Python specification of DLPack, Implementation"
+
+#: arrays of every rank, by shape
+BY_SHAPE: dict[Ints, Any] = {
+    (): 5,
+    (3,): [0, 1, 2],
+    (2, 3): [[0, 1, 2], [3, 4, 5]],
+    (2, 1, 3): [[[0, 1, 2]], [[3, 4, 5]]],
+    (1, 2, 2, 2): [[[[0, 1], [2, 3]], [[4, 5], [6, 7]]]],
+}
+
+
+def _of_ranks(c: Context, *shapes: Ints) -> list[tuple[Ints, Any]]:
+    """Arrays of the shapes that the library can make."""
+    found = []
+    for shape in shapes:
+        try:
+            found.append((shape, c.array(BY_SHAPE[shape])))
+        except NotApplicable as reason:
+            c.got(f"none of shape {shape}: {reason}")
+    c.needs(found, f"{c.lib.name} makes no array of these ranks")
+    return found
+
+
+@rule("P-STRUCT-VERSION", Role.PRODUCER, Level.MUST,
+      "The version in the struct has major 1, which the layout of the struct is of.", VERSION)  # fmt: skip
+def version(c: Context) -> None:
+    found = c.versioned(c.array()).fields.version
+    assert found is not None
+    c.expect(found[0] == 1, f"the version is {found}")
+
+
+@rule("P-STRUCT-NDIM", Role.PRODUCER, Level.MUST,
+      "ndim is the number of axes, 0 for a scalar.", "dlpack.h 1.3, DLTensor::ndim")  # fmt: skip
+def ndim(c: Context) -> None:
+    for shape, array in _of_ranks(c, *BY_SHAPE):
+        for held in each_abi(c, array):
+            c.expect(held.fields.ndim == len(shape), f"ndim of {shape} is {held.fields.ndim}")
+
+
+@rule("P-STRUCT-SHAPE", Role.PRODUCER, Level.MUST,
+      "shape points to the extents of the axes, in their order.", SHAPE)  # fmt: skip
+def shape(c: Context) -> None:
+    for shape, array in _of_ranks(c, *BY_SHAPE):
+        for held in each_abi(c, array):
+            c.expect((held.fields.shape or ()) == shape, f"the shape of {shape} is {held.fields.shape}")
+
+
+@rule("P-STRUCT-SHAPE-SET", Role.PRODUCER, Level.MUST,
+      "shape is not NULL where there are axes.", SHAPE)  # fmt: skip
+def shape_set(c: Context) -> None:
+    for _, array in _of_ranks(c, (3,), (2, 3), (2, 1, 3)):
+        for held in each_abi(c, array):
+            c.expect(held.fields.shape is not None, "shape is NULL")
+
+
+@rule("P-STRUCT-STRIDES-SET", Role.PRODUCER, Level.MUST,
+      "In a struct of version 1.2 or later strides are not NULL where there are axes, in C order too.",
+      STRIDES)  # fmt: skip
+def strides_set(c: Context) -> None:
+    for _, array in _of_ranks(c, (3,), (2, 3), (2, 1, 3)):
+        fields = c.versioned(array).fields
+        assert fields.version is not None
+        c.needs(fields.version >= (1, 2), f"the struct is of version {fields.version}")
+        c.expect(fields.strides is not None, "strides are NULL")
+
+
+@rule("P-STRUCT-STRIDES-SET-ZERO-SIZE", Role.PRODUCER, Level.MUST,
+      "In a struct of version 1.2 or later strides are not NULL without elements either.", STRIDES)  # fmt: skip
+def strides_set_zero_size(c: Context) -> None:
+    fields = c.versioned(c.array([])).fields
+    assert fields.version is not None
+    c.needs(fields.version >= (1, 2), f"the struct is of version {fields.version}")
+    c.expect(fields.strides is not None, "strides are NULL")
+
+
+@rule("P-STRUCT-STRIDES-C-ORDER", Role.PRODUCER, Level.MUST,
+      "The strides of an array in C order count elements, and the last axis has stride 1.", STRIDES)  # fmt: skip
+def strides_c_order(c: Context) -> None:
+    for shape in [(3,), (2, 3)]:
+        for held in each_abi(c, c.array(BY_SHAPE[shape])):
+            found = strides_of(held.fields)
+            c.expect(found == c_strides(shape), f"the strides of {shape} are {found}")
+
+
+@rule("P-STRUCT-STRIDES-NULL", Role.PRODUCER, Level.MUST,
+      "NULL strides, where a producer still writes them, mean C order: a transposed array has strides.",
+      PYTHON)  # fmt: skip
+def strides_null(c: Context) -> None:
+    view = c.lib.transposed(c.array())
+    held = legacy(c, view)
+    if held.fields.strides is None:
+        expect_elements(c, held, [[0, 3], [1, 4], [2, 5]])
+        return
+    c.expect(len(held.fields.strides) == held.fields.ndim, f"the strides are {held.fields.strides}")
+
+
+@rule("P-STRUCT-ELEMENTS", Role.PRODUCER, Level.MUST,
+      "The element at every index is at data + byte_offset + the strides times the index.", STRIDES)  # fmt: skip
+def elements_of_ranks(c: Context) -> None:
+    for shape, array in _of_ranks(c, *BY_SHAPE):
+        for held in each_abi(c, array):
+            expect_elements(c, held, BY_SHAPE[shape])
+
+
+@rule("P-STRUCT-SAME-MEMORY", Role.PRODUCER, Level.MUST,
+      "The export of a plain array is the array's own memory and no copy.",
+      "Python specification of DLPack, Semantics")  # fmt: skip
+def same_memory(c: Context) -> None:
+    array = c.array()
+    needs_no_copy(c, array)
+    for held in each_abi(c, array):
+        expect_same_memory(c, array, held)
+
+
+@rule("P-STRUCT-SCALAR", Role.PRODUCER, Level.MUST,
+      "A 0-d array has ndim 0 and one element; shape and strides may be NULL.", SHAPE)  # fmt: skip
+def scalar(c: Context) -> None:
+    array = c.array(5)
+    for held in each_abi(c, array):
+        c.expect(held.fields.ndim == 0, f"ndim is {held.fields.ndim}")
+        expect_elements(c, held, 5)
+
+
+@rule("P-STRUCT-SIZE-ONE", Role.PRODUCER, Level.MUST,
+      "Axes of extent 1 stay in the shape, wherever they are.", SHAPE)  # fmt: skip
+def size_one(c: Context) -> None:
+    for values, wanted in [([[0, 1, 2]], (1, 3)), ([[0], [1], [2]], (3, 1)), ([[[7]]], (1, 1, 1))]:
+        for held in each_abi(c, c.array(values)):
+            c.expect(held.fields.shape == wanted, f"the shape of {wanted} is {held.fields.shape}")
+            expect_elements(c, held, values)
+
+
+@rule("P-STRUCT-ZERO-SIZE", Role.PRODUCER, Level.MUST,
+      "An array without elements is exported with its shape, in which an extent is 0.", SHAPE)  # fmt: skip
+def zero_size(c: Context) -> None:
+    empty: dict[tuple[int, ...], list[Any]] = {(0,): [], (2, 0): [[], []]}
+    for wanted, values in empty.items():
+        for held in each_abi(c, c.array(values)):
+            c.expect(held.fields.shape == wanted, f"the shape of {wanted} is {held.fields.shape}")
+
+
+@rule("P-STRUCT-ZERO-SIZE-NULL", Role.PRODUCER, Level.SHOULD,
+      "data is NULL where there are no elements.", DATA)  # fmt: skip
+def zero_size_null(c: Context) -> None:
+    for held in each_abi(c, c.array([])):
+        c.expect(held.fields.data == 0, f"data is {held.fields.data:#x}")
+
+
+@rule("P-STRUCT-DATA-SET", Role.PRODUCER, Level.MUST,
+      "data is not NULL where there are elements.", DATA)  # fmt: skip
+def data_set(c: Context) -> None:
+    for _, array in _of_ranks(c, (), (3,), (2, 3)):
+        for held in each_abi(c, array):
+            c.expect(held.fields.data != 0, "data is NULL")
+
+
+@rule("P-STRUCT-ALIGNED", Role.PRODUCER, Level.SHOULD,
+      "data of a fresh array is a multiple of 256; what begins elsewhere has a byte_offset.", DATA)  # fmt: skip
+def aligned(c: Context) -> None:
+    arrays = [c.array([[float(i)] * 3] * 2) for i in range(16)]
+    for array in arrays:
+        fields = best(c, array).fields
+        c.expect(fields.data % 256 == 0, f"data is {fields.data:#x}, a multiple of {fields.data & -fields.data}")
+
+
+@rule("P-STRUCT-ALIGNED-ELEMENTS", Role.PRODUCER, Level.MAY,
+      "The first element of an array and of its slices is at a multiple of the size of an element.",
+      "no text; what most consumers take for granted")  # fmt: skip
+def aligned_elements(c: Context) -> None:
+    dtype = "float64" if "float64" in c.lib.dtypes else "float32"
+    array = c.array(dtype=dtype)
+    for candidate in (array, c.lib.sliced(array)):
+        with may_refuse(c, "a slice"):
+            fields = best(c, candidate).fields
+        size = fields.dtype[1] // 8
+        c.expect(address_of(fields) % size == 0, f"the first element is at {address_of(fields):#x}")
+
+
+@rule("P-STRUCT-DELETER", Role.PRODUCER, Level.MAY,
+      "The struct has a deleter, as a NULL one lets nobody say that the tensor is no longer needed.",
+      "dlpack.h 1.3, DLManagedTensorVersioned::deleter")  # fmt: skip
+def deleter(c: Context) -> None:
+    for held in each_abi(c, c.array()):
+        c.expect(held.fields.deleter, "the deleter is NULL")
+
+
+@rule("P-STRUCT-REPEATABLE", Role.PRODUCER, Level.MUST,
+      "Two exports of an unchanged array describe the same tensor.",
+      "Python specification of DLPack, Semantics")  # fmt: skip
+def repeatable(c: Context) -> None:
+    array = c.array()
+    first, second = best(c, array).fields, best(c, array).fields
+    for name in ("version", "flags", "device", "dtype", "ndim", "shape", "strides"):
+        c.expect(getattr(first, name) == getattr(second, name), f"{name} differs")
+    needs_no_copy(c, array)
+    c.expect(address_of(first) == address_of(second), "the two point to different memory")
+
+
+@rule("P-STRUCT-HOST", Role.PRODUCER, Level.MUST,
+      "Memory that is said to be the CPU's can be written by the CPU, unless it is read-only.",
+      "dlpack.h 1.3, DLDeviceType")  # fmt: skip
+def host(c: Context) -> None:
+    array = c.array()
+    held = c.versioned(array)
+    c.needs(held.fields.device[0] in HOST, f"the tensor is on {held.fields.device}")
+    c.needs(not held.fields.flags & 1, "the tensor is read-only")
+    held.write(b"\0\0\x80\x3f", 4)
+    expect_elements(c, held, [[0, 1, 2], [3, 4, 5]])
+    held.write(b"\0\0\0\x40", 0)
+    expect_elements(c, held, [[2, 1, 2], [3, 4, 5]])

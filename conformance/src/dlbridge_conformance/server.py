@@ -1,0 +1,58 @@
+"""The process of a library, which :mod:`dlbridge_conformance.process` starts."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sys
+import time
+
+from dlbridge_conformance import fork
+from dlbridge_conformance.adapter import Adapter, adapter_named
+from dlbridge_conformance.check import check
+from dlbridge_conformance.result import line_of
+from dlbridge_conformance.rule import all_rules
+
+
+def serve(library: Adapter) -> None:
+    """Imports the library, and tells how many seconds that took; then runs the rules that come by standard input.
+
+    A line is the id of a rule and the seconds that its check has. Each is answered with the result.
+    """
+    # What the library prints must not come between the results.
+    results = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    fork.own_files.append(results.fileno())
+    start = time.monotonic()
+    library.load()
+    rules = all_rules()
+    signal.signal(signal.SIGTERM, lambda *_: leave())
+    # A collection in a fork would visit, and so copy, all objects of the library.
+    gc.freeze()
+    print(f"loaded {time.monotonic() - start}", file=results, flush=True)
+    for line in sys.stdin:
+        id, limit = line.split()
+        print(line_of(fork.in_fork(library, rules[id], float(limit))), file=results, flush=True)
+
+
+def leave() -> None:
+    """Ends this process, and the check that it waits for. The library's own end is not what is checked."""
+    if fork.running is not None:
+        fork.end_group(fork.running)
+    os._exit(0)
+
+
+def main(arguments: list[str]) -> None:
+    """The process of a library: of all rules, or of the one that is named."""
+    library = adapter_named(arguments[0])
+    if len(arguments) == 1:
+        serve(library)
+    else:
+        library.load()
+        print(line_of(check(library, all_rules()[arguments[1]])), flush=True)
+    leave()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

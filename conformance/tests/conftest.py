@@ -1,0 +1,17 @@
+"""What the tests of the kit share with the other tests of Python: other processes, and what may be missing."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path.append(str(HERE.parents[1] / "tests/python"))
+
+import processes  # noqa: E402
+from frameworks import missing  # noqa: E402
+from processes import Run, run  # noqa: E402
+
+__all__ = ["Run", "missing", "run"]
+
+processes.HELPERS.insert(0, str(HERE))

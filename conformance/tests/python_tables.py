@@ -1,0 +1,65 @@
+"""How the consumer in Python uses the C exchange API of an object's type, faultless or with faults that have names."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING, Any
+
+from dlbridge_conformance import crafter
+from dlbridge_conformance.crafter import Fields, Held
+from dlbridge_conformance.exchange import ATTRIBUTE
+from exchange_table import DLTensor, Table
+
+if TYPE_CHECKING:
+    from python_consumer import PythonConsumer
+
+
+def table_in(capsule: Any, any_name: bool) -> Table | None:
+    """The table in a capsule; None if it holds none."""
+    if type(capsule).__name__ != "PyCapsule":
+        return None
+    name = (crafter.capsule_name(capsule) or "").encode()
+    if name != b"dlpack_exchange_api" and not any_name:
+        return None
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    return Table.from_address(get(capsule, name))
+
+
+def usable_table(consumer: PythonConsumer, producer: Any) -> Table | None:
+    """The table of the type of an object; None if there is none that can be used."""
+    if consumer.found is not None and consumer.has("has one table for all types"):
+        return consumer.found
+    holder = producer if consumer.has("looks for the table on the object") else type(producer)
+    table = table_in(getattr(holder, ATTRIBUTE, None), consumer.has("takes tables of any name"))
+    any_version = consumer.has("takes tables of any version")
+    while table is not None and table.major > 1 and not any_version:
+        older = None if consumer.has("knows the newest table alone") else table.prev_api
+        table = Table.from_address(older) if older else None
+    if table is None or (table.minor > 3 and consumer.has("refuses tables of later minor versions")):
+        return None
+    if table.major != 1 and not any_version:
+        return None
+    consumer.found = table
+    return table
+
+
+def exported(table: Table, producer: Any) -> Held:
+    """The managed tensor that a table gives."""
+    out = ctypes.c_void_p()
+    table.from_object(producer, out)
+    new = ctypes.pythonapi.PyCapsule_New
+    new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    return crafter.take(new(out, b"dltensor_versioned", None))
+
+
+def borrowed(table: Table, producer: Any) -> Fields:
+    """What a table says of an object that it lends for the time of a call."""
+    tensor = DLTensor()
+    table.borrow(producer, tensor)
+    return Fields(
+        version=None, flags=0, manager_ctx=0, deleter=0, device=(tensor.device_type, tensor.device_id),
+        dtype=(tensor.code, tensor.bits, tensor.lanes), ndim=tensor.ndim, data=tensor.data or 0,
+        shape=tuple(tensor.shape[: tensor.ndim]), strides=tuple(tensor.strides[: tensor.ndim]),
+        byte_offset=tensor.byte_offset,
+    )  # fmt: skip

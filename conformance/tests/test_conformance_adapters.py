@@ -1,0 +1,106 @@
+"""Adapters tell the truth about their libraries, and one can be written for any other."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import missing
+from dlbridge_conformance import Adapter, known_adapters
+from dlbridge_conformance.adapter import adapter_named
+
+PROGRAM = Path(__file__).with_name("adapter_program.py")
+ROOT = Path(__file__).parents[2]
+
+#: Those that are only installed by hand: they need another Python, another NumPy or a GPU.
+ELSEWHERE = {"cudf", "cupy", "kornia-rs", "mxnet", "ndonnx", "torch-cuda"}
+
+
+@pytest.mark.parametrize("name", known_adapters())
+def test_what_an_adapter_says_is_so(name: str) -> None:
+    if not known_adapters()[name].is_installed():
+        if name in ELSEWHERE:
+            pytest.skip(f"{name} is not installed")
+        missing(f"{name} is not installed, or does not run here")
+    done = subprocess.run([sys.executable, str(PROGRAM), name], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = [line for line in done.stdout.splitlines() if line]
+    assert found[-1].endswith(": done")
+    assert found[:-1] == []
+
+
+def test_every_pinned_library_with_dlpack_has_an_adapter() -> None:
+    """A library that is installed for the tests and speaks DLPack is checked."""
+    pins = ROOT / "xtask/src/pins.rs"
+    if not pins.exists():
+        pytest.skip("there is no checkout")
+    pinned = set(re.findall(r'"([a-z0-9-]+)(?:\[cpu\])?==', pins.read_text()))
+    without_dlpack = {"pillow", "ml-dtypes", "polars", "pandas", "nanoarrow", "joblib"}
+    drivers_and_tools = {"mpich", "intel-opencl-rt", "uv", "maturin", "pytest", "mypy", "pyright"}
+    # Only for the benchmarks.
+    peers = {"pydlpack", "safetensors"}
+    names = {"tensorflow-cpu": "tensorflow", "paddlepaddle": "paddle", "apache-tvm-ffi": "tvm-ffi"}
+    wanted = {names.get(name, name) for name in pinned - without_dlpack - drivers_and_tools - peers}
+    assert wanted >= {"numpy", "torch", "jax"}
+    assert wanted - set(known_adapters()) == set()
+
+
+def test_what_an_adapter_leaves_alone_does_not_apply() -> None:
+    class Nothing(Adapter):
+        name = module = "nothing_of_this_name"
+
+    library = Nothing()
+    assert not library.is_installed()
+    for call in (library.array, library.from_dlpack, library.address, library.transposed, library.stepped):
+        with pytest.raises(Exception) as raised:
+            call([0])
+        assert type(raised.value).__name__ == "NotApplicable"
+
+
+def example() -> str:
+    """The adapter that the page shows."""
+    page = (ROOT / "docs/conformance-adapters.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    return next(block for block in blocks if block.startswith('"""my_adapter.py'))
+
+
+@pytest.fixture
+def adapter_folder(tmp_path: Path) -> Path:
+    """A directory with the page's example as ``my_adapter.py``."""
+    if not (ROOT / "docs/conformance-adapters.md").exists():
+        pytest.skip("there is no checkout")
+    pytest.importorskip("numpy")
+    (tmp_path / "my_adapter.py").write_text(example())
+    return tmp_path
+
+
+def run_kit(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The kit on the command line, with a directory on its path."""
+    path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
+    command = [sys.executable, "-m", "dlbridge_conformance", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, env={**os.environ, "PYTHONPATH": path})
+
+
+def test_the_example_of_the_page_runs(adapter_folder: Path) -> None:
+    assert len([line for line in example().splitlines() if line and not line.startswith('"""')]) <= 10
+    rules = ("--rule", "C-DELETER-ONCE", "--rule", "P-CAPSULE-LEGACY-NAME")
+    done = run_kit(adapter_folder, "my_adapter:MyLibrary", *rules)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "my_adapter:MyLibrary C-DELETER-ONCE: passed" in done.stdout
+    assert "my_adapter:MyLibrary P-CAPSULE-LEGACY-NAME: passed" in done.stdout
+
+
+def test_an_entry_point_is_found(adapter_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    installed = adapter_folder / "my_adapter-1.0.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: my-adapter\nVersion: 1.0\n")
+    (installed / "entry_points.txt").write_text("[dlbridge_conformance]\nmy-library = my_adapter:MyLibrary\n")
+    monkeypatch.syspath_prepend(str(adapter_folder))
+    assert type(known_adapters()["my-library"]).__name__ == "MyLibrary"
+    assert adapter_named("my-library").is_installed()
+    done = run_kit(adapter_folder, "my-library", "--rule", "C-DELETER-ONCE")
+    assert done.returncode == 0, done.stdout + done.stderr

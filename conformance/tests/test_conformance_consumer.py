@@ -1,0 +1,231 @@
+"""The rules for consumers: a faultless consumer keeps all, and each fault breaks the rule that is meant for it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from dlbridge_conformance import Result, Role, Rule, Status, all_rules
+from dlbridge_conformance.crafter import CUDA, ROCM
+from dlbridge_conformance.fork import in_fork
+from dlbridge_conformance.result import CAN_FORK
+from dlbridge_conformance.rules.consumer_hostile import WRONG
+from python_consumer import PythonConsumer
+
+pytestmark = pytest.mark.skipif(not CAN_FORK, reason="a fault may crash the process, and there is no fork")
+
+RULES = {id: rule for id, rule in all_rules().items() if rule.role is Role.CONSUMER}
+
+#: what each fault is caught by
+FAULTS = {
+    "never deletes": "C-DELETER-ONCE",
+    "deletes twice": "C-DELETER-ONCE-LEGACY",
+    "deletes early": "C-DELETER-NOT-BEFORE",
+    "deletes again at exit": "C-DELETER-EXIT-CLEAN",
+    "needs a context": "C-DELETER-NULL-CONTEXT",
+    "keeps what has no elements": "C-DELETER-ZERO-SIZE",
+    "keeps what has no dimensions": "C-DELETER-0-D",
+    "stays on its thread": "C-DELETER-OTHER-THREAD",
+    "leaks the refused": "C-DELETER-REFUSED",
+    "deletes the refused twice": "C-CAPSULE-REFUSED-OWNER",
+    "does not rename": "C-CAPSULE-RENAMED-VERSIONED",
+    "takes used capsules": "C-CAPSULE-USED",
+    "takes capsules of any name": "C-CAPSULE-FOREIGN-NAME",
+    "takes version 2": "C-VERSION-MAJOR-REFUSED",
+    "takes version 0.8": "C-VERSION-MAJOR-0",
+    "compares one byte of the version": "C-VERSION-MAJOR-HUGE",
+    "refuses later minor versions": "C-VERSION-MINOR-LATER",
+    "passes the stream by position": "C-PROTOCOL-KEYWORDS-ONLY",
+    "has a keyword of its own": "C-PROTOCOL-KNOWN-KEYWORDS",
+    "asks for no copy unasked": "C-PROTOCOL-NOTHING-UNASKED",
+    "gives no version": "C-PROTOCOL-MAX-VERSION",
+    "gives the version as a list": "C-PROTOCOL-MAX-VERSION-FORM",
+    "asks for the device last": "C-PROTOCOL-DEVICE-FIRST",
+    "asks once too often": "C-PROTOCOL-ASKS-ONCE",
+    "does not ask again": "C-PROTOCOL-OLD-PRODUCER",
+    "takes versioned capsules alone": "C-PROTOCOL-LEGACY-ANSWER",
+    "goes by what it asked for": "C-PROTOCOL-LEGACY-NAME",
+    "has one exception for all": "C-ERROR-TYPE-ERROR",
+    "asks four times": "C-ERROR-TYPE-ERROR-CALLS",
+    "asks again after any exception": "C-ERROR-NOT-REPEATED",
+    "swallows errors of the device": "C-ERROR-DEVICE",
+    "gives a stream on the CPU": "C-STREAM-NONE-ON-CPU",
+    "ignores strides": "C-LAYOUT-TRANSPOSED",
+    "has no negative strides": "C-LAYOUT-NEGATIVE",
+    "has strides in units of float32": "C-DTYPE-STRIDED",
+    "refuses odd strides": "C-LAYOUT-SIZE-1-ACCEPTED",
+    "needs strides": "C-LAYOUT-NULL-STRIDES-LEGACY",
+    "ignores byte_offset": "C-LAYOUT-BYTE-OFFSET",
+    "forgets shapes without elements": "C-LAYOUT-ZERO-SIZE",
+    "ignores lanes": "C-DTYPE-LANES-2",
+    "has no uint16": "C-DTYPE-UINT16",
+    "has no int64": "C-DTYPE-INT64",
+    "takes unknown codes for floats": "C-DTYPE-UNKNOWN-CODE",
+    "takes padded for packed": "C-DTYPE-PADDED",
+    "ignores the bits of small floats": "C-DTYPE-FLOAT6-BITS",
+    "drops READ_ONLY": "C-FLAG-READ-ONLY-MARKED",
+    "knows its flags alone": "C-FLAG-UNKNOWN-MARKED",
+    "has writable views": "C-FLAG-READ-ONLY-VIEW",
+    "ignores copy": "C-COPY-TRUE-OTHER-MEMORY",
+    "copies always": "C-COPY-NONE-SHARES",
+    "copies unless told not to": "C-COPY-NONE-AS-FALSE",
+    "takes any device": "C-DEVICE-UNKNOWN-TYPE",
+    "hands over the device as it is": "C-DEVICE-PASSED-ON",
+    "needs a deleter": "C-HOSTILE-DELETER-NULL",
+    "takes negative extents": "C-HOSTILE-EXTENT-NEGATIVE-REFUSED",
+    "takes data of NULL": "C-HOSTILE-DATA-NULL-REFUSED",
+    "forgets dimensions": "C-HOSTILE-NDIM-300",
+    "fails to export": "C-LIFETIME-CHAIN-OTHER",
+    "refuses what it asked for": "C-VERSION-1-0",
+    "looks at the dtype before the version": "C-VERSION-MAJOR-UNREAD",
+    "looks at no device": "C-DEVICE-COPY-FALSE",
+    "borrows": "C-EXCHANGE-BORROWED-NOT-KEPT",
+    "looks for the table on the object": "C-EXCHANGE-ON-TYPE",
+    "takes tables of any version": "C-EXCHANGE-MAJOR",
+    "refuses tables of later minor versions": "C-EXCHANGE-MINOR-LATER",
+    "knows the newest table alone": "C-EXCHANGE-PREVIOUS",
+    "takes tables of any name": "C-EXCHANGE-NAME",
+    "has one table for all types": "C-EXCHANGE-EACH-TYPE",
+    "loses exceptions of tables": "C-EXCHANGE-ERROR",
+    "gives up a table that failed": "C-EXCHANGE-RECOVERS",
+    "asks for the stream of device 0": "C-EXCHANGE-STREAM",
+    "has views that own nothing": "C-LIFETIME-VIEW",
+    "exports without an owner": "C-LIFETIME-CHAIN-OWN",
+    "reads before it looks at the version": "C-VERSION-MAJOR-UNREAD",
+    "trusts the deleter": "C-HOSTILE-DELETER-NULL",
+    "writes what it reads": "C-LIFETIME-PRODUCER-READS",
+}
+
+#: more rules that a fault is caught by
+ALSO = [
+    ("never deletes", "C-DELETER-CYCLE"),
+    ("never deletes", "C-DELETER-MANY"),
+    ("never deletes", "C-DELETER-EXIT-CALLED"),
+    ("does not rename", "C-CAPSULE-OUTLIVES-ARRAY"),
+    ("does not rename", "C-CAPSULE-RENAMED-LEGACY"),
+    ("leaks the refused", "C-VERSION-MAJOR-FREED"),
+    ("leaks the refused", "C-DELETER-REFUSED-LEGACY"),
+    ("deletes early", "C-CAPSULE-DIES-FIRST"),
+    ("takes any device", "C-DEVICE-STRUCT-DISAGREES"),
+    ("has one exception for all", "C-ERROR-OWN-CLASS"),
+    ("has one exception for all", "C-ERROR-INTERRUPT"),
+    ("has one exception for all", "C-ERROR-NO-METHODS-CLASS"),
+    ("asks again after any exception", "C-COPY-FALSE-PRODUCER-REFUSES"),
+    ("ignores copy", "C-COPY-TRUE-SOURCE-UNWRITTEN"),
+    ("ignores copy", "C-COPY-TRUE-OLD-PRODUCER"),
+    ("ignores byte_offset", "C-DTYPE-BYTE-OFFSET"),
+    ("ignores byte_offset", "C-COPY-NONE-ADDRESS"),
+    ("ignores strides", "C-LAYOUT-BROADCAST"),
+    ("ignores strides", "C-LAYOUT-STEPPED"),
+    ("ignores strides", "C-LAYOUT-PERMUTED"),
+    ("ignores strides", "C-LAYOUT-PADDED-ROWS"),
+    ("ignores lanes", "C-DTYPE-LANES-4"),
+    ("drops READ_ONLY", "C-FLAG-READ-ONLY-UNWRITTEN"),
+    ("takes any device", "C-DEVICE-CUDA"),
+    ("takes any device", "C-DEVICE-ROCM"),
+    ("takes any device", "C-DEVICE-OPENCL"),
+    ("has one exception for all", "C-ERROR-BUFFER-ERROR"),
+    ("trusts the deleter", "C-HOSTILE-DELETER-NULL-REFUSED"),
+    ("takes version 2", "C-VERSION-MAJOR-BUFFER-ERROR"),
+    ("ignores byte_offset", "C-LAYOUT-BYTE-OFFSET-0-D"),
+    ("ignores byte_offset", "C-LAYOUT-BYTE-OFFSET-STRIDED"),
+    ("ignores byte_offset", "C-LAYOUT-BYTE-OFFSET-ACCEPTED"),
+    ("ignores strides", "C-LAYOUT-OVERLAPPING"),
+    ("never deletes", "C-LAYOUT-C-ORDER"),
+    ("never deletes", "C-DELETER-AT-ONCE"),
+    ("never deletes", "C-DELETER-PENDING-KEPT"),
+    ("never deletes", "C-DELETER-PRODUCER-GONE"),
+    ("never deletes", "C-LIFETIME-VIEW-FIRST"),
+    ("never deletes", "C-LIFETIME-THREADS"),
+    ("never deletes", "C-LIFETIME-TWICE"),
+    ("never deletes", "C-LIFETIME-CHAIN-OTHER"),
+    ("never deletes", "C-COPY-TRUE-GIVEN-BACK"),
+    ("stays on its thread", "C-DELETER-MADE-ON-THREAD"),
+    ("leaks the refused", "C-DELETER-REFUSED-AT-ONCE"),
+    ("takes used capsules", "C-CAPSULE-SECOND-USE"),
+    ("takes capsules of any name", "C-CAPSULE-NO-NAME"),
+    ("has views that own nothing", "C-LIFETIME-VIEW-OF-VIEW"),
+    ("needs strides", "C-LAYOUT-NULL-STRIDES-1-0"),
+    ("refuses odd strides", "C-LAYOUT-TRANSPOSED-ACCEPTED"),
+    ("refuses odd strides", "C-LAYOUT-STEPPED-ACCEPTED"),
+    ("refuses odd strides", "C-LAYOUT-NEGATIVE-ACCEPTED"),
+    ("refuses odd strides", "C-LAYOUT-BROADCAST-ACCEPTED"),
+    ("ignores the bits of small floats", "C-DTYPE-FLOAT4-BITS"),
+    ("ignores lanes", "C-DTYPE-LANES-0-REFUSED"),
+    ("ignores lanes", "C-DTYPE-LANES-SUBBYTE"),
+    ("drops READ_ONLY", "C-FLAG-READ-ONLY-PASSED-ON"),
+    ("drops READ_ONLY", "C-FLAG-READ-ONLY-COPY"),
+    ("takes data of NULL", "C-HOSTILE-DATA-NULL-OFFSET-REFUSED"),
+    ("fails to export", "C-LIFETIME-CHAIN-UNUSED"),
+    ("fails to export", "C-FLAG-READ-ONLY-PASSED-ON"),
+    ("borrows", "C-EXCHANGE-BORROW-NULL"),
+    ("writes what it reads", "C-EXCHANGE-ELEMENTS"),
+    ("never deletes", "C-EXCHANGE-GIVEN-BACK"),
+    ("leaks the refused", "C-EXCHANGE-REFUSED"),
+    ("takes version 2", "C-EXCHANGE-TENSOR-MAJOR"),
+    ("drops READ_ONLY", "C-EXCHANGE-READ-ONLY"),
+    ("takes any device", "C-EXCHANGE-STREAM"),
+    ("aborts on what is wrong", "C-HOSTILE-SIZE-OVERFLOW-EMPTY"),
+    *(("aborts on what is wrong", f"C-{name}") for name in WRONG),
+    *(("takes what is wrong", f"C-{name}-REFUSED") for name in WRONG),
+    ("copies always", "C-COPY-FALSE-NEEDED"),
+    ("copies always", "C-COPY-FALSE-OLD-PRODUCER"),
+    ("copies always", "C-COPY-FALSE-SHARES"),
+]
+
+
+def run(id: str, *faults: str) -> Result:
+    """One rule on a consumer with faults."""
+    return in_fork(PythonConsumer(*faults), RULES[id], 30)
+
+
+@pytest.fixture
+def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Makes the consumer known to processes that a rule starts, as an installed plugin is."""
+    info = tmp_path / "python_consumer-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: python-consumer\nVersion: 1.0\n")
+    entry = "[dlbridge_conformance]\npython-consumer = python_consumer:PythonConsumer\n"
+    (info / "entry_points.txt").write_text(entry)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), str(Path(__file__).parent), *sys.path]))
+    return tmp_path
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=list(RULES))
+def test_a_faultless_consumer_keeps_every_rule(rule: Rule, plugin: Path) -> None:
+    result = run(rule.id)
+    if result.status is Status.NOT_APPLICABLE:
+        assert rule.id in NOT_APPLICABLE, result.detail
+    else:
+        assert result.status is Status.PASSED, (result.detail, result.evidence)
+
+
+#: what the faultless consumer lacks: other devices, and data that it would have to copy
+NOT_APPLICABLE = {"C-STREAM-PASSED", "C-STREAM-CUDA-NOT-0", "C-STREAM-ROCM-NOT-1-2", "C-COPY-FALSE-CLASS"}
+
+
+#: faults in the stream that a consumer on a device gives, the device, and the rule
+STREAM_FAULTS = [
+    ("gives no stream", CUDA, "C-STREAM-PASSED"),
+    ("gives stream 0", CUDA, "C-STREAM-CUDA-NOT-0"),
+    ("gives stream 1", ROCM, "C-STREAM-ROCM-NOT-1-2"),
+]
+
+
+@pytest.mark.parametrize(("fault", "device", "id"), STREAM_FAULTS)
+def test_a_fault_in_the_stream_is_caught(fault: str, device: tuple[int, int], id: str) -> None:
+    for faults, is_broken in (((), False), ((fault,), True)):
+        consumer = PythonConsumer(*faults)
+        consumer.device = device
+        result = in_fork(consumer, RULES[id], 30)
+        assert result.status is not Status.NOT_APPLICABLE
+        assert result.status.is_broken == is_broken, result
+
+
+@pytest.mark.parametrize(("fault", "id"), [*FAULTS.items(), *ALSO])
+def test_a_fault_is_caught(fault: str, id: str, plugin: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHON_CONSUMER_FAULTS", fault)
+    result = run(id, fault)
+    assert result.status.is_broken, (result.status, result.detail, result.evidence)

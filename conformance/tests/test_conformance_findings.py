@@ -1,0 +1,147 @@
+"""docs/findings.md says what its reproductions do, names rules that there are, and leaves no broken MUST out."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from conftest import missing
+from dlbridge_conformance.adapter import known_adapters
+from dlbridge_conformance.result import CAN_FORK
+from dlbridge_conformance.rule import all_rules
+
+PROGRAM = Path(__file__).with_name("findings_program.py")
+PAGE = Path(__file__).parents[2] / "docs/findings.md"
+RESULTS = PAGE.with_name("conformance-results.md")
+FINDING = re.compile(
+    r"^### (?P<number>\d+)\. (?P<library>\S+) (?P<version>[^:]+): (?P<title>[^\n]+)\n"
+    r"\n\* Severity: (?P<severity>[^\n]+)\n\* Rules: (?P<rules>.*?)\n\* What happens: .*?"
+    r"```python\n(?P<code>.*?)```\n+```text\n(?P<printed>.*?)\n```",
+    re.DOTALL | re.MULTILINE,
+)
+TEXT = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
+FINDINGS = [match.groupdict() for match in FINDING.finditer(TEXT)]
+SEVERITIES = ["memory safety", "wrong values", "refusal", "convention"]
+#: in the place of rules, for what none of them is about
+NO_RULE = "none yet"
+
+with_the_page = pytest.mark.skipif(not PAGE.exists(), reason="there is no checkout")
+
+
+def rules_of(finding: dict[str, str]) -> list[str]:
+    """The ids in the line Rules."""
+    rules = " ".join(finding["rules"].split())
+    return [] if rules == NO_RULE else rules.split(", ")
+
+
+def rows(text: str) -> list[list[str]]:
+    """The cells of all rows of all tables in a page."""
+    lines = re.findall(r"^\| (.*) \|$", text, re.MULTILINE)
+    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)] for line in lines]
+
+
+def broken(text: str, *levels: str) -> set[tuple[str, str]]:
+    """The rules of some levels in a page of results, each with a library that breaks it, in the findings' version."""
+    versions = {finding["library"]: finding["version"] for finding in FINDINGS}
+    found = set()
+    for rule, level, _, _, breaking in (cells for cells in rows(text) if len(cells) == 5 and cells[1] in levels):
+        for name in filter(None, breaking.split(", ")):
+            library, _, version = re.sub(r" \(.*\)$", "", name).partition(" ")
+            if version in ("", versions.get(library)):
+                found.add((rule.strip("`"), library))
+    return found
+
+
+@with_the_page
+def test_every_finding_is_of_the_form_that_is_read() -> None:
+    assert [int(finding["number"]) for finding in FINDINGS] == list(range(1, len(FINDINGS) + 1))
+    assert len(FINDINGS) == len(re.findall(r"^### ", TEXT, re.MULTILINE)) > 0
+
+
+@with_the_page
+def test_findings_are_under_their_library_by_severity() -> None:
+    headings = re.findall(r"^##(#?) (?:\d+\. )?([^:\n]+)", TEXT, re.MULTILINE)
+    sections = [heading for level, heading in headings if not level]
+    assert len(sections) == len(set(sections))
+    section, above = "", []
+    for level, heading in headings:
+        section = section if level else heading
+        above += [section] if level else []
+    assert above == [f"{finding['library']} {finding['version']}" for finding in FINDINGS]
+    for section in set(above):
+        found = [finding["severity"] for finding, of in zip(FINDINGS, above, strict=True) if of == section]
+        assert found == sorted(found, key=SEVERITIES.index), section
+
+
+@with_the_page
+def test_the_table_counts_the_findings() -> None:
+    counts = Counter((finding["library"], finding["version"], finding["severity"]) for finding in FINDINGS)
+    libraries = list(dict.fromkeys((finding["library"], finding["version"]) for finding in FINDINGS))
+    expected = [["library", "version", *SEVERITIES, "all"]]
+    for library in libraries:
+        numbers = [counts[*library, severity] for severity in SEVERITIES]
+        expected.append([*library, *map(str, numbers), str(sum(numbers))])
+    sums = [sum(finding["severity"] == severity for finding in FINDINGS) for severity in SEVERITIES]
+    expected.append(["all", "", *map(str, sums), str(len(FINDINGS))])
+    assert rows(TEXT) == expected
+
+
+@with_the_page
+def test_every_rule_that_is_named_exists() -> None:
+    known = all_rules()
+    assert [rule for finding in FINDINGS for rule in rules_of(finding) if rule not in known] == []
+
+
+def test_broken_rules_are_read_from_a_page_of_results() -> None:
+    page = (
+        "| rule | level | what it says | source | broken by |\n|---|---|---|---|---|\n"
+        "| `C-A` | MUST | Says \\| this. | dlpack.h | one (SIGSEGV), two, three (hangs) |\n"
+        "| `C-B` | SHOULD | Says this. | dlpack.h | one |\n| `C-C` | MUST | Says this. | dlpack.h |  |\n"
+        "| `C-D` | MUST | Says this. | dlpack.h | one 0.0.1 (exit) |\n"
+    )
+    assert broken(page, "MUST") == {("C-A", "one"), ("C-A", "two"), ("C-A", "three")}
+
+
+@with_the_page
+def test_every_must_that_a_library_breaks_is_in_a_finding() -> None:
+    if not RESULTS.exists():
+        pytest.skip("docs/conformance-results.md does not exist")
+    named = {(rule, finding["library"]) for finding in FINDINGS for rule in rules_of(finding)}
+    musts = broken(RESULTS.read_text(encoding="utf-8"), "MUST")
+    assert musts
+    assert sorted((rule, library) for rule, library in musts - named if library != "dlbridge") == []
+
+
+@with_the_page
+def test_every_rule_in_a_finding_is_broken_by_its_library() -> None:
+    if not RESULTS.exists():
+        pytest.skip("docs/conformance-results.md does not exist")
+    text = RESULTS.read_text(encoding="utf-8")
+    measured = {cells[0] for cells in rows(text) if len(cells) > 5}
+    named = {(rule, f["library"]) for f in FINDINGS for rule in rules_of(f) if f["library"] in measured}
+    assert sorted(named - broken(text, "MUST", "SHOULD", "MAY")) == []
+
+
+@pytest.mark.skipif(not CAN_FORK, reason="a reproduction may crash the process, and there is no fork")
+@pytest.mark.parametrize("library", sorted({finding["library"] for finding in FINDINGS}))
+def test_the_reproductions_do_what_the_page_says(library: str) -> None:
+    if not known_adapters()[library].is_installed():
+        if library == "mxnet":
+            pytest.skip("mxnet needs an older NumPy than the others")
+        missing(f"{library} is not installed, or does not run here")
+    findings = [finding for finding in FINDINGS if finding["library"] == library]
+    done = subprocess.run(
+        [sys.executable, str(PROGRAM), library],
+        input=json.dumps([finding["code"] for finding in findings]),
+        capture_output=True, text=True, timeout=500,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    answer = json.loads(done.stdout)
+    assert {finding["version"] for finding in findings} == {answer["version"]}
+    found = {finding["title"]: printed for finding, printed in zip(findings, answer["outcomes"], strict=True)}
+    assert found == {finding["title"]: finding["printed"] for finding in findings}
