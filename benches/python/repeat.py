@@ -25,7 +25,7 @@ ROWS = {
 
 
 def names() -> dict[str, Any]:
-    import bench_dlbridge as bench
+    import with_dlbridge as ours
     import dlbridge
     import numpy as np
 
@@ -33,11 +33,11 @@ def names() -> dict[str, Any]:
     return {
         "array": array,
         "tensor": dlbridge.asdlpack(np.ones((4, 6), "float32")),
-        "kept": bench.make(),
-        "noop": bench.noop,
-        "new": bench.new,
-        "new_numpy": bench.new_numpy,
-        "make": bench.make,
+        "kept": ours.make(),
+        "noop": ours.noop,
+        "new": ours.new,
+        "new_numpy": ours.new_numpy,
+        "make": ours.make,
         "version": (1, 3),
         "from_dlpack": np.from_dlpack,
         "asdlpack": dlbridge.asdlpack,

@@ -29,7 +29,7 @@ class Row:
 
 
 EXTENSIONS = ("dlbridge", "dlpark", "dlpk", "pyo3-dlpack", "dlpack-rs", "rust-numpy", "nanobind")
-"""The libraries that an author of an extension can choose from: `benches/python/NAME`."""
+"""The libraries that an author of an extension can choose from: `peers/NAME`."""
 
 WITH_CAPSULES = tuple(name for name in EXTENSIONS if name != "rust-numpy")
 
@@ -38,7 +38,7 @@ ONE_USE = ("dlpk",)
 
 
 def extension(library: str) -> Any:
-    return importlib.import_module("bench_" + library.replace("-", "_"))
+    return importlib.import_module("with_" + library.replace("-", "_"))
 
 
 def function_of(library: str, name: str) -> Any:

@@ -9,19 +9,19 @@ import tomllib
 from importlib.metadata import version
 from pathlib import Path
 
-BENCHES = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 INSTALLED = ("numpy", "torch", "jax", "pandas", "polars", "pyarrow", "apache-tvm-ffi", "nanobind", "pydlpack", "safetensors")
 """From PyPI."""
 
 LOCKED = {
-    "rust": ("dlpark", "dlpk", "dlpack-rs", "ndarray", "safetensors"),
-    "python/dlbridge": ("pyo3",),
-    "python/dlpark": ("dlpark", "pyo3"),
-    "python/dlpk": ("dlpk", "pyo3"),
-    "python/pyo3-dlpack": ("pyo3-dlpack", "pyo3"),
-    "python/dlpack-rs": ("dlpack-rs", "pyo3"),
-    "python/rust-numpy": ("numpy", "pyo3"),
+    "benches/rust": ("dlpark", "dlpk", "dlpack-rs", "ndarray", "safetensors"),
+    "peers/dlbridge": ("pyo3",),
+    "peers/dlpark": ("dlpark", "pyo3"),
+    "peers/dlpk": ("dlpk", "pyo3"),
+    "peers/pyo3-dlpack": ("pyo3-dlpack", "pyo3"),
+    "peers/dlpack-rs": ("dlpack-rs", "pyo3"),
+    "peers/rust-numpy": ("numpy", "pyo3"),
 }
 """From crates.io: what the lock file of each package pins."""
 
@@ -54,7 +54,7 @@ def first_line(*command: str) -> str:
 
 def locked(package: str) -> str:
     """`dlpark 0.10.0, pyo3 0.30.1`."""
-    lock = tomllib.loads((BENCHES / package / "Cargo.lock").read_text())
+    lock = tomllib.loads((ROOT / package / "Cargo.lock").read_text())
     versions = {entry["name"]: entry["version"] for entry in lock["package"]}
     return ", ".join(f"{name} {versions[name]}" for name in LOCKED[package])
 
@@ -71,5 +71,5 @@ def described() -> dict[str, str]:
         "C++": first_line(os.environ.get("CXX", "c++"), "--version"),
         "Python": platform.python_version(),
         "from PyPI": ", ".join(f"{name} {version(name)}" for name in INSTALLED),
-        **{f"crates of `benches/{package}`": locked(package) for package in LOCKED},
+        **{f"crates of `{package}`": locked(package) for package in LOCKED},
     }

@@ -1,4 +1,4 @@
-"""Borrows beside an extension that is built on rust-numpy, the real one: `comparison/rust-numpy`.
+"""Borrows beside an extension that is built on rust-numpy, the real one: `peers/rust-numpy`.
 
 Which of the two extensions borrows first decides who keeps the registry, so each test is a process of its own,
 with both orders.

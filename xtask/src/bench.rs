@@ -22,7 +22,7 @@ pub(crate) struct Options {
     pub(crate) render: bool,
 }
 
-/// The packages of `benches/python` that Cargo builds; nanobind is C++, the floor is C.
+/// The packages of `peers` that Cargo builds; nanobind is C++, the floor is C.
 const PACKAGES: &[&str] = &["dlbridge", "dlpark", "dlpk", "pyo3-dlpack", "dlpack-rs", "rust-numpy"];
 
 /// What is installed beside numpy and the frameworks of the tests.
@@ -53,7 +53,7 @@ pub(crate) fn run(workplace: &Workplace, options: &Options) -> Result<()> {
     if !cfg!(target_os = "linux") {
         return Err("what is measured is read from Linux: the clock of a thread, and /proc".into());
     }
-    let peers = Peers::new(workplace, "benches", "benches/python", "bench_")?;
+    let peers = Peers::new(workplace, "benches")?;
     peers.ready_venv(&venv, INSTALLED, pins::BENCHES)?;
     let wheel = venv.build_project(".")?;
     let wheel = [OsStr::new("--no-deps"), OsStr::new("--force-reinstall"), wheel.as_os_str()];
@@ -62,7 +62,7 @@ pub(crate) fn run(workplace: &Workplace, options: &Options) -> Result<()> {
         peers.build(package, peers.python())?;
     }
     peers.compile_nanobind(OPTIMISED)?;
-    peers.compile_c("floor", venv.dlpack_include()?, OPTIMISED)?;
+    peers.compile_c("benches/python/floor/floor.c", venv.dlpack_include()?, OPTIMISED)?;
     let program = peers.build_program("benches/rust", "rust-benches", &[])?;
     let mut measure = workplace.command(peers.python());
     measure.env("PYTHONPATH", peers.modules()).arg("benches/report/run.py");
@@ -99,7 +99,7 @@ pub(crate) fn instructions(workplace: &Workplace, venv: &Venv, write: bool) -> R
              compared with Python {python} here; PYTHON chooses another"
         )));
     }
-    let peers = Peers::new(workplace, "instructions", "benches/python", "bench_")?;
+    let peers = Peers::new(workplace, "instructions")?;
     peers.build("dlbridge", venv.program("python"))?;
     let alone = ["--no-default-features"];
     let program: PathBuf = peers.build_program("benches/rust", "rust-benches", &alone)?;
@@ -114,7 +114,7 @@ pub(crate) fn instructions(workplace: &Workplace, venv: &Venv, write: bool) -> R
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::peers::is_for;
+    use crate::peers::{self, is_for};
 
     #[test]
     fn all_that_is_needed_is_pinned() {
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn every_package_is_built() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-        let folder = root.join("benches/python");
+        let folder = root.join(peers::SOURCES);
         let all = crate::test::names(&folder);
         let packages = all.iter().filter(|name| folder.join(name).join("Cargo.toml").exists());
         let mut built = PACKAGES.to_vec();

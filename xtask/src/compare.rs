@@ -22,8 +22,8 @@ pub(crate) fn run(workplace: &Workplace) -> Result<()> {
     }
     peers.compile_nanobind(&[])?;
     let mut tables = workplace.command(peers.python());
-    tables.env("PYTHONPATH", peers.modules()).arg("comparison/run.py");
-    tables.args(["--page", "docs/comparison.md", "--evidence", "comparison/evidence.json"]);
+    tables.env("PYTHONPATH", peers.modules()).arg("peers/comparison/run.py");
+    tables.args(["--page", "docs/comparison.md", "--evidence", "peers/comparison/evidence.json"]);
     process::run(&mut tables)
 }
 
@@ -35,7 +35,7 @@ pub(crate) fn rust_numpy(workplace: &Workplace, venv: &Venv) -> Result<PathBuf> 
 }
 
 fn peers(workplace: &Workplace) -> Result<Peers<'_>> {
-    Peers::new(workplace, "comparison", "comparison", "with_")
+    Peers::new(workplace, "comparison")
 }
 
 #[cfg(test)]

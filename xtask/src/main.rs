@@ -66,7 +66,7 @@ cargo xtask test [--all | --quick | --nightly | --kit]
     --kit           only the tests of the conformance kit, which else run beside the rest
 
 cargo xtask compare
-    Builds the functions of comparison/ with dlbridge and with its peers, runs them on the same
+    Builds the functions of peers/ with dlbridge and with its peers, runs them on the same
     inputs, and writes the tables of docs/comparison.md.
 
 cargo xtask ports [--check | --render] [--only NAMES]

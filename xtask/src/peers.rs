@@ -18,22 +18,18 @@ pub(crate) struct Peers<'a> {
     workplace: &'a Workplace,
     /// Everything that is made of it.
     directory: PathBuf,
-    /// The folder of the packages, from the root.
-    sources: &'static str,
-    /// What the names of the modules begin with.
-    prefix: &'static str,
 }
+
+/// The folder of the packages, from the root.
+pub(crate) const SOURCES: &str = "peers";
+
+/// What the names of the modules begin with.
+const PREFIX: &str = "with_";
 
 impl<'a> Peers<'a> {
     /// `name`: of the folder in the target directory.
-    pub(crate) fn new(
-        workplace: &'a Workplace,
-        name: &str,
-        sources: &'static str,
-        prefix: &'static str,
-    ) -> Result<Self> {
-        let directory = workplace.target.join(name);
-        let peers = Self { workplace, directory, sources, prefix };
+    pub(crate) fn new(workplace: &'a Workplace, name: &str) -> Result<Self> {
+        let peers = Self { workplace, directory: workplace.target.join(name) };
         let modules = peers.modules();
         let _ = fs::remove_dir_all(&modules);
         fs::create_dir_all(&modules).map_err(|e| format!("{}: {e}", modules.display()))?;
@@ -87,11 +83,11 @@ impl<'a> Peers<'a> {
 
     /// Builds a package, and puts its extension module where Python finds it.
     pub(crate) fn build(&self, package: &str, python: PathBuf) -> Result<()> {
-        let manifest = format!("{}/{package}/Cargo.toml", self.sources);
+        let manifest = format!("{SOURCES}/{package}/Cargo.toml");
         let release = self.cargo(&manifest, |build| {
             build.env("PYO3_PYTHON", python).env("PYO3_BUILD_EXTENSION_MODULE", "1");
         })?;
-        let module = format!("{}{}", self.prefix, package.replace('-', "_"));
+        let module = format!("{PREFIX}{}", package.replace('-', "_"));
         let built = release.join(format!("{DLL_PREFIX}{module}{DLL_SUFFIX}"));
         fs::copy(&built, self.module(&module))
             .map(drop)
@@ -140,16 +136,17 @@ impl<'a> Peers<'a> {
         compile.arg(include(nanobind.join("include")));
         compile.arg(include(nanobind.join("ext").join("robin_map").join("include")));
         compile.arg(nanobind.join("src").join("nb_combined.cpp"));
-        compile.arg(format!("{}/nanobind/functions.cpp", self.sources));
-        process::run(compile.arg("-o").arg(self.module(&format!("{}nanobind", self.prefix))))
+        compile.arg(format!("{SOURCES}/nanobind/functions.cpp"));
+        process::run(compile.arg("-o").arg(self.module(&format!("{PREFIX}nanobind"))))
     }
 
     /// Compiles an extension that is one file of C and needs no library but `dlpack.h`.
-    pub(crate) fn compile_c(&self, name: &str, headers: PathBuf, options: &[&str]) -> Result<()> {
+    pub(crate) fn compile_c(&self, source: &str, headers: PathBuf, options: &[&str]) -> Result<()> {
+        let name = Path::new(source).file_stem().unwrap_or_default().to_string_lossy();
         let mut compile = self.compiler("CC", "cc")?;
         compile.args(options).arg(include(headers));
-        compile.arg(format!("{}/{name}/{name}.c", self.sources));
-        process::run(compile.arg("-o").arg(self.module(&format!("{}{name}", self.prefix))))
+        compile.arg(source);
+        process::run(compile.arg("-o").arg(self.module(&format!("{PREFIX}{name}"))))
     }
 
     /// A compiler that makes an extension module for the environment's Python.

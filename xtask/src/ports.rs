@@ -25,7 +25,7 @@ pub(crate) struct Options {
 
 pub(crate) fn run(workplace: &Workplace, options: &Options) -> Result<()> {
     let venv = Venv::ready(workplace)?;
-    let peers = Peers::new(workplace, "ports", "peers/ports", "")?;
+    let peers = Peers::new(workplace, "ports")?;
     if !options.render {
         let needed = process::answer(&mut script(venv.python(), &peers, &["--requirements"]))
             .ok_or("the extensions' requirements cannot be read")?;

@@ -217,7 +217,7 @@ static PyMethodDef vector_methods[] = {
 };
 
 static PyTypeObject VectorType = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "bench_floor.Vector",
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "with_floor.Vector",
     .tp_basicsize = sizeof(Vector),
     .tp_flags = Py_TPFLAGS_DEFAULT,
     .tp_methods = vector_methods,
@@ -241,9 +241,9 @@ static PyMethodDef functions[] = {
     {0},
 };
 
-static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, .m_name = "bench_floor", .m_methods = functions};
+static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, .m_name = "with_floor", .m_methods = functions};
 
-PyMODINIT_FUNC PyInit_bench_floor(void) {
+PyMODINIT_FUNC PyInit_with_floor(void) {
     dlpack_name = PyUnicode_InternFromString("__dlpack__");
     exchange_name = PyUnicode_InternFromString("__dlpack_c_exchange_api__");
     PyObject *name = PyUnicode_InternFromString("max_version");

@@ -1,0 +1,16 @@
+//! Functions written with dlbridge: those that are measured, and those of the comparison.
+
+mod compared;
+mod measured;
+
+/// The extension module.
+#[pyo3::pymodule]
+mod with_dlbridge {
+    #[pymodule_export]
+    use crate::compared::{invert, mean, twice};
+    #[pymodule_export]
+    use crate::measured::{
+        bare, cast, exact, hand_on, integers, make, matrix, new, new_numpy, new_torch, noop,
+        open_safetensors, refuses, tries, twelve_numpy, typed_torch, vector,
+    };
+}

@@ -1,0 +1,10 @@
+//! Functions written with dlpack-rs: those that are measured, and those of the comparison.
+
+mod measured;
+
+/// The extension module.
+#[pyo3::pymodule]
+mod with_dlpack_rs {
+    #[pymodule_export]
+    use crate::measured::{make, new, noop};
+}

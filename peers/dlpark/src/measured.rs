@@ -1,0 +1,97 @@
+//! The functions that are measured from Python, written with dlpark.
+
+use std::fmt::Display;
+use std::hint::black_box;
+use std::sync::Arc;
+
+use dlpark::ffi::{DLDataType, DLDevice, DLManagedTensorVersioned};
+use dlpark::metadata::Fixed;
+use dlpark::python::{ExportRequest, ImportedDlpack, from_dlpack};
+use dlpark::{DlpackFlags, Managed, ManagedTensorBase, TryFromDlpack, versioned};
+use ndarray::{ArrayViewD, Ix2};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+
+fn type_error(error: impl Display) -> PyErr {
+    PyTypeError::new_err(error.to_string())
+}
+
+/// A float32 matrix, as a view of ndarray.
+#[pyfunction]
+pub(crate) fn noop(x: &Bound<'_, PyAny>) -> PyResult<()> {
+    let tensor = from_dlpack(x.as_borrowed(), None, None)?;
+    // SAFETY: the producer promises that the memory is as the tensor says while the tensor lives.
+    let view: Result<ArrayViewD<'_, f32>, _> = unsafe {
+        match &tensor {
+            ImportedDlpack::Legacy(tensor) => ArrayViewD::try_from_dlpack(tensor, ()),
+            ImportedDlpack::Versioned(tensor) => ArrayViewD::try_from_dlpack(tensor, ()),
+        }
+    };
+    let matrix = view.map_err(type_error)?.into_dimensionality::<Ix2>().map_err(type_error)?;
+    black_box(matrix.len());
+    Ok(())
+}
+
+/// A new tensor as a capsule.
+#[pyfunction]
+pub(crate) fn new() -> PyResult<Managed<DLManagedTensorVersioned>> {
+    let mut values = vec![1.0_f32; 24];
+    let data = values.as_mut_ptr().cast();
+    let metadata = Fixed::new([values.len()], [1_i64]);
+    let mut tensor = metadata.initialize(Box::new(values)).map_err(type_error)?;
+    tensor.set_data(data).set_dtype(DLDataType::F32).set_device(DLDevice::CPU);
+    // SAFETY: the buffer is as the fields say and lives as long as the tensor.
+    let tensor: versioned::Dlpack = unsafe { tensor.finish() };
+    Ok(tensor)
+}
+
+/// A new tensor as an object that exports it.
+#[pyfunction]
+pub(crate) fn make() -> Vector {
+    Vector(Arc::new(vec![1.0; 24]))
+}
+
+/// Another library's tensor, taken and handed on as a capsule.
+#[pyfunction]
+pub(crate) fn hand_on<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    match from_dlpack(x.as_borrowed(), None, None)? {
+        ImportedDlpack::Legacy(tensor) => tensor.into_pyobject(x.py()),
+        ImportedDlpack::Versioned(tensor) => tensor.into_pyobject(x.py()),
+    }
+}
+
+/// A vector that Python can export any number of times.
+#[pyclass(frozen)]
+pub(crate) struct Vector(Arc<Vec<f32>>);
+
+impl Vector {
+    fn export<M: ManagedTensorBase>(&self) -> PyResult<Managed<M>> {
+        let metadata = Fixed::new([self.0.len()], [1_i64]).prepare_as::<M>();
+        let mut tensor = metadata.map_err(type_error)?.initialize(Arc::clone(&self.0));
+        tensor.set_data(self.0.as_ptr().cast_mut().cast());
+        tensor.set_dtype(DLDataType::F32).set_device(DLDevice::CPU);
+        // SAFETY: the vector is as it says and lives as long as the tensor; only Python writes it.
+        Ok(unsafe { tensor.finish() })
+    }
+}
+
+#[pymethods]
+impl Vector {
+    #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
+    fn __dlpack__<'py>(
+        &self,
+        py: Python<'py>,
+        stream: Option<Bound<'py, PyAny>>,
+        max_version: Option<(u32, u32)>,
+        dl_device: Option<(u32, i32)>,
+        copy: Option<bool>,
+    ) -> PyResult<Py<PyAny>> {
+        let request = ExportRequest::parse(stream.as_ref(), max_version, dl_device, copy)?;
+        let (device, flags) = (DLDevice::CPU, DlpackFlags::empty());
+        request.export_zero_copy(py, device, flags, || self.export(), || self.export())
+    }
+
+    fn __dlpack_device__(&self) -> (u32, i32) {
+        (1, 0)
+    }
+}

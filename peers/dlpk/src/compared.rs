@@ -1,0 +1,84 @@
+//! The comparison's functions, written with dlpk.
+
+use dlpk::pyo3::PyDLPack;
+use dlpk::{DLPackTensor, DLPackTensorRef};
+use ndarray::{ArrayView1, ArrayView2, ArrayViewMut3};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{IntoPyDict, PyCapsule};
+
+// begin: shared
+/// The capsule of an object: versioned if the producer knows that.
+fn capsule<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyCapsule>> {
+    let py = x.py();
+    let version = [("max_version", (1, 0))].into_py_dict(py)?;
+    let capsule = match x.call_method("__dlpack__", (), Some(&version)) {
+        Err(error) if error.is_instance_of::<PyTypeError>(py) => x.call_method0("__dlpack__")?,
+        capsule => capsule?,
+    };
+    Ok(capsule.cast_into()?)
+}
+
+/// dlpk gives ndarray strides below zero, which ndarray's views must not be made from.
+fn check_strides(strides: Option<&[i64]>) -> PyResult<()> {
+    match strides {
+        Some(strides) if strides.iter().any(|stride| *stride < 0) => {
+            Err(PyValueError::new_err("a stride is negative"))
+        }
+        _ => Ok(()),
+    }
+}
+// end: shared
+
+// begin: mean
+/// The mean of a float32 matrix.
+#[pyfunction]
+pub(crate) fn mean(x: &Bound<'_, PyAny>) -> PyResult<f32> {
+    let capsule = capsule(x)?;
+    // The tensor is valid as long as its capsule lives, which is kept for that.
+    let tensor = DLPackTensorRef::try_from(capsule.clone())?;
+    check_strides(tensor.strides())?;
+    Ok(ArrayView2::<f32>::try_from(tensor)?.mean().unwrap_or(f32::NAN))
+}
+// end: mean
+
+// begin: invert
+/// Inverts a picture where it is.
+#[pyfunction]
+pub(crate) fn invert(image: &Bound<'_, PyAny>) -> PyResult<()> {
+    let mut tensor = DLPackTensor::try_from(&capsule(image)?)?;
+    if tensor.is_read_only() {
+        return Err(PyValueError::new_err("the picture is read-only"));
+    }
+    check_strides(tensor.strides())?;
+    // dlpk gives a view for writing also where two positions are one byte.
+    let strides = tensor.strides().unwrap_or_default();
+    let mut axes: Vec<_> = tensor.shape().iter().zip(strides).collect();
+    axes.retain(|(extent, _)| **extent > 1);
+    axes.sort_by_key(|(_, stride)| **stride);
+    let mut free = 1;
+    for (extent, stride) in axes {
+        if *stride < free {
+            return Err(PyValueError::new_err("the picture overlaps itself"));
+        }
+        free += (extent - 1) * stride;
+    }
+    let mut pixels = ArrayViewMut3::<u8>::try_from(tensor.as_mut())?;
+    if pixels.dim().2 != 3 {
+        return Err(PyTypeError::new_err("the picture has not three channels"));
+    }
+    pixels.mapv_inplace(|value| 255 - value);
+    Ok(())
+}
+// end: invert
+
+// begin: twice
+/// Twice a vector.
+#[pyfunction]
+pub(crate) fn twice(x: &Bound<'_, PyAny>) -> PyResult<PyDLPack> {
+    let capsule = capsule(x)?;
+    let tensor = DLPackTensorRef::try_from(capsule.clone())?;
+    check_strides(tensor.strides())?;
+    PyDLPack::try_from(DLPackTensor::try_from(&ArrayView1::<f32>::try_from(tensor)? * 2.0)?)
+}
+// end: twice

@@ -1,0 +1,15 @@
+//! Functions written with rust-numpy: those that are measured, and those of the comparison.
+
+mod compared;
+mod measured;
+
+/// The extension module.
+#[pyo3::pymodule]
+mod with_rust_numpy {
+    #[pymodule_export]
+    use crate::compared::{hold_readonly, hold_readwrite, invert, mean, twice};
+    #[pymodule_export]
+    use crate::measured::{
+        cast, exact, integers, matrix, new_numpy, noop, refuses, twelve_numpy, vector,
+    };
+}
