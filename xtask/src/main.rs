@@ -18,6 +18,7 @@
 //! | `seeded_faults` | whether the conformance kit finds faults made on purpose |
 //! | `template` | the template, built outside the repository as its README says |
 //! | `toolchains` | what has to compile with another Rust, or for another target |
+//! | `layers` | the modules of each crate, and circles among their imports |
 //! | `unsafe_table` | the table of unsafe code in the documentation, checked or written |
 //! | `wording` | what the compiler says of two mistakes with typed arguments |
 
@@ -29,6 +30,7 @@ mod debian;
 mod demo;
 mod devices;
 mod gpu;
+mod layers;
 mod nightly;
 mod peers;
 mod pins;
@@ -96,6 +98,9 @@ cargo xtask seeded-faults
     Makes one fault after another in a copy of the last commit, and writes which rules of the
     conformance kit notice to docs/conformance-faults.md.
 
+cargo xtask layers
+    Prints the modules of each crate with those that they import, and fails if some import each other.
+
 cargo xtask unsafe-table
     Counts the unsafe code in all crates and rewrites the table in docs/safety.md.
 
@@ -112,6 +117,7 @@ enum Task {
     Ports(ports::Options),
     Bench(bench::Options),
     GpuTest(gpu::Options),
+    Layers,
     SeededFaults,
     UnsafeTable,
 }
@@ -142,6 +148,7 @@ fn main() -> ExitCode {
         Task::GpuTest(options) => {
             Workplace::find().and_then(|w| gpu::run(&w, &options)).map(|()| true)
         }
+        Task::Layers => Workplace::find().and_then(|w| layers::run(&w)).map(|()| true),
         Task::UnsafeTable => {
             Workplace::find().and_then(|w| unsafe_table::write(&w.root)).map(|()| true)
         }
@@ -275,6 +282,11 @@ fn parse(arguments: &[String]) -> Result<Task> {
             Some("--help" | "-h") => Ok(Task::Help),
             Some(argument) => unknown(argument),
         },
+        "layers" => match rest.next() {
+            None => Ok(Task::Layers),
+            Some("--help" | "-h") => Ok(Task::Help),
+            Some(argument) => unknown(argument),
+        },
         "unsafe-table" => match rest.next() {
             None => Ok(Task::UnsafeTable),
             Some("--help" | "-h") => Ok(Task::Help),
@@ -343,6 +355,7 @@ mod tests {
         assert_eq!(parsed("help"), Ok(Task::Help));
         assert_eq!(parsed("demo --help"), Ok(Task::Help));
         assert_eq!(parsed("compare"), Ok(Task::Compare));
+        assert_eq!(parsed("layers"), Ok(Task::Layers));
         assert_eq!(parsed("unsafe-table"), Ok(Task::UnsafeTable));
         assert_eq!(parsed("test"), Ok(Task::Test(test::Options::default())));
         let quick = test::Options { quick: true, ..Default::default() };
