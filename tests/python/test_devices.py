@@ -32,7 +32,10 @@ DEVICES = {
     "hexagon": 16,
     "maia": 17,
     "trn": 18,
-    "device_type_19": 19,
+    "tpu": 19,
+    "tpu_host": 20,
+    "ascend": 21,
+    "device_type_22": 22,
     "device_type_0": 0,
     "device_type_-7": -7,
 }

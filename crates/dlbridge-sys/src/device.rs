@@ -50,6 +50,12 @@ codes! { DLDeviceType:
     kDLMAIA = 17,
     /// An AWS Trainium device.
     kDLTrn = 18,
+    /// Memory of a TPU. On the main branch of DLPack, after 1.3.
+    kDLTPU = 19,
+    /// Main memory pinned for a TPU. On the main branch of DLPack, after 1.3.
+    kDLTPUHost = 20,
+    /// Memory of a Huawei Ascend NPU. On the main branch of DLPack, after 1.3.
+    kDLAscend = 21,
 }
 
 /// One device: its type and its number among the devices of that type.

@@ -53,6 +53,8 @@ codes! { DLDataTypeCode:
     kDLFloat6_e3m2fn = 16,
     /// 4-bit floats, 2 exponent and 1 mantissa bit; `bits` must be 4.
     kDLFloat4_e2m1fn = 17,
+    /// Complex numbers of two bfloat16, real part first; `bits` counts both. On the main branch of DLPack, after 1.3.
+    kDLBcomplex = 18,
 }
 
 /// The type of an element: what it is, how wide one lane is, how many lanes it has.

@@ -305,6 +305,9 @@ fn nothing_is_missing() {
     assert!(header == here, "missing here: {lacking:?}\nmissing in the header: {surplus:?}");
 }
 
+/// On the main branch of DLPack after 1.3, so not in its header.
+const NEWER: [&str; 4] = ["kDLTPU", "kDLTPUHost", "kDLAscend", "kDLBcomplex"];
+
 /// Needs no header: a constant that is added to the crate must be added to the lists above.
 #[test]
 fn every_constant_is_compared() {
@@ -316,7 +319,7 @@ fn every_constant_is_compared() {
         let name = name.split([' ', ':']).next().unwrap_or_default();
         if name.starts_with("DLPACK_") || (name.starts_with("kDL") && line.contains('=')) {
             let listed = names.iter().any(|known| known.rsplit('.').next() == Some(name));
-            assert!(listed, "{name} is in the crate and not compared with the header");
+            assert!(listed || NEWER.contains(&name), "{name} is in the crate and not compared with the header");
         }
     }
 }

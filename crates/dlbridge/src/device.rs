@@ -83,6 +83,12 @@ device_types! {
     MAIA = kDLMAIA, "maia";
     /// An AWS Trainium device.
     TRN = kDLTrn, "trn";
+    /// Memory of a TPU. On the main branch of DLPack, after 1.3.
+    TPU = kDLTPU, "tpu";
+    /// Main memory pinned for a TPU. On the main branch of DLPack, after 1.3.
+    TPU_HOST = kDLTPUHost, "tpu_host";
+    /// Memory of a Huawei Ascend NPU. On the main branch of DLPack, after 1.3.
+    ASCEND = kDLAscend, "ascend";
 }
 
 impl DeviceType {
@@ -224,7 +230,7 @@ impl FromStr for Device {
     /// ```
     fn from_str(name: &str) -> Result<Self, Error> {
         let (device_type, id) = name.split_once(':').unwrap_or((name, "0"));
-        let known = (1..=DeviceType::TRN.0).map(DeviceType).find(|t| t.name() == Some(device_type));
+        let known = (1..=DeviceType::ASCEND.0).map(DeviceType).find(|t| t.name() == Some(device_type));
         let known =
             known.or_else(|| Some(DeviceType(number(device_type.strip_prefix("device_type_")?)?)));
         match (known, number(id)) {

@@ -84,6 +84,8 @@ codes! {
     FLOAT6_E3M2FN = kDLFloat6_e3m2fn, "float6_e3m2fn", Naming::Fixed(6);
     /// 4-bit floats e2m1fn.
     FLOAT4_E2M1FN = kDLFloat4_e2m1fn, "float4_e2m1fn", Naming::Fixed(4);
+    /// Complex numbers of bfloat16; the bits count both parts. On the main branch of DLPack, after 1.3.
+    BCOMPLEX = kDLBcomplex, "bcomplex", Naming::WithBits;
 }
 
 impl DataTypeCode {
@@ -193,6 +195,7 @@ dtypes! {
     FLOAT6_E2M3FN = FLOAT6_E2M3FN, 6, "float6_e2m3fn";
     FLOAT6_E3M2FN = FLOAT6_E3M2FN, 6, "float6_e3m2fn";
     FLOAT4_E2M1FN = FLOAT4_E2M1FN, 4, "float4_e2m1fn";
+    BCOMPLEX32 = BCOMPLEX, 32, "bcomplex32";
 }
 
 impl DataType {

@@ -10,8 +10,8 @@ use core::ptr;
 use common::{Producer, take, take_legacy};
 use dlbridge::{DataType, Device, DeviceType, Error, TensorRef};
 
-/// With the names and codes of `dlpack.h` 1.3; whether the CPU can read it, and whether `data` is an address.
-const DEVICES: [(&str, i32, bool, bool); 19] = [
+/// With the names and codes of `dlpack.h` 1.3 and of the main branch after it; whether the CPU can read it, and whether `data` is an address.
+const DEVICES: [(&str, i32, bool, bool); 22] = [
     ("cpu", 1, true, true),
     ("cuda", 2, false, true),
     ("cuda_host", 3, true, true),
@@ -28,7 +28,10 @@ const DEVICES: [(&str, i32, bool, bool); 19] = [
     ("hexagon", 16, false, false),
     ("maia", 17, false, false),
     ("trn", 18, false, false),
-    ("device_type_19", 19, false, false),
+    ("tpu", 19, false, false),
+    ("tpu_host", 20, false, false),
+    ("ascend", 21, false, false),
+    ("device_type_22", 22, false, false),
     ("device_type_0", 0, false, false),
     ("device_type_-7", -7, false, false),
 ];
@@ -52,7 +55,7 @@ fn every_device_has_its_name_and_code() {
         }
     }
     let known = (0..64).filter(|&code| DeviceType::from_code(code).name().is_some()).count();
-    assert_eq!(known, 16, "as many as dlpack.h has");
+    assert_eq!(known, 19, "as many as dlpack.h and the main branch have");
 }
 
 #[test]
