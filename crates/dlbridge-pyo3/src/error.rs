@@ -1,13 +1,15 @@
 //! Errors of the core as Python exceptions, and what messages call an object.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use dlbridge::Error;
 use pyo3::exceptions::{PyBufferError, PyException, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
 
+use crate::once::once;
 use crate::pending::made;
-use crate::process::{self, once};
 
 /// The exception for an error of the core, where no `?` makes it.
 pub(crate) fn to_py_err(error: Error) -> PyErr {
@@ -73,7 +75,7 @@ impl ErrorClass {
         // An import may wait for another thread.
         let found = match loaded(py).and_then(of) {
             Ok(class) => Ok(class),
-            Err(_) => match process::import(py, MODULE) {
+            Err(_) => match import(py, MODULE) {
                 Some(module) => module.map(Bound::into_any).and_then(of),
                 None => return Ok(None),
             },
@@ -94,4 +96,24 @@ const MODULE: &str = "dlbridge._errors";
 /// That module if it has been imported.
 fn loaded(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     py.import(intern!(py, "sys"))?.getattr(intern!(py, "modules"))?.get_item(MODULE)
+}
+
+/// The threads that are in [`import`]: their process in the upper half, their number in the lower.
+static IMPORTS: AtomicU64 = AtomicU64::new(0);
+
+/// Imports a module; `None` in a child that was forked while another thread was in here.
+///
+/// That thread holds a lock of Python's import system, which no thread of the child releases, so an import would wait for ever.
+fn import<'py>(py: Python<'py>, name: &str) -> Option<PyResult<Bound<'py, PyModule>>> {
+    const NUMBER: u64 = u32::MAX as u64;
+    let process = u64::from(std::process::id()) << 32;
+    let enter = |now| match now & NUMBER {
+        0 => Some(process | 1),
+        number if now == process | number => Some(now + 1),
+        _ => None,
+    };
+    IMPORTS.fetch_update(Ordering::AcqRel, Ordering::Acquire, enter).ok()?;
+    let module = py.import(name);
+    IMPORTS.fetch_sub(1, Ordering::AcqRel);
+    Some(module)
 }

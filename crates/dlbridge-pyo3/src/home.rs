@@ -14,7 +14,7 @@ use crate::consumer::{Argument, CONSUMERS, Consumer, Need, is_common};
 use crate::copies;
 use crate::error::{to_py_err, type_name};
 use crate::lent;
-use crate::process::once;
+use crate::once::once;
 use crate::protocol::exchange_api::Table;
 use crate::protocol::{buffer_abi, is_instance, normalized, table_of};
 use crate::to_numpy::{give_numpy, is_absent, library};

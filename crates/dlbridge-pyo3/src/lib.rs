@@ -59,7 +59,7 @@
 #![cfg_attr(not(feature = "tensor-class"), allow(rustdoc::broken_intra_doc_links))]
 
 #[macro_use]
-mod process;
+mod once;
 
 mod argument;
 mod borrow;

@@ -3,24 +3,25 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use dlbridge::Tensor;
+use dlbridge_fork::ForkMutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::process::{EXPORTS, RECORDING, locked, survive_forks};
 use crate::protocol::source::root;
 
+/// True while exports are recorded.
+static RECORDING: AtomicBool = AtomicBool::new(false);
+
+static EXPORTS: ForkMutex<Exports> = ForkMutex::new(Exports { next: 0, records: BTreeMap::new() });
+
 /// The exports that are recorded and not given back, by number.
-pub(crate) struct Exports {
+struct Exports {
     next: u64,
     records: BTreeMap<u64, Record>,
-}
-
-impl Exports {
-    pub(crate) const NONE: Self = Self { next: 0, records: BTreeMap::new() };
 }
 
 #[derive(Clone)]
@@ -44,7 +45,7 @@ impl Recorded {
 impl Drop for Recorded {
     fn drop(&mut self) {
         if let Some(number) = self.0 {
-            let mut live = locked(&EXPORTS);
+            let mut live = EXPORTS.lock();
             live.records.remove(&number);
         }
     }
@@ -81,7 +82,7 @@ fn record(tensor: &Tensor, door: &'static str) -> u64 {
         door,
         since: Instant::now(),
     };
-    let mut live = locked(&EXPORTS);
+    let mut live = EXPORTS.lock();
     let number = live.next;
     live.next += 1;
     live.records.insert(number, record);
@@ -97,7 +98,6 @@ pub(crate) fn is_recording() -> bool {
 #[cfg(feature = "tensor-class")]
 #[pyfunction]
 pub fn record_exports(on: bool) -> bool {
-    survive_forks();
     RECORDING.swap(on, Ordering::Relaxed)
 }
 
@@ -107,7 +107,7 @@ pub fn record_exports(on: bool) -> bool {
 #[pyfunction]
 pub fn live_exports(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
     // Making Python objects may run the collector, and that a deleter, which takes the lock.
-    let records = locked(&EXPORTS).records.clone();
+    let records = EXPORTS.lock().records.clone();
     let dictionary = |(number, record): (u64, Record)| {
         let fields = PyDict::new(py);
         fields.set_item("number", number)?;

@@ -319,7 +319,10 @@ fn every_constant_is_compared() {
         let name = name.split([' ', ':']).next().unwrap_or_default();
         if name.starts_with("DLPACK_") || (name.starts_with("kDL") && line.contains('=')) {
             let listed = names.iter().any(|known| known.rsplit('.').next() == Some(name));
-            assert!(listed || NEWER.contains(&name), "{name} is in the crate and not compared with the header");
+            assert!(
+                listed || NEWER.contains(&name),
+                "{name} is in the crate and not compared with the header"
+            );
         }
     }
 }

@@ -230,7 +230,8 @@ impl FromStr for Device {
     /// ```
     fn from_str(name: &str) -> Result<Self, Error> {
         let (device_type, id) = name.split_once(':').unwrap_or((name, "0"));
-        let known = (1..=DeviceType::ASCEND.0).map(DeviceType).find(|t| t.name() == Some(device_type));
+        let known =
+            (1..=DeviceType::ASCEND.0).map(DeviceType).find(|t| t.name() == Some(device_type));
         let known =
             known.or_else(|| Some(DeviceType(number(device_type.strip_prefix("device_type_")?)?)));
         match (known, number(id)) {

@@ -141,7 +141,7 @@ fn check<T>(object: PyResult<Bound<'_, T>>, expected: &Expected, times: bool) {
         return;
     }
     let imported = dlbridge_pyo3::import(&object);
-    if let Some(tensor) = agrees(imported.map_err(PyErr::from), object.py(), expected) {
+    if let Some(tensor) = agrees(imported, object.py(), expected) {
         let Expected::Imported { dtype, shape, bytes } = expected else {
             return;
         };

@@ -15,7 +15,7 @@ use dlbridge::{Access, DataType, RawParts, Tensor, TensorRef};
 use dlbridge_borrow::{Mode, Region};
 use pyo3::prelude::*;
 
-pub(crate) use self::numpy::{AttachedBorrow, Lent, NumpyBorrow};
+pub(crate) use self::numpy::{AttachedBorrow, NumpyBorrow};
 use self::shared::InTheWay;
 pub(crate) use self::shared::Shared;
 use crate::error::{ErrorClass, to_py_err};

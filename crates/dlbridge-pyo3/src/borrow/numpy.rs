@@ -12,6 +12,7 @@ use std::ptr::{self, NonNull};
 use std::slice;
 
 use dlbridge_borrow::Mode;
+use dlbridge_fork::ForkMutex;
 use pyo3::exceptions::PyImportError;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -22,13 +23,16 @@ use super::shared::Shared;
 use super::{Bytes, Numbers};
 use crate::error::ErrorClass;
 use crate::interpreter::while_it_lives;
+use crate::once::once;
 use crate::pending::keeping_pending;
-use crate::process::{LENT, locked, once};
 use crate::protocol::numpy_api::{self, NumpyApi, WRITEABLE};
 use crate::protocol::numpy_array::{Geometry, Head, NumpyArray};
 
 /// The name of the capsule, and of the attribute of the module.
 const NAME: &CStr = c"_RUST_NUMPY_BORROW_CHECKING_API";
+
+/// The borrows of extensions that use rust-numpy in our registry. Only threads that are attached take it.
+static LENT: ForkMutex<Vec<Lent>> = ForkMutex::new(Vec::new());
 
 /// What rust-numpy shares between extensions.
 ///
@@ -345,7 +349,7 @@ unsafe fn borrow(flags: *mut c_void, array: *mut Head, mode: Mode) -> c_int {
         let Ok(ticket) = shared.acquire(&bytes, mode, "numpy.ndarray") else {
             return Ok(IN_THE_WAY);
         };
-        let mut lent = locked(&LENT);
+        let mut lent = LENT.lock();
         lent.push(Lent { array: array.addr(), data, axes, mode, ticket });
         Ok(GRANTED)
     };
@@ -405,7 +409,7 @@ unsafe fn give_back(flags: *mut c_void, array: *mut Head, mode: Mode) {
     let shared = unsafe { &*flags.cast_const().cast::<Shared>() };
     // SAFETY: an array.
     let (data, now) = unsafe { ((*array).data.addr(), Axes::of(&*array)) };
-    let mut lent = locked(&LENT);
+    let mut lent = LENT.lock();
     let of_array = |lent: &Lent| (lent.array, lent.mode) == (array.addr(), mode);
     let same = lent.iter().position(|l| of_array(l) && l.data == data && l.axes == now);
     let place = same.or_else(|| lent.iter().position(of_array));

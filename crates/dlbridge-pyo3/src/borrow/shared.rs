@@ -8,19 +8,34 @@ use std::num::NonZeroUsize;
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr::{self, NonNull};
 use std::slice;
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
-use dlbridge_borrow::{LabelWords, Mode, Region, Registry, Ticket};
+use dlbridge_borrow::{Held, LabelWords, Mode, Region, Registry, Ticket};
+use dlbridge_fork::ForkLock;
 use pyo3::exceptions::PyImportError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 
 use super::Bytes;
-use crate::process::{ALONE, REGISTRY, SHARED, survive_forks};
 
 /// The name of the capsule and its key in the interpreter's dictionary.
 const NAME: &CStr = c"dlbridge.borrow.2";
+
+/// The borrows that this extension keeps, for all others if it was first.
+///
+/// A child keeps the borrows of its parent. Objects that hold them are in its memory too, and return them there. A borrow of a thread that
+/// the child lacks is never returned there: the child keeps refusing memory that such a thread was writing, because it may be half written.
+static REGISTRY: ForkLock<Registry, Held<'static>> =
+    ForkLock::of(Registry::new(), Registry::hold, Held::release_in_child);
+
+/// What all extensions of this process share, once this extension has found it.
+static SHARED: OnceLock<&'static Shared> = OnceLock::new();
+
+/// True once all borrows of NumPy's arrays in this process are known to be in [`REGISTRY`].
+static ALONE: AtomicBool = AtomicBool::new(false);
 
 /// What extensions share: a registry and the functions of the extension that it belongs to.
 ///
@@ -98,7 +113,7 @@ pub(super) struct InTheWay {
 static OURS: Shared = Shared {
     version: 1,
     size: size_of::<Shared>(),
-    registry: (&raw const REGISTRY).cast(),
+    registry: ptr::from_ref(REGISTRY.get()).cast(),
     acquire: acquire_here,
     release: release_here,
 };
@@ -109,7 +124,7 @@ impl Shared {
         match Self::known() {
             Some(shared) => Ok(shared),
             None => {
-                survive_forks();
+                REGISTRY.listed();
                 let found = Self::find_or_offer(py)?;
                 // Every thread that looks finds the same.
                 let _ = SHARED.set(found);
@@ -192,7 +207,7 @@ impl Shared {
         if !ptr::eq(self, &OURS) {
             return None;
         }
-        let ticket = REGISTRY.read(address, count, label)?;
+        let ticket = REGISTRY.get().read(address, count, label)?;
         NonZeroUsize::new(ticket.number() + 1)
     }
 
@@ -207,8 +222,8 @@ impl Shared {
         if ptr::eq(self, &OURS) {
             let granted = match bytes.shape {
                 // A run of bytes needs no lock, and here the compiler sees that it is one.
-                [] => REGISTRY.acquire(Region::bytes(bytes.address, bytes.item), mode, label),
-                _ => REGISTRY.acquire(bytes.region(), mode, label),
+                [] => REGISTRY.get().acquire(Region::bytes(bytes.address, bytes.item), mode, label),
+                _ => REGISTRY.get().acquire(bytes.region(), mode, label),
             };
             return match granted {
                 Ok(ticket) => Ok(ticket.number()),
@@ -264,7 +279,7 @@ impl Shared {
     #[inline]
     pub(super) fn release(&self, ticket: usize) {
         if ptr::eq(self, &OURS) {
-            return REGISTRY.release(Ticket::from_number(ticket));
+            return REGISTRY.get().release(Ticket::from_number(ticket));
         }
         // SAFETY: Shared; a ticket that was granted, given back once.
         unsafe { (self.release)(self.registry, ticket) }

@@ -10,12 +10,6 @@ type StreamHandle = usize;
 /// A driver, which does not exist here.
 pub(crate) enum Driver {}
 
-/// Pinned memory of a driver.
-pub(crate) enum Buffer {}
-
-/// Memory that waits for a stream of a driver.
-pub(crate) enum Pending {}
-
 /// The one reason why work of a driver fails here.
 #[derive(Debug)]
 pub(crate) struct Failure;

@@ -13,7 +13,9 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use dlbridge::{Device, DeviceType};
 use libloading::Library;
 
-use crate::process::{CUDA, ROCM};
+/// The drivers that were needed and could be used, each kept for ever. They are found by threads that are not attached to Python too.
+static CUDA: AtomicPtr<Driver> = AtomicPtr::new(ptr::null_mut());
+static ROCM: AtomicPtr<Driver> = AtomicPtr::new(ptr::null_mut());
 
 /// The error number of a driver, where 0 is success.
 pub(super) type Status = c_int;

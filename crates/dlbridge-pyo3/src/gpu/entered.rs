@@ -1,10 +1,12 @@
 //! The device that a thread works on: made the current one for a call, and the one before it again after that.
 
 use std::ffi::c_int;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::driver::{ContextHandle, Driver, Result, StreamContext, StreamHandle, Switch};
-use crate::process::CONTEXTS;
+
+/// The contexts of CUDA's devices that are held, by the numbers of the devices; 0 for one that is not.
+static CONTEXTS: [AtomicUsize; 64] = [const { AtomicUsize::new(0) }; 64];
 
 /// A device is the current one of this thread until this is dropped.
 pub(super) struct Entered<'d> {

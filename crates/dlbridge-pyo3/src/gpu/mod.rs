@@ -20,9 +20,7 @@ mod staging;
 use dlbridge::{Device, DeviceType};
 
 #[cfg(not(feature = "gpu"))]
-pub(crate) use absent::{
-    Buffer, Driver, Failure, Pending, Place, after_stream, copied, order, wait,
-};
+pub(crate) use absent::{Driver, Failure, Place, after_stream, copied, order, wait};
 #[cfg(feature = "gpu")]
 pub(crate) use copy::{Place, copied};
 #[cfg(feature = "gpu")]
@@ -30,9 +28,7 @@ pub(crate) use driver::{Driver, Failure};
 #[cfg(feature = "gpu")]
 pub(crate) use event::{order, wait};
 #[cfg(feature = "gpu")]
-pub(crate) use release::{Pending, after_stream};
-#[cfg(feature = "gpu")]
-pub(crate) use staging::Buffer;
+pub(crate) use release::after_stream;
 
 /// Returns true if a driver can copy from one device to another.
 pub(crate) fn is_possible(from: Device, to: Device) -> bool {

@@ -2,15 +2,15 @@
 
 use std::cell::RefCell;
 use std::mem;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
 use dlbridge::{RawParts, Tensor};
+use dlbridge_fork::ForkMutex;
 
 use super::driver::{Driver, Failure, Result, StreamHandle};
 use super::event::{Capture, Event};
-use crate::process::{RELEASER, locked, survive_forks};
 
 /// CUDA's default stream of whichever thread drops, which need not be the one that it was named on. The legacy stream
 /// waits for those of all.
@@ -122,12 +122,17 @@ fn drop_one_by_one(what: Box<dyn Send>) {
     }
 }
 
-pub(crate) type Pending = (Waiting, Box<dyn Send>);
+type Pending = (Waiting, Box<dyn Send>);
+
+/// The thread that drops what is pending. A child lacks this thread, and starts its own.
+static RELEASER: ForkMutex<Option<Sender<Pending>>> = ForkMutex::with_child(None, |mut sender| {
+    // The thread at the other end is gone, perhaps while it held a lock of the channel.
+    mem::forget(sender.take());
+});
 
 /// Drops it on a thread, which looks at all that is pending from time to time.
 fn drop_later(waiting: Waiting, what: Box<dyn Send>) {
-    survive_forks();
-    let mut sender = locked(&RELEASER);
+    let mut sender = RELEASER.lock();
     if sender.is_none() {
         let (new, incoming) = channel();
         let thread = thread::Builder::new().name("dlbridge release".to_owned());

@@ -6,12 +6,16 @@ use std::ops::Range;
 use std::ptr;
 use std::slice;
 
+use dlbridge_fork::ForkMutex;
+
 use super::driver::{Driver, MemoryFunctions, Result, StreamHandle};
 use super::event::Event;
 use super::release::AfterStream;
-use crate::process::{BUFFERS, locked, survive_forks};
 
 const CHUNK: usize = 4 << 20;
+
+/// Pinned memory that no copy uses, kept for the next one.
+static BUFFERS: ForkMutex<Vec<Buffer>> = ForkMutex::new(Vec::new());
 
 /// Pinned memory, of the process for as long as that lives.
 pub(crate) struct Buffer {
@@ -55,8 +59,7 @@ struct Taken(Vec<Buffer>);
 impl Taken {
     /// At most two that were made for other copies, which have ended.
     fn of_others() -> Self {
-        survive_forks();
-        let mut unused = locked(&BUFFERS);
+        let mut unused = BUFFERS.lock();
         let rest = unused.len().saturating_sub(2);
         Self(unused.drain(rest..).collect())
     }
@@ -64,7 +67,7 @@ impl Taken {
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        locked(&BUFFERS).append(&mut self.0);
+        BUFFERS.lock().append(&mut self.0);
     }
 }
 

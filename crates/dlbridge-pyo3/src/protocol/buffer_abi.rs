@@ -62,7 +62,7 @@ mod by_name {
     use pyo3::sync::PyOnceLock;
 
     use super::*;
-    use crate::process::once;
+    use crate::once::once;
 
     /// `PyBUF_FULL_RO` of `Python.h`.
     const FULL_RO: c_int = 0x11c;

@@ -13,7 +13,7 @@ use super::stream::Streams;
 use super::{Imported, Lacking, Method, attribute, caveats, kind};
 use crate::capsule;
 use crate::gpu;
-use crate::process::once;
+use crate::once::once;
 use crate::receipt::CopyReason;
 use crate::shown::named;
 use crate::wanted::{Wanted, wrong_type};

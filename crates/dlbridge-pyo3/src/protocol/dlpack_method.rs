@@ -18,7 +18,7 @@ use pyo3::types::{PyString, PyTuple};
 
 use super::dlpack_export::{self, Request};
 use crate::PyTensor;
-use crate::process::once;
+use crate::once::once;
 
 /// A definition that Python keeps a pointer to.
 struct Definition(ffi::PyMethodDef);

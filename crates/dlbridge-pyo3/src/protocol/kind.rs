@@ -1,11 +1,13 @@
 //! What a Python type speaks, found out once per type.
 
+use std::collections::HashMap;
 use std::ops::Deref;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use dlbridge_borrow::LabelWords;
+use dlbridge_fork::ForkMutex;
 use pyo3::prelude::*;
 use pyo3::types::{
     PyBool, PyDict, PyFloat, PyInt, PyList, PyMemoryView, PyString, PyTuple, PyType,
@@ -17,7 +19,17 @@ use super::numpy_api;
 use super::numpy_array::NumpyArray;
 use super::question::Question;
 use crate::error::type_name;
-use crate::process::{ARRAY_TYPE, KEPT_TYPES, TYPES, locked, survive_forks};
+
+/// Types whose objects are imported quickly, by the type's address, kept for ever. Imports of such objects are so
+/// fast that a lock would cost much; a lookup here is one load and one comparison. If two types share a place, the
+/// first one seen keeps it. A place is NULL or complete, also in a child process.
+static KEPT_TYPES: [AtomicPtr<Entry>; 64] = [const { AtomicPtr::new(ptr::null_mut()) }; 64];
+
+/// NumPy's array, with a place of its own.
+static ARRAY_TYPE: AtomicPtr<Entry> = AtomicPtr::new(ptr::null_mut());
+
+/// The other types that were seen, by their addresses.
+static TYPES: ForkMutex<Option<HashMap<usize, Arc<Entry>>>> = ForkMutex::new(None);
 
 /// What is known of a type.
 pub(crate) struct Kind {
@@ -172,9 +184,8 @@ pub(crate) fn array_of(object: &Bound<'_, PyAny>) -> Option<&'static Kind> {
 #[cold]
 fn look_up(object: &Bound<'_, PyAny>) -> PyResult<Known> {
     let address = object.get_type_ptr().addr();
-    survive_forks();
     // No Python code runs while the lock is held.
-    let known = locked(&TYPES);
+    let known = TYPES.lock();
     if let Some(entry) = known.as_ref().and_then(|entries| entries.get(&address)) {
         return Ok(Known::Shared(Arc::clone(entry)));
     }
@@ -194,7 +205,7 @@ fn look_up(object: &Bound<'_, PyAny>) -> PyResult<Known> {
         return Ok(Known::Shared(Arc::new(*unsafe { Box::from_raw(entry) })));
     }
     let entry = Arc::new(entry);
-    let mut known = locked(&TYPES);
+    let mut known = TYPES.lock();
     let entries = known.get_or_insert_default();
     let forgotten = if entries.len() < MAX_SHARED { None } else { Some(std::mem::take(entries)) };
     entries.entry(address).or_insert_with(|| Arc::clone(&entry));

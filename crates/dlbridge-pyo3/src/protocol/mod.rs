@@ -61,7 +61,7 @@ pub(crate) use stream::{DataStream, StreamOf, Streams};
 use self::exchange_api::Table;
 use self::kind::Known;
 pub(crate) use self::kind::{
-    Entry, Kind, array_of, is_instance, is_plain_python, package_of, plain_python,
+    Kind, array_of, is_instance, is_plain_python, package_of, plain_python,
 };
 use self::lacking::{Lacking, Method};
 #[cfg(feature = "tensor-class")]

@@ -21,7 +21,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCapsule, PyDict, PyString, PyType};
 
 use crate::elements::Elements;
-use crate::process::once;
+use crate::once::once;
 use crate::{capsule, image};
 
 /// NumPy's numbers for its dtypes; those that are used most come first.

@@ -29,7 +29,7 @@ use super::source::{Source, address_range};
 use super::{Imported, Protocol, dlpack};
 use crate::capsule;
 use crate::interpreter::PyOwner;
-use crate::process::once;
+use crate::once::once;
 
 /// The head of an array.
 #[repr(C)]

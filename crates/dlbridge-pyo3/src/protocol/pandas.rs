@@ -12,7 +12,7 @@ use pyo3::types::{PyString, PyType};
 use super::attribute;
 use super::kind::{self, is_instance};
 use crate::error::type_name;
-use crate::process::once;
+use crate::once::once;
 use crate::receipt::CopyReason;
 use crate::shown::named;
 use crate::wanted::Wanted;

@@ -8,7 +8,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyType};
 
 use crate::dtype_name;
-use crate::process::once;
+use crate::once::once;
 
 /// One name for each code of the specification and each power of two of bits up to 128, with one lane.
 static NAMES: [PyOnceLock<Py<PyAny>>; CODES * WIDTHS] =

@@ -1,0 +1,136 @@
+//! The list of all locks, and what a fork does with them.
+//!
+//! - **List.** A link is put into the list once, while the list is locked, and stays there: its lock is static. Before a fork the list is
+//!   locked too, so no lock is added while the others are held, and none is taken for the first time.
+
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// A lock in the list.
+pub(crate) struct Link {
+    /// The one that was added before.
+    next: AtomicPtr<Link>,
+    before: unsafe fn(*const Link),
+    after: unsafe fn(*const Link, bool),
+}
+
+impl Link {
+    /// `before` takes the lock of a link, `after` releases it: in a child with `true`.
+    pub(crate) const fn new(
+        before: unsafe fn(*const Self),
+        after: unsafe fn(*const Self, bool),
+    ) -> Self {
+        Self { next: AtomicPtr::new(ptr::null_mut()), before, after }
+    }
+}
+
+/// The address of the link of a static lock.
+#[derive(Clone, Copy)]
+pub(crate) struct Listed(*const Link);
+
+// SAFETY: an address of something static that all threads may read.
+unsafe impl Send for Listed {}
+
+impl Listed {
+    /// # Safety
+    /// The address of the link of a lock that is static, which is one of the whole lock: its functions look at more than the
+    /// link.
+    pub(crate) unsafe fn new(link: *const Link) -> Self {
+        Self(link)
+    }
+}
+
+/// The lock that was added last.
+static LAST: Mutex<Listed> = Mutex::new(Listed(ptr::null()));
+
+/// Adds a lock, unless it is there.
+pub(crate) fn list(lock: &Listed) {
+    #[cfg(unix)]
+    fork::register();
+    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    if links(*last).any(|link| ptr::eq(link, lock.0)) {
+        return;
+    }
+    // SAFETY: a link of a static lock (`Listed::new`).
+    let link = unsafe { &*lock.0 };
+    link.next.store(last.0.cast_mut(), Ordering::Relaxed);
+    *last = *lock;
+}
+
+/// The links from one on. The list is locked.
+fn links(from: Listed) -> impl Iterator<Item = *const Link> {
+    let mut at = from.0;
+    std::iter::from_fn(move || {
+        let link = at;
+        // SAFETY: a link in the list, or NULL.
+        at = unsafe { link.as_ref() }?.next.load(Ordering::Relaxed);
+        Some(link)
+    })
+}
+
+#[cfg(unix)]
+mod fork {
+    use std::cell::Cell;
+    use std::ffi::c_int;
+    use std::mem::ManuallyDrop;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::{MutexGuard, PoisonError};
+
+    use crate::handler::{LAST, Listed, links};
+
+    unsafe extern "C" {
+        fn pthread_atfork(
+            before: extern "C" fn(),
+            in_parent: extern "C" fn(),
+            in_child: extern "C" fn(),
+        ) -> c_int;
+    }
+
+    thread_local! {
+        /// The locked list, of the thread that forks. Without a destructor, so that it is there as long as the thread.
+        static HELD: Cell<Option<ManuallyDrop<MutexGuard<'static, Listed>>>> = const { Cell::new(None) };
+    }
+
+    /// Registers the handlers, before the first lock is taken.
+    pub(super) fn register() {
+        static DONE: AtomicBool = AtomicBool::new(false);
+        if !DONE.load(Ordering::Acquire) {
+            // Two threads may both register the handlers before one of them notes it: handlers that are called twice in
+            // a fork take the locks once.
+            // SAFETY: functions that can be called at any time, on any thread. Without memory for them, forks are as they
+            // were.
+            let _ = unsafe { pthread_atfork(before, in_parent, in_child) };
+            DONE.store(true, Ordering::Release);
+        }
+    }
+
+    extern "C" fn before() {
+        if let Some(held) = HELD.take() {
+            HELD.set(Some(held));
+            return;
+        }
+        let last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+        for link in links(*last) {
+            // SAFETY: in the list, which is locked.
+            unsafe { ((*link).before)(link) };
+        }
+        HELD.set(Some(ManuallyDrop::new(last)));
+    }
+
+    fn after(is_child: bool) {
+        let Some(last) = HELD.take().map(ManuallyDrop::into_inner) else { return };
+        for link in links(*last) {
+            // SAFETY: in the list, which is locked.
+            unsafe { ((*link).after)(link, is_child) };
+        }
+    }
+
+    extern "C" fn in_parent() {
+        after(false);
+    }
+
+    extern "C" fn in_child() {
+        after(true);
+    }
+}

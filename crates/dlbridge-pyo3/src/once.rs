@@ -1,0 +1,59 @@
+//! Values that are made once, for all threads.
+
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyString;
+
+/// The value of a cell, made at the first call.
+///
+/// `PyOnceLock::get_or_init` lets other threads run while the cell is neither empty nor full: if one of them forks,
+/// the next call in the child waits for ever. Here two threads may make a value each, and the first one is kept.
+#[inline]
+pub(crate) fn once<'a, T, E>(
+    cell: &'a PyOnceLock<T>,
+    py: Python<'_>,
+    make: impl FnOnce() -> Result<T, E>,
+) -> Result<&'a T, E> {
+    match cell.get(py) {
+        Some(value) => Ok(value),
+        None => Ok(fill(cell, py, make()?)),
+    }
+}
+
+#[cold]
+fn fill<'a, T>(cell: &'a PyOnceLock<T>, py: Python<'_>, value: T) -> &'a T {
+    let _ = cell.set(py, value);
+    match cell.get(py) {
+        Some(value) => value,
+        None => unreachable!("the cell was just filled"),
+    }
+}
+
+/// As `pyo3::intern`, by [`once`].
+macro_rules! intern {
+    ($py:expr, $text:expr $(,)?) => {{
+        static NAME: ::pyo3::sync::PyOnceLock<::pyo3::Py<::pyo3::types::PyString>> =
+            ::pyo3::sync::PyOnceLock::new();
+        $crate::once::interned(&NAME, $py, $text)
+    }};
+}
+
+/// The interned string of a cell.
+#[inline]
+pub(crate) fn interned<'a, 'py>(
+    cell: &'a PyOnceLock<Py<PyString>>,
+    py: Python<'py>,
+    text: &str,
+) -> &'a Bound<'py, PyString> {
+    let name = match cell.get(py) {
+        Some(name) => name,
+        None => intern(cell, py, text),
+    };
+    name.bind(py)
+}
+
+#[cold]
+#[inline(never)]
+fn intern<'a>(cell: &'a PyOnceLock<Py<PyString>>, py: Python<'_>, text: &str) -> &'a Py<PyString> {
+    fill(cell, py, PyString::intern(py, text).unbind())
+}
