@@ -13,6 +13,8 @@ use crate::{Result, Workplace, devices, process};
 const RUST_ONLY: &[&str] = &[
     "dlbridge-sys",
     "dlbridge-borrow",
+    "dlbridge-fork",
+    "dlbridge-gpu",
     "dlbridge-pyo3-macros",
     "c_consumer",
     "c_producer",
@@ -137,6 +139,8 @@ pub(crate) fn rust_tests(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'
         loom.args(["--test", "loom", "--target-dir"]).arg(workplace.target.join("loom"));
         process::run(loom.env("RUSTFLAGS", "--cfg loom"))
     });
+    steps.run("Rust tests: dlbridge-fork", || test(&["dlbridge-fork"]));
+    steps.run("Rust tests: dlbridge-gpu", || test(&["dlbridge-gpu", "--doc"]));
     steps.run("Rust tests: dlbridge", || test(&["dlbridge"]));
     steps.run("Rust tests: dlbridge, no features", || test(&["dlbridge", "--no-default-features"]));
     steps.run("Rust tests: dlbridge, all features", || test(&["dlbridge", "--all-features"]));

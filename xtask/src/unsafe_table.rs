@@ -66,7 +66,7 @@ fn with_rows(page: &str, rows: &str) -> Result<String> {
 /// The rows of the table: every file with unsafe code, and the sums.
 fn rows(root: &Path) -> Result<String> {
     let mut files = Vec::new();
-    for room in ["crates", "adapters"] {
+    for room in ["crates", "adapters", "conformance"] {
         sources(&root.join(room), &mut files).map_err(|e| format!("{room}: {e}"))?;
     }
     files.sort();

@@ -1,36 +1,16 @@
-//! Work on the devices of CUDA and ROCm: streams, copies, and memory that is given back in their order.
-//!
-//! Without the feature `gpu` drivers are left out (`absent.rs`), and an import that needs one fails with an error that says so.
+//! The drivers of CUDA and ROCm, or what stands for them in an extension that is built without the feature `gpu`: every call fails then.
 
 #[cfg(not(feature = "gpu"))]
 mod absent;
-#[cfg(feature = "gpu")]
-mod copy;
-#[cfg(feature = "gpu")]
-mod driver;
-#[cfg(feature = "gpu")]
-mod entered;
-#[cfg(feature = "gpu")]
-mod event;
-#[cfg(feature = "gpu")]
-mod release;
-#[cfg(feature = "gpu")]
-mod staging;
 
 use dlbridge::{Device, DeviceType};
+#[cfg(feature = "gpu")]
+pub(crate) use dlbridge_gpu::{Driver, Failure, Place, after_stream, copied, order, wait};
 
 #[cfg(not(feature = "gpu"))]
-pub(crate) use absent::{Driver, Failure, Place, after_stream, copied, order, wait};
-#[cfg(feature = "gpu")]
-pub(crate) use copy::{Place, copied};
-#[cfg(feature = "gpu")]
-pub(crate) use driver::{Driver, Failure};
-#[cfg(feature = "gpu")]
-pub(crate) use event::{order, wait};
-#[cfg(feature = "gpu")]
-pub(crate) use release::after_stream;
+pub(crate) use self::absent::{Driver, Failure, Place, after_stream, copied, order, wait};
 
-/// Returns true if a driver can copy from one device to another.
+/// Returns true if the driver of CUDA can copy from one device to another.
 pub(crate) fn is_possible(from: Device, to: Device) -> bool {
     let is_cuda = |device: Device| {
         matches!(device.device_type(), DeviceType::CUDA | DeviceType::CUDA_MANAGED)

@@ -81,9 +81,23 @@ impl Drop for Event {
 ///
 /// Nothing is done that would spoil the capture of a graph.
 ///
+/// # Errors
+/// Returns an error without the driver, if the driver refuses, and if a graph is captured on one of the streams alone.
+///
 /// # Safety
 /// Live streams, or the handles of default ones of these devices.
-pub(crate) unsafe fn order(
+///
+/// ```
+/// use dlbridge::{Device, DeviceType};
+/// use dlbridge_gpu::order;
+///
+/// let device = Device::new(DeviceType::CUDA, 0);
+/// // SAFETY: the handles of default streams.
+/// if let Err(failure) = unsafe { order((device, 0), (device, 2)) } {
+///     println!("{failure}");
+/// }
+/// ```
+pub unsafe fn order(
     (passed_on, passed): (Device, StreamHandle),
     (waiting_on, waiting): (Device, StreamHandle),
 ) -> Result<()> {
@@ -106,9 +120,22 @@ pub(crate) unsafe fn order(
 
 /// Waits for what is under way on a stream.
 ///
+/// # Errors
+/// Returns an error without the driver, if the driver refuses, and while a graph is captured on the stream.
+///
 /// # Safety
 /// A live stream of the device, or the handle of a default one.
-pub(crate) unsafe fn wait(device: Device, stream: StreamHandle) -> Result<()> {
+///
+/// ```
+/// use dlbridge::{Device, DeviceType};
+/// use dlbridge_gpu::wait;
+///
+/// // SAFETY: the handle of the default stream.
+/// if let Err(failure) = unsafe { wait(Device::new(DeviceType::CUDA, 0), 0) } {
+///     println!("{failure}");
+/// }
+/// ```
+pub unsafe fn wait(device: Device, stream: StreamHandle) -> Result<()> {
     let driver = Driver::of(device.device_type())?;
     // SAFETY: by contract.
     unsafe {

@@ -56,7 +56,7 @@ impl Drop for AfterStream {
 }
 
 /// A stream that is to pass what is on it.
-pub(crate) struct Waiting {
+struct Waiting {
     driver: &'static Driver,
     device: i32,
     stream: StreamHandle,
@@ -178,9 +178,23 @@ fn give_back(incoming: &Receiver<Pending>) {
 /// The same tensor, whose memory is given back to its producer when a stream has passed what is on it when the
 /// tensor is dropped.
 ///
+/// # Errors
+/// Returns an error without the driver, or if the driver refuses; then the tensor is dropped.
+///
 /// # Safety
 /// A live stream, or the handle of a default one of the tensor's device. It lives until the memory was given back.
-pub(crate) unsafe fn after_stream(tensor: Tensor, stream: StreamHandle) -> Result<Tensor> {
+///
+/// ```
+/// use dlbridge::Tensor;
+/// use dlbridge_gpu::after_stream;
+///
+/// fn released_late(tensor: Tensor) -> Result<Tensor, dlbridge_gpu::Failure> {
+///     // SAFETY: the handle of the default stream.
+///     unsafe { after_stream(tensor, 0) }
+/// }
+/// # let _ = released_late;
+/// ```
+pub unsafe fn after_stream(tensor: Tensor, stream: StreamHandle) -> Result<Tensor> {
     let driver = Driver::of(tensor.device().device_type())?;
     let parts = RawParts {
         device: tensor.device(),

@@ -18,7 +18,7 @@ const CHUNK: usize = 4 << 20;
 static BUFFERS: ForkMutex<Vec<Buffer>> = ForkMutex::new(Vec::new());
 
 /// Pinned memory, of the process for as long as that lives.
-pub(crate) struct Buffer {
+struct Buffer {
     memory: *mut u8,
     /// When the device has done with it.
     done: Option<Event>,

@@ -76,21 +76,49 @@ impl Drop for DeviceMemory {
 }
 
 /// The target of a copy, and the stream of the source or target device that runs it.
-#[derive(Clone, Copy)]
-pub(crate) struct Place {
-    pub(crate) device: Device,
-    pub(crate) stream: StreamHandle,
+///
+/// ```
+/// use dlbridge::Device;
+/// use dlbridge_gpu::Place;
+///
+/// let to_the_cpu = Place { device: Device::CPU, stream: 0 };
+/// assert_eq!(to_the_cpu.stream, 0);
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// Where the copy is.
+    pub device: Device,
+    /// The stream that runs the copy.
+    pub stream: StreamHandle,
 }
 
-/// Copies a tensor. `passed` is the stream of its device with the pending writes to it, if one is known.
+/// Copies a tensor, between the CPU and a device of CUDA or between two such devices. `passed` is the stream of its device with the pending writes to it, if one is known.
 ///
 /// A copy on the CPU is complete, in C order, when this returns. A copy on a device is ready for work on the stream; it is
 /// in C order if it comes from the CPU, and otherwise has the strides of its source. The memory of a
 /// copy on a device is released when the stream has passed.
 ///
+/// # Errors
+/// Returns an error without the driver or memory, if the driver refuses, and while a graph is captured on the stream.
+///
 /// # Safety
 /// Live streams of their devices, or the handles of default ones; that of a copy on a device lives as long as it.
-pub(crate) unsafe fn copied(
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use dlbridge::{Device, DeviceType, Tensor};
+/// use dlbridge_gpu::{Place, copied};
+///
+/// let tensor = Arc::new(Tensor::from(vec![1.0_f32, 2.0]));
+/// let to = Place { device: Device::new(DeviceType::CUDA, 0), stream: 0 };
+/// // SAFETY: the handle of the default stream.
+/// match unsafe { copied(&tensor, None, to) } {
+///     Ok(copy) => assert_eq!(copy.shape(), [2]),
+///     Err(failure) => println!("{failure}"),
+/// }
+/// ```
+pub unsafe fn copied(
     tensor: &Arc<Tensor>,
     passed: Option<StreamHandle>,
     to: Place,

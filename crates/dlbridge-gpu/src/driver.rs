@@ -20,14 +20,23 @@ static ROCM: AtomicPtr<Driver> = AtomicPtr::new(ptr::null_mut());
 /// The error number of a driver, where 0 is success.
 pub(super) type Status = c_int;
 /// Handles are pointers that are never read through here.
-pub(super) type StreamHandle = usize;
+pub type StreamHandle = usize;
 pub(super) type EventHandle = usize;
 pub(super) type ContextHandle = usize;
 
 /// Why a driver did not do what it was asked for, as a sentence; and its number for that, if it was the driver that
 /// refused.
+///
+/// ```
+/// use dlbridge::DeviceType;
+/// use dlbridge_gpu::Driver;
+///
+/// if let Err(failure) = Driver::of(DeviceType::CUDA) {
+///     assert!(!failure.to_string().is_empty());
+/// }
+/// ```
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub struct Failure {
     text: String,
     status: Option<Status>,
     out_of_memory: bool,
@@ -45,7 +54,16 @@ impl Failure {
     }
 
     /// Returns true if memory of the device or of the CPU was exhausted.
-    pub(crate) fn is_out_of_memory(&self) -> bool {
+    ///
+    /// ```
+    /// use dlbridge::DeviceType;
+    /// use dlbridge_gpu::Driver;
+    ///
+    /// if let Err(failure) = Driver::of(DeviceType::ROCM) {
+    ///     assert!(!failure.is_out_of_memory());
+    /// }
+    /// ```
+    pub fn is_out_of_memory(&self) -> bool {
         self.out_of_memory
     }
 
@@ -69,10 +87,31 @@ impl fmt::Display for Failure {
     }
 }
 
-pub(crate) type Result<T> = std::result::Result<T, Failure>;
+impl std::error::Error for Failure {}
 
-/// The functions of a driver that are used here.
-pub(crate) struct Driver {
+/// The result of work of a driver.
+///
+/// ```
+/// use dlbridge::DeviceType;
+///
+/// fn name_of_driver() -> dlbridge_gpu::Result<()> {
+///     dlbridge_gpu::Driver::of(DeviceType::CUDA).map(drop)
+/// }
+/// # let _ = name_of_driver();
+/// ```
+pub type Result<T> = std::result::Result<T, Failure>;
+
+/// A driver that was found: the functions of it that are used here.
+///
+/// ```
+/// use dlbridge::DeviceType;
+/// use dlbridge_gpu::Driver;
+///
+/// // A driver is kept for ever.
+/// let found: Option<&'static Driver> = Driver::of(DeviceType::CUDA).ok();
+/// # let _ = found;
+/// ```
+pub struct Driver {
     pub(super) name: &'static str,
     error_name: ErrorName,
     pub(super) switch: Switch,
@@ -148,7 +187,20 @@ const ROCM_LIBRARIES: &[&str] = if cfg!(windows) {
 impl Driver {
     /// The driver for the devices of a type, an error that says what is wrong with it if it cannot be used. One that is
     /// not there is looked for again: another library may have loaded it since.
-    pub(crate) fn of(device_type: DeviceType) -> Result<&'static Self> {
+    ///
+    /// # Errors
+    /// Returns an error if the library of the driver is missing, lacks a function, or does not start.
+    ///
+    /// ```
+    /// use dlbridge::DeviceType;
+    /// use dlbridge_gpu::Driver;
+    ///
+    /// match Driver::of(DeviceType::CUDA) {
+    ///     Ok(_) => println!("there is a driver"),
+    ///     Err(failure) => println!("{failure}"),
+    /// }
+    /// ```
+    pub fn of(device_type: DeviceType) -> Result<&'static Self> {
         match device_type {
             DeviceType::ROCM => Self::once(&ROCM, "ROCm", ROCM_LIBRARIES, Self::load_rocm),
             _ => Self::once(&CUDA, "CUDA", CUDA_LIBRARIES, Self::load_cuda),
@@ -261,8 +313,20 @@ impl Driver {
     }
 
     /// Where an address is, and of which device: its memory, managed memory, or pinned memory of the host, which
-    /// DLPack does not number.
-    pub(crate) fn locate(&self, address: usize) -> Result<(Device, i32)> {
+    /// DLPack does not number. The second value is the number of the device that the driver names for it.
+    ///
+    /// # Errors
+    /// Returns an error if the driver does not know the address.
+    ///
+    /// ```
+    /// use dlbridge::DeviceType;
+    /// use dlbridge_gpu::Driver;
+    ///
+    /// if let Ok(driver) = Driver::of(DeviceType::CUDA) {
+    ///     assert!(driver.locate(0).is_err());
+    /// }
+    /// ```
+    pub fn locate(&self, address: usize) -> Result<(Device, i32)> {
         const CONTEXT: c_int = 1;
         const MEMORY_TYPE: c_int = 2;
         const IS_MANAGED: c_int = 8;
