@@ -23,14 +23,15 @@
 //! - [`LabelWords`]: a label that is stored often
 #![forbid(unsafe_code)]
 
+mod label;
 mod overlap;
 mod readers;
 mod region;
 mod registry;
 
-pub use readers::LabelWords;
+pub use label::{Label, LabelWords};
 pub use region::Region;
-pub use registry::{Conflict, Held, Label, Mode, Registry, Ticket};
+pub use registry::{Conflict, Held, Mode, Registry, Ticket};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

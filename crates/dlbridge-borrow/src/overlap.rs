@@ -11,7 +11,8 @@
 //! `sum(coefficient * unknown) = target`. It is solved from the largest coefficient down; what the smaller ones
 //! can reach leaves few values for each. In general that is a hard problem, so the steps are counted.
 
-use crate::region::{Axis, Region};
+/// An axis: how many indices beyond the first, and the bytes from one to the next.
+pub(crate) type Axis = (u64, u64);
 
 /// The steps after which two regions are taken to overlap. Views of one matrix need a few.
 const BUDGET: u32 = 2_000;
@@ -30,21 +31,14 @@ struct Term {
     divisor: u128,
 }
 
-/// Whether some byte is in both regions, which have bytes; `true` also if that takes too long to
-/// tell.
-pub(crate) fn shares_a_byte(a: &Region, b: &Region) -> bool {
-    // Backwards from the highest byte of `b`, each of its terms has the sign of those of `a`.
-    let Some(target) = b.end().checked_sub(1).and_then(|last| last.checked_sub(a.start())) else {
-        return false;
-    };
-    let places = [((a.item() - 1) as u64, 1), ((b.item() - 1) as u64, 1)];
-    let axes = a.axes().iter().chain(b.axes()).copied().chain(places);
-    let count = a.axes().len() + b.axes().len() + 2;
+/// Whether a number is a sum of multiples, each of a coefficient and from 0 to its axis' last index; `true` also if
+/// that takes too long to tell. `count` axes are as many as there are, or more.
+pub(crate) fn is_sum(target: u128, axes: impl Iterator<Item = Axis>, count: usize) -> bool {
     if count <= INLINE {
         let mut terms = [Term::default(); INLINE];
-        return solve(collect(axes, &mut terms), target as u128);
+        return solve(collect(axes, &mut terms), target);
     }
-    solve(collect(axes, &mut vec![Term::default(); count]), target as u128)
+    solve(collect(axes, &mut vec![Term::default(); count]), target)
 }
 
 /// The terms, the largest coefficient first, equal ones as one.

@@ -17,8 +17,8 @@ use loom::sync::atomic::{AtomicUsize, fence};
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicUsize, fence};
 
-use crate::Region;
-use crate::registry::Label;
+use crate::label::{Label, LabelWords, WORD, WORDS};
+use crate::region::Region;
 
 /// The places. A reader who finds none asks under the lock, as all others do.
 #[derive(Debug)]
@@ -53,47 +53,6 @@ const TAKEN: usize = 1;
 const HELD: usize = 2;
 const WHAT: usize = 3;
 const ONCE: usize = 4;
-
-const WORD: usize = size_of::<usize>();
-const WORDS: usize = Label::MAX.div_ceil(WORD);
-
-/// The words of a [`Label`], ready to be stored. A reader who borrows often keeps them.
-///
-/// ```
-/// use dlbridge_borrow::{LabelWords, Mode, Region, Registry};
-///
-/// let registry = Registry::new();
-/// let _reader = registry.read(0x1000, 8, &LabelWords::new("a matrix")).unwrap();
-/// let conflict = registry.acquire(Region::bytes(0x1000, 8), Mode::Write, "").unwrap_err();
-/// assert_eq!(conflict.label.as_str(), "a matrix");
-/// ```
-#[derive(Clone, Debug)]
-pub struct LabelWords {
-    words: [usize; WORDS],
-    /// How many of them hold bytes of the text.
-    used: usize,
-    /// The bytes of the text.
-    len: usize,
-}
-
-impl LabelWords {
-    /// As much of a text as a [`Label`] has room for.
-    ///
-    /// ```
-    /// let words = dlbridge_borrow::LabelWords::new("numpy.ndarray");
-    /// # assert!(dlbridge_borrow::Registry::new().read(0, 1, &words).is_some());
-    /// ```
-    #[inline]
-    pub fn new(text: impl AsRef<[u8]>) -> Self {
-        let text = Label::fitting(text.as_ref());
-        let mut words = [0; WORDS];
-        for (word, bytes) in words.iter_mut().zip(text.chunks(WORD)) {
-            // By shifts: what is written byte by byte and read as a word makes the processor wait.
-            *word = bytes.iter().rev().fold(0, |word, &byte| word << 8 | usize::from(byte));
-        }
-        Self { words, used: text.len().div_ceil(WORD), len: text.len() }
-    }
-}
 
 impl Readers {
     #[cfg(not(loom))]

@@ -1,6 +1,6 @@
 //! Which bytes a strided view covers.
 
-use crate::overlap;
+use crate::overlap::{self, Axis};
 
 /// The axes that are kept without an allocation.
 const INLINE: usize = 4;
@@ -28,9 +28,6 @@ pub struct Region {
     /// other ones.
     clipped: bool,
 }
-
-/// An axis: how many indices beyond the first, and the bytes from one to the next.
-pub(crate) type Axis = (u64, u64);
 
 #[derive(Clone, Debug)]
 enum Axes {
@@ -139,7 +136,20 @@ impl Region {
         let apart = self.end <= other.start || other.end <= self.start;
         let unknown = self.clipped || other.clipped;
         let empty = self.is_empty() || other.is_empty();
-        !apart && !empty && (unknown || overlap::shares_a_byte(self, other))
+        !apart && !empty && (unknown || self.shares_a_byte(other))
+    }
+
+    /// Whether some byte is in both regions, which have bytes; `true` also if that takes too long to tell.
+    fn shares_a_byte(&self, other: &Self) -> bool {
+        // Backwards from the highest byte of `other`, each of its terms has the sign of those of `self`.
+        let last = other.end.checked_sub(1);
+        let Some(target) = last.and_then(|last| last.checked_sub(self.start)) else {
+            return false;
+        };
+        let places = [((self.item - 1) as u64, 1), ((other.item - 1) as u64, 1)];
+        let axes = self.axes().iter().chain(other.axes()).copied().chain(places);
+        let count = self.axes().len() + other.axes().len() + places.len();
+        overlap::is_sum(target as u128, axes, count)
     }
 
     /// The first byte and the one after the last, if that is all there is to say.
@@ -148,11 +158,7 @@ impl Region {
         (self.axes().is_empty() && !self.clipped).then_some((self.start, self.end))
     }
 
-    pub(crate) fn item(&self) -> usize {
-        self.item
-    }
-
-    pub(crate) fn axes(&self) -> &[Axis] {
+    fn axes(&self) -> &[Axis] {
         match &self.axes {
             Axes::Few(axes, count) => &axes[..usize::from(*count)],
             Axes::Many(axes) => axes,

@@ -1,6 +1,5 @@
 //! The borrows of this moment.
 
-use std::fmt;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering::SeqCst;
 #[cfg(not(loom))]
@@ -9,8 +8,9 @@ use std::sync::{Mutex, MutexGuard, atomic::AtomicUsize};
 #[cfg(loom)]
 use loom::sync::{Mutex, MutexGuard, atomic::AtomicUsize};
 
-use crate::Region;
-use crate::readers::{LabelWords, Readers};
+use crate::label::{Label, LabelWords};
+use crate::readers::Readers;
+use crate::region::Region;
 
 /// What a borrow is for.
 ///
@@ -130,79 +130,6 @@ pub struct Conflict {
     pub mode: Mode,
     /// Its bytes.
     pub region: Region,
-}
-
-/// What a borrow is called, in messages: the beginning of a text.
-///
-/// ```
-/// let label = dlbridge_borrow::Label::new("numpy.ndarray");
-/// assert_eq!(label.to_string(), "numpy.ndarray");
-/// ```
-#[derive(Clone, Copy)]
-pub struct Label {
-    text: [u8; Self::MAX],
-    len: u8,
-}
-
-impl Label {
-    /// The longest label, in bytes.
-    ///
-    /// ```
-    /// let long = "x".repeat(100);
-    /// assert_eq!(dlbridge_borrow::Label::new(&long).as_str().len(), dlbridge_borrow::Label::MAX);
-    /// ```
-    pub const MAX: usize = 63;
-
-    /// As much of a text as there is room for. What is no UTF-8 is shown as nothing.
-    ///
-    /// ```
-    /// assert_eq!(dlbridge_borrow::Label::new("torch.Tensor").as_str(), "torch.Tensor");
-    /// ```
-    pub fn new(text: impl AsRef<[u8]>) -> Self {
-        let (mut label, text) = (Self::EMPTY, text.as_ref());
-        label.set(text);
-        label
-    }
-
-    const EMPTY: Self = Self { text: [0; Self::MAX], len: 0 };
-
-    fn set(&mut self, text: &[u8]) {
-        let text = Self::fitting(text);
-        self.text[..text.len()].copy_from_slice(text);
-        self.len = text.len() as u8;
-    }
-
-    /// As much of a text as there is room for.
-    #[inline]
-    pub(crate) fn fitting(text: &[u8]) -> &[u8] {
-        let mut len = text.len().min(Self::MAX);
-        // Not in the middle of a character.
-        while text.get(len).is_some_and(|byte| byte & 0xC0 == 0x80) {
-            len = len.saturating_sub(1);
-        }
-        &text[..len]
-    }
-
-    /// The text.
-    ///
-    /// ```
-    /// assert_eq!(dlbridge_borrow::Label::new("").as_str(), "");
-    /// ```
-    pub fn as_str(&self) -> &str {
-        str::from_utf8(&self.text[..usize::from(self.len)]).unwrap_or_default()
-    }
-}
-
-impl fmt::Display for Label {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl fmt::Debug for Label {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(self.as_str(), f)
-    }
 }
 
 impl State {

@@ -1,0 +1,117 @@
+//! What borrows are called.
+
+use std::fmt;
+
+/// What a borrow is called, in messages: the beginning of a text.
+///
+/// ```
+/// let label = dlbridge_borrow::Label::new("numpy.ndarray");
+/// assert_eq!(label.to_string(), "numpy.ndarray");
+/// ```
+#[derive(Clone, Copy)]
+pub struct Label {
+    text: [u8; Self::MAX],
+    len: u8,
+}
+
+impl Label {
+    /// The longest label, in bytes.
+    ///
+    /// ```
+    /// let long = "x".repeat(100);
+    /// assert_eq!(dlbridge_borrow::Label::new(&long).as_str().len(), dlbridge_borrow::Label::MAX);
+    /// ```
+    pub const MAX: usize = 63;
+
+    /// As much of a text as there is room for. What is no UTF-8 is shown as nothing.
+    ///
+    /// ```
+    /// assert_eq!(dlbridge_borrow::Label::new("torch.Tensor").as_str(), "torch.Tensor");
+    /// ```
+    pub fn new(text: impl AsRef<[u8]>) -> Self {
+        let (mut label, text) = (Self::EMPTY, text.as_ref());
+        label.set(text);
+        label
+    }
+
+    pub(crate) const EMPTY: Self = Self { text: [0; Self::MAX], len: 0 };
+
+    pub(crate) fn set(&mut self, text: &[u8]) {
+        let text = Self::fitting(text);
+        self.text[..text.len()].copy_from_slice(text);
+        self.len = text.len() as u8;
+    }
+
+    /// As much of a text as there is room for.
+    #[inline]
+    fn fitting(text: &[u8]) -> &[u8] {
+        let mut len = text.len().min(Self::MAX);
+        // Not in the middle of a character.
+        while text.get(len).is_some_and(|byte| byte & 0xC0 == 0x80) {
+            len = len.saturating_sub(1);
+        }
+        &text[..len]
+    }
+
+    /// The text.
+    ///
+    /// ```
+    /// assert_eq!(dlbridge_borrow::Label::new("").as_str(), "");
+    /// ```
+    pub fn as_str(&self) -> &str {
+        str::from_utf8(&self.text[..usize::from(self.len)]).unwrap_or_default()
+    }
+}
+
+impl fmt::Display for Label {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Debug for Label {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.as_str(), f)
+    }
+}
+
+pub(crate) const WORD: usize = size_of::<usize>();
+pub(crate) const WORDS: usize = Label::MAX.div_ceil(WORD);
+
+/// The words of a [`Label`], ready to be stored. A reader who borrows often keeps them.
+///
+/// ```
+/// use dlbridge_borrow::{LabelWords, Mode, Region, Registry};
+///
+/// let registry = Registry::new();
+/// let _reader = registry.read(0x1000, 8, &LabelWords::new("a matrix")).unwrap();
+/// let conflict = registry.acquire(Region::bytes(0x1000, 8), Mode::Write, "").unwrap_err();
+/// assert_eq!(conflict.label.as_str(), "a matrix");
+/// ```
+#[derive(Clone, Debug)]
+pub struct LabelWords {
+    pub(crate) words: [usize; WORDS],
+    /// How many of them hold bytes of the text.
+    pub(crate) used: usize,
+    /// The bytes of the text.
+    pub(crate) len: usize,
+}
+
+impl LabelWords {
+    /// As much of a text as a [`Label`] has room for.
+    ///
+    /// ```
+    /// let words = dlbridge_borrow::LabelWords::new("numpy.ndarray");
+    /// # assert!(dlbridge_borrow::Registry::new().read(0, 1, &words).is_some());
+    /// ```
+    #[inline]
+    pub fn new(text: impl AsRef<[u8]>) -> Self {
+        let text = Label::fitting(text.as_ref());
+        let mut words = [0; WORDS];
+        for (word, bytes) in words.iter_mut().zip(text.chunks(WORD)) {
+            // By shifts: what is written byte by byte and read as a word makes the processor wait.
+            *word = bytes.iter().rev().fold(0, |word, &byte| word << 8 | usize::from(byte));
+        }
+        Self { words, used: text.len().div_ceil(WORD), len: text.len() }
+    }
+}
