@@ -1,12 +1,11 @@
 //! Arrays and buffers into tensors.
 
-use arrow_array::cast::AsArray;
 use arrow_array::types::ArrowPrimitiveType;
 use arrow_array::{Array, ArrayRef, BooleanArray, FixedSizeListArray, PrimitiveArray, RecordBatch};
-use arrow_buffer::{ArrowNativeType, BooleanBuffer, Buffer, ScalarBuffer};
+use arrow_buffer::{ArrowNativeType, Buffer, ScalarBuffer};
 use dlbridge::{DataType, Element, Tensor};
 
-use crate::dtype::{Take, dtype};
+use crate::dtype::{Elements, Take, Values, values};
 use crate::sealed::Sealed;
 use crate::{Error, Result, batch, memory};
 
@@ -102,40 +101,6 @@ pub trait BufferExt: Sealed {
     /// # Ok::<(), dlbridge_arrow::Error>(())
     /// ```
     fn into_tensor(self) -> Tensor;
-}
-
-/// What an array without nulls holds, and in which shape.
-pub(crate) struct Values {
-    pub(crate) shape: Vec<usize>,
-    pub(crate) elements: Elements,
-}
-
-/// The innermost values.
-pub(crate) enum Elements {
-    Numbers(Buffer, DataType),
-    Bits(BooleanBuffer),
-}
-
-/// Looks through lists of fixed sizes for the values within.
-pub(crate) fn values(mut array: &dyn Array, take: Take) -> Result<Values> {
-    let mut shape = vec![array.len()];
-    loop {
-        if array.null_count() != 0 {
-            return Err(Error::Nulls { count: array.null_count() });
-        }
-        let Some(list) = array.as_fixed_size_list_opt() else { break };
-        // A size is never negative.
-        shape.push(list.value_length() as usize);
-        array = list.values().as_ref();
-    }
-    if let Some(booleans) = array.as_boolean_opt() {
-        return Ok(Values { shape, elements: Elements::Bits(booleans.values().clone()) });
-    }
-    let dtype = dtype(array.data_type(), take)?;
-    let (data, itemsize) = (array.to_data(), dtype.itemsize());
-    let buffer =
-        data.buffers()[0].slice_with_length(data.offset() * itemsize, data.len() * itemsize);
-    Ok(Values { shape, elements: Elements::Numbers(buffer, dtype) })
 }
 
 fn into_tensor(array: impl Array, take: Take) -> Result<Tensor> {

@@ -9,8 +9,7 @@ use arrow_buffer::{BooleanBuffer, Buffer, MutableBuffer, ScalarBuffer};
 use arrow_schema::{Field, Schema};
 use dlbridge::{Access, DataType, Element, Error as TensorError, RawParts, Tensor, TensorRef};
 
-use crate::array::{Elements, Values, values};
-use crate::dtype::{Take, with_array_type};
+use crate::dtype::{Elements, Take, Values, values, with_array_type};
 use crate::memory::{self, Source};
 use crate::{Error, Result};
 

@@ -1,5 +1,8 @@
-//! Which dtype the values of an array have, and which array takes the elements of a dtype.
+//! The values of an array and their dtype, and which array takes the elements of a dtype.
 
+use arrow_array::Array;
+use arrow_array::cast::AsArray;
+use arrow_buffer::{BooleanBuffer, Buffer};
 use arrow_schema::{DataType, IntervalUnit};
 
 use crate::{Error, Result};
@@ -42,6 +45,40 @@ pub(crate) fn dtype(data_type: &DataType, take: Take) -> Result<dlbridge::DataTy
         Take::Storage => Ok(storage),
         Take::Numbers => Err(Error::Meaning { data_type: data_type.clone() }),
     }
+}
+
+/// What an array without nulls holds, and in which shape.
+pub(crate) struct Values {
+    pub(crate) shape: Vec<usize>,
+    pub(crate) elements: Elements,
+}
+
+/// The innermost values.
+pub(crate) enum Elements {
+    Numbers(Buffer, dlbridge::DataType),
+    Bits(BooleanBuffer),
+}
+
+/// Looks through lists of fixed sizes for the values within.
+pub(crate) fn values(mut array: &dyn Array, take: Take) -> Result<Values> {
+    let mut shape = vec![array.len()];
+    loop {
+        if array.null_count() != 0 {
+            return Err(Error::Nulls { count: array.null_count() });
+        }
+        let Some(list) = array.as_fixed_size_list_opt() else { break };
+        // A size is never negative.
+        shape.push(list.value_length() as usize);
+        array = list.values().as_ref();
+    }
+    if let Some(booleans) = array.as_boolean_opt() {
+        return Ok(Values { shape, elements: Elements::Bits(booleans.values().clone()) });
+    }
+    let dtype = dtype(array.data_type(), take)?;
+    let (data, itemsize) = (array.to_data(), dtype.itemsize());
+    let buffer =
+        data.buffers()[0].slice_with_length(data.offset() * itemsize, data.len() * itemsize);
+    Ok(Values { shape, elements: Elements::Numbers(buffer, dtype) })
 }
 
 /// Evaluates an expression with `$numbers` as the array type of Arrow for a dtype; returns an error

@@ -1,6 +1,6 @@
 //! The canonical extension type `arrow.fixed_shape_tensor`: arrays of tensors of one shape.
 
-use std::sync::Arc;
+use std::collections::HashMap;
 
 use arrow_array::{Array, ArrayRef, FixedSizeListArray};
 use arrow_schema::extension::{EXTENSION_TYPE_METADATA_KEY, EXTENSION_TYPE_NAME_KEY};
@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::array::ArrayExt;
 use crate::sealed::Sealed;
-use crate::{Error, Result, tensor};
+use crate::{Error, Result};
 
 /// The name of the extension type.
 const NAME: &str = "arrow.fixed_shape_tensor";
@@ -121,8 +121,9 @@ fn wrong(reason: impl Into<String>) -> Error {
     Error::Metadata { reason: reason.into() }
 }
 
-/// The tensors along the first axis as the values of an array, and the field that tells their shape.
-pub(crate) fn write(tensor: Tensor, name: String) -> Result<(Field, FixedSizeListArray)> {
+/// The tensors along the first axis as rows in C order, the extents of an array of them, and the metadata that tells
+/// their shape.
+pub(crate) fn rows(tensor: Tensor) -> Result<(Tensor, [usize; 2], HashMap<String, String>)> {
     if tensor.ndim() < 2 {
         return Err(TensorError::Ndim { expected: 2, found: tensor.ndim() }.into());
     }
@@ -132,8 +133,8 @@ pub(crate) fn write(tensor: Tensor, name: String) -> Result<(Field, FixedSizeLis
     let extents: Vec<usize> = physical.shape().iter().map(|&extent| extent as usize).collect();
     let shape = &extents[1..];
     // The core keeps such products within isize.
-    let len = shape.iter().product();
-    let size = i32::try_from(len).map_err(|_| Error::ListSize { len })?;
+    let len: usize = shape.iter().product();
+    i32::try_from(len).map_err(|_| Error::ListSize { len })?;
     // Lists of numbers look in JSON as they do here.
     let metadata = if order.is_sorted() {
         format!(r#"{{"shape":{shape:?}}}"#)
@@ -144,17 +145,11 @@ pub(crate) fn write(tensor: Tensor, name: String) -> Result<(Field, FixedSizeLis
         }
         format!(r#"{{"shape":{shape:?},"permutation":{permutation:?}}}"#)
     };
-    let array = tensor::nested(physical, &[extents[0], size as usize])?;
-    let field =
-        Field::new(name, DataType::FixedSizeList(Arc::clone(array.value_field()), size), false);
     let metadata = [
         (EXTENSION_TYPE_NAME_KEY.to_owned(), NAME.to_owned()),
         (EXTENSION_TYPE_METADATA_KEY.to_owned(), metadata),
     ];
-    Ok((
-        field.with_metadata(metadata.into_iter().collect::<std::collections::HashMap<_, _>>()),
-        array,
-    ))
+    Ok((physical, [extents[0], len], HashMap::from(metadata)))
 }
 
 /// The axes with the first one first, and the others from the largest stride to the smallest. Those along which

@@ -240,7 +240,10 @@ impl TensorExt for Tensor {
         self,
         name: impl Into<String>,
     ) -> Result<(Field, FixedSizeListArray)> {
-        fixed_shape::write(self, name.into())
+        let (rows, shape, metadata) = fixed_shape::rows(self)?;
+        let array = nested(rows, &shape)?;
+        let field = Field::new(name, array.data_type().clone(), false);
+        Ok((field.with_metadata(metadata), array))
     }
 
     fn into_record_batch(

@@ -10,8 +10,7 @@ use dlbridge::{
     Tensor, Timedelta64,
 };
 
-use crate::array::{Elements, Values, values};
-use crate::dtype::Take;
+use crate::dtype::{Elements, Take, Values, values};
 use crate::sealed::Sealed;
 use crate::{Error, Result, memory};
 

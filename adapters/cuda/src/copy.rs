@@ -8,7 +8,7 @@ use dlbridge::{Access, DataType, Device, DeviceType, RawParts, Tensor, TensorRef
 use crate::order::Order;
 use crate::owner::Exported;
 use crate::staging::Staging;
-use crate::{Result, driver, order, tensor};
+use crate::{Result, cuda_tensor, driver, order};
 
 /// A tensor of the host, copied in C order into new memory of the stream's device, through pinned memory and on the
 /// stream; the copy is done when this returns.
@@ -48,10 +48,10 @@ pub fn to_device<'a>(source: impl Into<TensorRef<'a>>, stream: &Arc<CudaStream>)
 
 /// A copy of a tensor that is on CUDA.
 pub(crate) fn to_host(source: &Tensor, stream: &Arc<CudaStream>) -> Result<Tensor> {
-    tensor::check_device(source, stream)?;
+    cuda_tensor::check_device(source, stream)?;
     let order = Order::new(stream.context(), &stream.context().default_stream())?;
     let bounds = TensorRef::from(source).byte_bounds();
-    let (address, len) = tensor::bytes(source);
+    let (address, len) = cuda_tensor::bytes(source);
     let mut bytes = Tensor::zeroed(DataType::UINT8, [len])?;
     if len != 0 {
         stream.context().bind_to_thread()?;
@@ -77,11 +77,11 @@ pub(crate) fn to_host(source: &Tensor, stream: &Arc<CudaStream>) -> Result<Tenso
 
 /// A copy of a tensor that is on CUDA, on a stream of a device.
 pub(crate) fn copy_to(source: &Tensor, stream: &Arc<CudaStream>) -> Result<Tensor> {
-    tensor::check_cuda(source)?;
+    cuda_tensor::check_cuda(source)?;
     let from = driver::context(source.device().id() as usize)?;
     let (order, to) = (from.default_stream(), stream.context());
     let bounds = TensorRef::from(source).byte_bounds();
-    let (address, len) = tensor::bytes(source);
+    let (address, len) = cuda_tensor::bytes(source);
     let new = New::of(stream, len, |target| {
         order::follow(stream, &order)?;
         to.bind_to_thread()?;

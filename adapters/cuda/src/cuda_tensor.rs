@@ -8,10 +8,10 @@ use std::mem::{self, ManuallyDrop};
 use std::sync::Arc;
 
 use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtrMut, DriverError};
-use dlbridge::{Access, DeviceType, Element, Tensor};
+use dlbridge::{Access, DeviceType, Element, Tensor, TensorRef};
 
 use crate::order::{self, Order};
-use crate::{Error, Result, tensor};
+use crate::{Error, Result};
 
 /// A tensor's memory for work with cudarc, by [`TensorExt::into_cuda`](crate::TensorExt::into_cuda).
 ///
@@ -57,12 +57,12 @@ impl<T: Element> CudaTensor<T> {
         order: &Arc<CudaStream>,
     ) -> Result<Self> {
         let context = stream.context();
-        tensor::check_device(&tensor, stream)?;
+        check_device(&tensor, stream)?;
         let order = Order::new(context, order)?;
         if !tensor.is_c_contiguous() {
             return Err(Error::Strided { strides: tensor.strides().to_vec() });
         }
-        let (address, bytes) = tensor::bytes(&tensor);
+        let (address, bytes) = bytes(&tensor);
         let required = align_of::<T>();
         if !address.is_multiple_of(required as u64) {
             let address = address as usize;
@@ -205,4 +205,29 @@ impl<T: Element> fmt::Debug for CudaTensor<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CudaTensor").field("tensor", &self.tensor).finish_non_exhaustive()
     }
+}
+
+/// Refuses what is not on CUDA.
+pub(crate) fn check_cuda(tensor: &Tensor) -> Result<()> {
+    let device = tensor.device();
+    match [DeviceType::CUDA, DeviceType::CUDA_MANAGED].contains(&device.device_type()) {
+        true => Ok(()),
+        false => Err(Error::NotCuda { device }),
+    }
+}
+
+/// Refuses what is not on the device of a stream.
+pub(crate) fn check_device(tensor: &Tensor, stream: &CudaStream) -> Result<()> {
+    check_cuda(tensor)?;
+    let (device, ordinal) = (tensor.device(), stream.context().ordinal());
+    match usize::try_from(device.id()) == Ok(ordinal) {
+        true => Ok(()),
+        false => Err(Error::OtherDevice { device, ordinal }),
+    }
+}
+
+/// The address of the lowest byte of the elements, and the number of bytes to the highest.
+pub(crate) fn bytes(tensor: &Tensor) -> (u64, usize) {
+    let bounds = TensorRef::from(tensor).byte_bounds();
+    (tensor.data().wrapping_byte_offset(bounds.start).addr() as u64, bounds.len())
 }

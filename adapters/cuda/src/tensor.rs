@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
-use dlbridge::{DeviceType, Element, RawParts, Tensor, TensorRef};
+use dlbridge::{Element, RawParts, Tensor};
 
 use crate::owner::{Exported, Memory};
 use crate::sealed::Sealed;
@@ -188,29 +188,4 @@ impl TensorExt for Tensor {
     fn copy_to(&self, stream: &Arc<CudaStream>) -> Result<Tensor> {
         copy::copy_to(self, stream)
     }
-}
-
-/// Refuses what is not on CUDA.
-pub(crate) fn check_cuda(tensor: &Tensor) -> Result<()> {
-    let device = tensor.device();
-    match [DeviceType::CUDA, DeviceType::CUDA_MANAGED].contains(&device.device_type()) {
-        true => Ok(()),
-        false => Err(Error::NotCuda { device }),
-    }
-}
-
-/// Refuses what is not on the device of a stream.
-pub(crate) fn check_device(tensor: &Tensor, stream: &CudaStream) -> Result<()> {
-    check_cuda(tensor)?;
-    let (device, ordinal) = (tensor.device(), stream.context().ordinal());
-    match usize::try_from(device.id()) == Ok(ordinal) {
-        true => Ok(()),
-        false => Err(Error::OtherDevice { device, ordinal }),
-    }
-}
-
-/// The address of the lowest byte of the elements, and the number of bytes to the highest.
-pub(crate) fn bytes(tensor: &Tensor) -> (u64, usize) {
-    let bounds = TensorRef::from(tensor).byte_bounds();
-    (tensor.data().wrapping_byte_offset(bounds.start).addr() as u64, bounds.len())
 }

@@ -56,10 +56,12 @@ mod buffer;
 mod copy;
 mod device;
 mod error;
+mod tensor;
 
-pub use buffer::{BufferExt, TensorExt};
+pub use buffer::BufferExt;
 pub use copy::to_device;
 pub use error::{Error, Result};
+pub use tensor::TensorExt;
 
 /// Keeps the extension traits closed, so that they can grow.
 mod sealed {

@@ -13,8 +13,7 @@ use polars_utils::pl_str::PlSmallStr;
 
 use crate::number::{Number, Take, of_series, of_tensor, stored, with_number};
 use crate::sealed::Sealed;
-use crate::series::{booleans, buffers, copied};
-use crate::tensor::chunked;
+use crate::series::{booleans, buffers, chunked, copied};
 use crate::{Error, Result, memory};
 
 /// Data frames whose columns are of one type, as tensors of rows and columns.

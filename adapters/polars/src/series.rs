@@ -2,10 +2,13 @@
 
 use dlbridge::Tensor;
 use polars_arrow::array::PrimitiveArray;
+use polars_arrow::datatypes::ArrowDataType;
+use polars_arrow::types::NativeType;
 use polars_buffer::Buffer;
 use polars_core::chunked_array::ChunkedArray;
 use polars_core::datatypes::{PolarsDataType, PolarsNumericType};
 use polars_core::series::{IntoSeries, Series};
+use polars_utils::pl_str::PlSmallStr;
 
 use crate::memory;
 use crate::number::{Number, Take, of_series, stored, with_number};
@@ -194,4 +197,13 @@ fn check_nulls(series: &Series) -> Result<()> {
         0 => Ok(()),
         count => Err(Error::Nulls { count }),
     }
+}
+
+/// One chunk without nulls.
+pub(crate) fn chunked<P>(name: PlSmallStr, buffer: Buffer<P::Native>) -> ChunkedArray<P>
+where
+    P: PolarsNumericType<Native: Number>,
+{
+    let data_type = ArrowDataType::from(<P::Native as NativeType>::PRIMITIVE);
+    ChunkedArray::with_chunk(name, PrimitiveArray::new(data_type, buffer, None))
 }

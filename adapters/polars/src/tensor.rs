@@ -1,19 +1,15 @@
 //! Tensors into series and data frames.
 
 use dlbridge::{DataType, Error as TensorError, Tensor};
-use polars_arrow::array::PrimitiveArray;
-use polars_arrow::datatypes::ArrowDataType;
-use polars_arrow::types::NativeType;
-use polars_buffer::Buffer;
-use polars_core::chunked_array::ChunkedArray;
 use polars_core::chunked_array::builder::NewChunkedArray;
-use polars_core::datatypes::{BooleanChunked, PolarsNumericType};
+use polars_core::datatypes::BooleanChunked;
 use polars_core::frame::DataFrame;
 use polars_core::series::{IntoSeries, Series};
 use polars_utils::pl_str::PlSmallStr;
 
-use crate::number::{Number, of_tensor, with_number};
+use crate::number::{of_tensor, with_number};
 use crate::sealed::Sealed;
+use crate::series::chunked;
 use crate::{Error, Result, frame, memory};
 
 /// Tensors as series and data frames of Polars.
@@ -152,13 +148,4 @@ fn axis(tensor: &Tensor) -> Result<[i64; 2]> {
         ([len], [stride]) => Ok([*len, *stride]),
         _ => Err(TensorError::Ndim { expected: 1, found: tensor.ndim() }.into()),
     }
-}
-
-/// One chunk without nulls.
-pub(crate) fn chunked<P>(name: PlSmallStr, buffer: Buffer<P::Native>) -> ChunkedArray<P>
-where
-    P: PolarsNumericType<Native: Number>,
-{
-    let data_type = ArrowDataType::from(<P::Native as NativeType>::PRIMITIVE);
-    ChunkedArray::with_chunk(name, PrimitiveArray::new(data_type, buffer, None))
 }

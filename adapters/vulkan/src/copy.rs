@@ -4,8 +4,8 @@ use ash::vk;
 use dlbridge::{Access, DataType, RawParts, Tensor, TensorRef};
 
 use crate::buffer::{BufferParts, BufferRef, from_buffer};
-use crate::memory::Buffer;
-use crate::{Device, Error, Result, commands};
+use crate::device::{Buffer, Device};
+use crate::{Error, Result, commands};
 
 /// A tensor of the host, copied into a new buffer in C order; the copy is done when this returns, and commands that
 /// are submitted later see it.

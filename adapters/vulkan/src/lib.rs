@@ -70,13 +70,15 @@ mod commands;
 mod copy;
 mod device;
 mod error;
-mod memory;
 mod open;
+mod tensor;
 
-pub use buffer::{BufferParts, BufferRef, TensorExt, from_buffer};
+pub use buffer::{BufferParts, BufferRef, from_buffer};
 pub use copy::to_device;
-pub use device::{Device, DeviceParts, Queue};
+pub use device::{Device, Queue};
 pub use error::{Error, Result};
+pub use open::DeviceParts;
+pub use tensor::TensorExt;
 
 /// Keeps the extension trait closed, so that it can grow.
 mod sealed {

@@ -4,7 +4,35 @@ use std::sync::{Mutex, PoisonError};
 
 use ash::{Entry, vk};
 
-use crate::{DeviceParts, Error, Result};
+use crate::{Error, Result};
+
+/// What a [`Device`](crate::Device) is made of, for [`Device::from_parts`](crate::Device::from_parts).
+///
+/// ```no_run
+/// use dlbridge_vulkan::{Device, DeviceParts};
+///
+/// /// Destroys the `VkDevice` when it is dropped, and then its instance.
+/// struct Engine(DeviceParts);
+///
+/// fn device(engine: std::sync::Arc<Engine>) -> dlbridge_vulkan::Result<Device> {
+///     let parts = engine.0.clone();
+///     // SAFETY: the engine keeps all of it, and takes `Device::queue` for whatever it does there.
+///     unsafe { Device::from_parts(engine, parts) }
+/// }
+/// ```
+#[derive(Clone)]
+pub struct DeviceParts {
+    /// The instance.
+    pub instance: ash::Instance,
+    /// One of its physical devices.
+    pub physical_device: vk::PhysicalDevice,
+    /// A logical device of that.
+    pub device: ash::Device,
+    /// The family of queues that buffers belong to.
+    pub queue_family: u32,
+    /// A queue of the family.
+    pub queue: vk::Queue,
+}
 
 /// An instance that is destroyed when it is dropped.
 struct Instance(ash::Instance);

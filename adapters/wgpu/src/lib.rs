@@ -82,6 +82,7 @@ mod deleter;
 mod device;
 mod error;
 mod held;
+mod tensor;
 #[cfg(all(
     target_pointer_width = "64",
     any(windows, target_os = "linux", target_os = "android", target_os = "freebsd")
@@ -90,9 +91,10 @@ mod vulkan;
 mod wait;
 
 pub use binding::Binding;
-pub use buffer::{BufferExt, TENSOR_USAGES, TensorExt};
+pub use buffer::{BufferExt, TENSOR_USAGES};
 pub use copy::to_device;
 pub use error::{Error, Result};
+pub use tensor::TensorExt;
 #[cfg(all(
     target_pointer_width = "64",
     any(windows, target_os = "linux", target_os = "android", target_os = "freebsd")

@@ -4,14 +4,14 @@ use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
 use std::ptr;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use dlbridge_sys::{DLManagedTensor, DLManagedTensorVersioned};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::made::{self, What};
+use crate::made::{self, What, locked};
 use crate::managed::Managed;
 use crate::record::Record;
 use crate::{chain, extent};
@@ -25,11 +25,6 @@ static REPEATED: AtomicU32 = AtomicU32::new(0);
 #[pyfunction]
 pub(crate) fn counts() -> (u32, u32, u32) {
     (MADE.load(SeqCst), DELETED.load(SeqCst), REPEATED.load(SeqCst))
-}
-
-/// The value in a lock, also after a panic of a thread that held it.
-pub(crate) fn locked<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
-    lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Refuses to read or delete what is no more.

@@ -14,10 +14,9 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use crate::arguments::Items;
-use crate::block::locked;
 use crate::craft::Crafted;
 use crate::held::Held;
-use crate::made::{self, What};
+use crate::made::{self, What, locked};
 use crate::managed::{Managed, tensor_fields};
 use crate::record::is_attached;
 

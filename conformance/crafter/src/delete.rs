@@ -12,7 +12,8 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-use crate::block::{counts, locked};
+use crate::block::counts;
+use crate::made::locked;
 use crate::managed::Managed;
 
 /// How a consumer calls a deleter.

@@ -3,9 +3,7 @@
 //! Only threads attached to the interpreter take the lock, and they run no Python code meanwhile. So `os.fork` never copies it locked.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
-
-use crate::block::locked;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A thing at an address, where it stays until the process ends.
 #[derive(Clone, Copy)]
@@ -28,4 +26,9 @@ pub(crate) fn add(address: usize, what: What) {
 /// Returns what was crafted at an address.
 pub(crate) fn at(address: usize) -> Option<What> {
     locked(&MADE).get(&address).copied()
+}
+
+/// The value in a lock, also after a panic of a thread that held it.
+pub(crate) fn locked<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
+    lock.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -17,11 +17,10 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::arguments::Items;
-use crate::block::locked;
 use crate::craft::Crafted;
 use crate::delete::on_a_thread;
 use crate::held::Held;
-use crate::made::{self, What};
+use crate::made::{self, What, locked};
 use crate::managed::{Managed, tensor_fields};
 
 pub(crate) const NAME: &CStr = c"dlpack_exchange_api";
