@@ -2,11 +2,8 @@
 
 use alloc::format;
 use core::fmt;
-use core::str::FromStr;
 
 use dlbridge_sys as sys;
-
-use crate::Error;
 
 /// The kind of device that holds the data. Any code is a value, known or not.
 ///
@@ -216,28 +213,15 @@ impl Device {
     }
 }
 
-impl FromStr for Device {
-    type Err = Error;
-
-    /// What `Display` writes; a device without a number is the first of its type.
-    ///
-    /// ```
-    /// use dlbridge::{Device, DeviceType};
-    ///
-    /// assert_eq!("cpu".parse(), Ok(Device::CPU));
-    /// assert_eq!("cuda:1".parse(), Ok(Device::new(DeviceType::CUDA, 1)));
-    /// assert!("gpu".parse::<Device>().is_err());
-    /// ```
-    fn from_str(name: &str) -> Result<Self, Error> {
+impl Device {
+    /// The device of a name as `Display` writes it; one without a number is the first of its type.
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
         let (device_type, id) = name.split_once(':').unwrap_or((name, "0"));
         let known =
             (1..=DeviceType::ASCEND.0).map(DeviceType).find(|t| t.name() == Some(device_type));
         let known =
             known.or_else(|| Some(DeviceType(number(device_type.strip_prefix("device_type_")?)?)));
-        match (known, number(id)) {
-            (Some(device_type), Some(id)) => Ok(Self::new(device_type, id)),
-            _ => Err(Error::UnknownDeviceName),
-        }
+        Some(Self::new(known?, number(id)?))
     }
 }
 

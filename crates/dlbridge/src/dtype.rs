@@ -6,8 +6,6 @@ use core::str::FromStr;
 
 use dlbridge_sys as sys;
 
-use crate::Error;
-
 /// The code of an element type. Any code is a value, known or not.
 ///
 /// Source: `DLDataTypeCode` of `dlpack.h` 1.3.
@@ -289,30 +287,15 @@ impl DataType {
         (bits != 0 && bits.is_multiple_of(8 * numbers)).then_some(bits / 8 / numbers)
     }
 
-    /// Whether such a dtype can exist: some bits, some lanes, and the width that the code demands.
-    ///
-    /// Codes this version does not know are taken as they are.
-    ///
-    /// # Errors
-    /// [`Error::InvalidDataType`] otherwise.
-    ///
-    /// ```
-    /// use dlbridge::{DataType, DataTypeCode};
-    ///
-    /// assert!(DataType::new(DataTypeCode::FLOAT4_E2M1FN, 8, 1).check().is_err());
-    /// assert!(DataType::new(DataTypeCode::FLOAT, 32, 0).check().is_err());
-    /// ```
+    /// Whether such a dtype can exist.
     #[inline]
-    pub fn check(self) -> Result<(), Error> {
+    pub(crate) fn can_exist(self) -> bool {
         // Almost every tensor has one of these; the table is for the others.
         let common = self.code.0 <= DataTypeCode::FLOAT.0;
-        if common && self.bits != 0 && self.lanes != 0 {
-            return Ok(());
-        }
-        self.check_by_name()
+        (common && self.bits != 0 && self.lanes != 0) || self.can_exist_by_name()
     }
 
-    fn check_by_name(self) -> Result<(), Error> {
+    fn can_exist_by_name(self) -> bool {
         let common = self.code.0 <= DataTypeCode::FLOAT.0;
         let width_fits = match (common, self.code.naming()) {
             (true, _) | (_, None | Some((_, Naming::WithBits))) => true,
@@ -320,10 +303,7 @@ impl DataType {
             (_, Some(_)) if self.code == DataTypeCode::BOOL => true,
             (_, Some((_, Naming::Fixed(bits)))) => bits == self.bits,
         };
-        if self.bits == 0 || self.lanes == 0 || !width_fits {
-            return Err(Error::InvalidDataType { dtype: self });
-        }
-        Ok(())
+        self.bits != 0 && self.lanes != 0 && width_fits
     }
 }
 
@@ -379,17 +359,14 @@ impl fmt::Debug for DataType {
     }
 }
 
-impl FromStr for DataType {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Self, Error> {
+impl DataType {
+    /// The dtype of a name.
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
         // `complex64` ends in an x and digits too, so the whole name is tried first.
-        scalar(name)
-            .or_else(|| {
-                let (stem, lanes) = name.rsplit_once('x')?;
-                Some(scalar(stem)?.with_lanes(number(lanes)?))
-            })
-            .ok_or(Error::UnknownDataTypeName)
+        scalar(name).or_else(|| {
+            let (stem, lanes) = name.rsplit_once('x')?;
+            Some(scalar(stem)?.with_lanes(number(lanes)?))
+        })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::{Access, DataType, Device};
+use crate::{Access, DataType, Device, MAX_NDIM};
 
 /// The result of an operation of this crate.
 ///
@@ -244,7 +244,7 @@ impl fmt::Display for Error {
                  ask the producer for version 1"
             ),
             Self::InvalidNdim { ndim } => {
-                write!(f, "ndim is {ndim}; it must be 0 to {}", crate::MAX_NDIM)
+                write!(f, "ndim is {ndim}; it must be 0 to {MAX_NDIM}")
             }
             Self::NegativeExtent { axis, extent } => {
                 write!(f, "the extent of axis {axis} is {extent}; give its number of elements")

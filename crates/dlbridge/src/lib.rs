@@ -102,6 +102,7 @@ extern crate std;
 
 pub use dlbridge_sys as sys;
 
+mod access;
 mod adapters;
 #[doc(hidden)]
 pub mod bits;
@@ -115,6 +116,7 @@ mod export;
 mod layout;
 #[cfg(doctest)]
 mod must_not_compile;
+mod parse;
 mod part;
 mod raw;
 mod subbyte;
@@ -123,15 +125,14 @@ mod tensor_ref;
 mod time;
 mod view;
 
+pub use access::Access;
 pub use convert::CopyReason;
 pub use device::{Device, DeviceType};
 pub use dtype::{DataType, DataTypeCode};
 pub use error::{Error, Result};
-pub use layout::MAX_NDIM;
 pub use raw::{
-    Access, DLTensorRef, Element, Items, Iter, IterMut, Owner, RawParts, SubbyteView,
-    SubbyteViewMut, TensorRef, TensorRefMut, TensorSlice, TensorSliceMut, TensorView,
-    TensorViewMut, Unaligned,
+    DLTensorRef, Element, Items, Iter, IterMut, Owner, RawParts, SubbyteView, SubbyteViewMut,
+    TensorRef, TensorRefMut, TensorSlice, TensorSliceMut, TensorView, TensorViewMut, Unaligned,
 };
 pub use tensor::Tensor;
 pub use time::{
@@ -141,6 +142,16 @@ pub use time::{
 
 #[cfg(feature = "safetensors")]
 pub use adapters::safetensors;
+
+/// The largest number of dimensions a [`Tensor`](crate::Tensor) may have.
+///
+/// DLPack does not set a limit; NumPy's is 64. A foreign struct with a larger number counts as
+/// garbage, and its extents are not read.
+///
+/// ```
+/// assert!(dlbridge::MAX_NDIM >= 64);
+/// ```
+pub const MAX_NDIM: usize = 1024;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -4,10 +4,10 @@ use core::ffi::c_void;
 use core::fmt;
 
 use crate::layout::{Dims, Part};
-use crate::raw::{self, Access, Managed, Owner};
+use crate::raw::{self, Managed, Owner};
 use crate::{
-    DataType, Device, Element, Error, Result, TensorRef, TensorRefMut, TensorView, TensorViewMut,
-    layout,
+    Access, DataType, Device, Element, Error, Result, TensorRef, TensorRefMut, TensorView,
+    TensorViewMut, layout,
 };
 
 /// A tensor and the owner of its memory: a Rust value, or a producer.

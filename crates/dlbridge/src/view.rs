@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::ops::{Index, IndexMut};
 
-use crate::{Element, Error, Iter, TensorView, TensorViewMut, raw};
+use crate::{Element, Error, Iter, IterMut, TensorView, TensorViewMut, raw};
 
 impl<T> TensorView<'_, T> {
     /// The number of dimensions.
@@ -204,5 +204,50 @@ impl<'a, T: Element> TryFrom<TensorViewMut<'a, T>> for &'a mut [T] {
 
     fn try_from(view: TensorViewMut<'a, T>) -> Result<Self, Error> {
         view.into_mut_slice().ok_or(Error::NotContiguous)
+    }
+}
+
+impl<'a, T> IntoIterator for TensorView<'a, T> {
+    type Item = &'a T;
+    type IntoIter = Iter<'a, T>;
+
+    fn into_iter(self) -> Iter<'a, T> {
+        self.iter()
+    }
+}
+
+impl<'a, T> IntoIterator for &TensorView<'a, T> {
+    type Item = &'a T;
+    type IntoIter = Iter<'a, T>;
+
+    fn into_iter(self) -> Iter<'a, T> {
+        self.iter()
+    }
+}
+
+impl<'a, T> IntoIterator for TensorViewMut<'a, T> {
+    type Item = &'a mut T;
+    type IntoIter = IterMut<'a, T>;
+
+    fn into_iter(self) -> IterMut<'a, T> {
+        self.into_iter_mut()
+    }
+}
+
+impl<'a, T> IntoIterator for &'a TensorViewMut<'_, T> {
+    type Item = &'a T;
+    type IntoIter = Iter<'a, T>;
+
+    fn into_iter(self) -> Iter<'a, T> {
+        self.iter()
+    }
+}
+
+impl<'a, T> IntoIterator for &'a mut TensorViewMut<'_, T> {
+    type Item = &'a mut T;
+    type IntoIter = IterMut<'a, T>;
+
+    fn into_iter(self) -> IterMut<'a, T> {
+        self.iter_mut()
     }
 }

@@ -3,8 +3,8 @@
 use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut};
 
-use super::{ElementExtent, MAX_NDIM, Measure, c_strides, element_count, measure};
-use crate::{Error, Result};
+use super::{ElementExtent, Measure, c_strides, element_count, measure};
+use crate::{Error, MAX_NDIM, Result};
 
 /// Extents and strides, one of each for every dimension: borrowed from a tensor, or a view's own.
 #[derive(Clone)]

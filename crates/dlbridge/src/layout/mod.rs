@@ -13,16 +13,6 @@ pub(crate) use reached::all_reached;
 
 use crate::{DataType, Error, Result};
 
-/// The largest number of dimensions a [`Tensor`](crate::Tensor) may have.
-///
-/// DLPack does not set a limit; NumPy's is 64. A foreign struct with a larger number counts as
-/// garbage, and its extents are not read.
-///
-/// ```
-/// assert!(dlbridge::MAX_NDIM >= 64);
-/// ```
-pub const MAX_NDIM: usize = 1024;
-
 /// The bytes that the elements of a tensor occupy, counted from the first element's address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ByteExtent {

@@ -10,14 +10,14 @@ use super::block::Managed;
 use super::byte_order;
 use super::pace::Pace;
 use super::pages;
-use super::parts::{Access, RawParts};
+use super::parts::RawParts;
 use super::strided::{self, Layouts};
 use super::subbyte;
 use super::tensor_ref::TensorRef;
 use super::tensor_ref_mut::TensorRefMut;
 use super::view::TensorView;
 use crate::layout::{self, Dims};
-use crate::{Error, Result};
+use crate::{Access, Error, Result};
 
 /// A copy in C order in memory of our own, at a multiple of `alignment`, a power of two; `None` if the pace ended it
 /// before.

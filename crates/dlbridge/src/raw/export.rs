@@ -10,8 +10,8 @@ use dlbridge_sys::{DLManagedTensor, DLManagedTensorDeleter, DLPACK_FLAG_BITMASK_
 
 use super::block::{Draft, Managed, no_unwind};
 use super::owner::within;
-use super::parts::{Access, RawParts};
-use crate::{DataType, Error, MAX_NDIM, Result, Tensor, TensorRef};
+use super::parts::RawParts;
+use crate::{Access, DataType, Error, MAX_NDIM, Result, Tensor, TensorRef};
 
 /// A block that holds the tensor through a shared handle. Shape and strides stay where they are, in
 /// the block of the tensor that owns the memory, which the handle keeps alive (Dims).

@@ -13,9 +13,8 @@ use dlbridge_sys::{
 
 use super::block::{Draft, Managed};
 use super::export::recognise_legacy;
-use super::parts::{Access, RawParts};
-use crate::layout::MAX_NDIM;
-use crate::{Error, Result};
+use super::parts::RawParts;
+use crate::{Access, Error, MAX_NDIM, Result};
 
 /// A foreign managed tensor; dropping it calls its deleter.
 struct Foreign<M: Deleter>(NonNull<M>);

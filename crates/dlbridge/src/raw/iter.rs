@@ -5,12 +5,11 @@ use core::iter::FusedIterator;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 
-use super::view::{TensorView, TensorViewMut};
 use crate::layout::{Dims, Offsets};
 
 /// The elements of a view in the order of their indices, the last axis fastest.
 ///
-/// Made by [`TensorView::iter`].
+/// Made by [`TensorView::iter`](crate::TensorView::iter).
 ///
 /// ```
 /// let tensor = dlbridge::Tensor::from([[1, 2], [3, 4]]);
@@ -26,7 +25,7 @@ pub struct Iter<'a, T> {
 
 /// The elements of a mutable view in the order of their indices, the last axis fastest.
 ///
-/// Made by [`TensorViewMut::iter_mut`].
+/// Made by [`TensorViewMut::iter_mut`](crate::TensorViewMut::iter_mut).
 ///
 /// ```
 /// let mut tensor = dlbridge::Tensor::from([[1, 2], [3, 4]]);
@@ -107,50 +106,5 @@ iterator!(IterMut, &'a mut T, as_mut, Send);
 impl<T> Clone for Iter<'_, T> {
     fn clone(&self) -> Self {
         Self { first: self.first, offsets: self.offsets.clone(), memory: PhantomData }
-    }
-}
-
-impl<'a, T> IntoIterator for TensorView<'a, T> {
-    type Item = &'a T;
-    type IntoIter = Iter<'a, T>;
-
-    fn into_iter(self) -> Iter<'a, T> {
-        self.iter()
-    }
-}
-
-impl<'a, T> IntoIterator for &TensorView<'a, T> {
-    type Item = &'a T;
-    type IntoIter = Iter<'a, T>;
-
-    fn into_iter(self) -> Iter<'a, T> {
-        self.iter()
-    }
-}
-
-impl<'a, T> IntoIterator for TensorViewMut<'a, T> {
-    type Item = &'a mut T;
-    type IntoIter = IterMut<'a, T>;
-
-    fn into_iter(self) -> IterMut<'a, T> {
-        self.into_iter_mut()
-    }
-}
-
-impl<'a, T> IntoIterator for &'a TensorViewMut<'_, T> {
-    type Item = &'a T;
-    type IntoIter = Iter<'a, T>;
-
-    fn into_iter(self) -> Iter<'a, T> {
-        self.iter()
-    }
-}
-
-impl<'a, T> IntoIterator for &'a mut TensorViewMut<'_, T> {
-    type Item = &'a mut T;
-    type IntoIter = IterMut<'a, T>;
-
-    fn into_iter(self) -> IterMut<'a, T> {
-        self.iter_mut()
     }
 }

@@ -70,7 +70,7 @@ pub use iter::{Iter, IterMut};
 pub(crate) use owner::from_strided;
 pub use owner::{Items, Owner};
 pub(crate) use owner::{from_adjacent, from_bytes, from_owner, from_whole};
-pub use parts::{Access, RawParts};
+pub use parts::RawParts;
 pub use slice::{TensorSlice, TensorSliceMut};
 pub(crate) use subbyte::to_copy as to_subbyte_copy;
 pub use subbyte::{SubbyteView, SubbyteViewMut};

@@ -13,9 +13,8 @@ use super::block::Check;
 use super::block::DimsOut;
 use super::block::{Draft, Managed};
 use super::element::{Element, assert_layout};
-use super::parts::{Access, RawParts};
-use crate::layout::{self, MAX_NDIM};
-use crate::{DataType, Error, Result};
+use super::parts::RawParts;
+use crate::{Access, DataType, Error, MAX_NDIM, Result, layout};
 
 /// The items of a container: elements, or arrays of elements.
 ///

@@ -10,13 +10,13 @@ use core::slice;
 
 use super::aligned::AlignedBytes;
 use super::block::Managed;
-use super::parts::{Access, RawParts};
+use super::parts::RawParts;
 use super::tensor_ref::TensorRef;
 use super::tensor_ref_mut::TensorRefMut;
 use super::threads::{self, Place};
 use super::whole_bytes;
 use crate::layout::{self, Dims, Offsets};
-use crate::{DataType, DataTypeCode, Error, Result};
+use crate::{Access, DataType, DataTypeCode, Error, Result};
 
 /// A borrowed view of elements that are not whole bytes, such as `float4_e2m1fn` or `int4`, packed
 /// or padded, as bits.

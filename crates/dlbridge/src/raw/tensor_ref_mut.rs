@@ -9,11 +9,11 @@ use super::copy;
 use super::dl_tensor::DLTensorRef;
 use super::element::Element;
 use super::owner::Items;
-use super::parts::{Access, RawParts};
+use super::parts::RawParts;
 use super::tensor_ref::TensorRef;
 use super::view::TensorViewMut;
 use crate::layout::{self, Dims, Part};
-use crate::{Error, Result, Tensor};
+use crate::{Access, Error, Result, Tensor};
 
 /// A borrowed tensor of any dtype that can be written.
 ///

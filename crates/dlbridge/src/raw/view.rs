@@ -358,7 +358,7 @@ impl<'a, T> TensorViewMut<'a, T> {
     }
 
     /// The elements in the order of their indices for as long as the mutable view would have lasted.
-    pub(super) fn into_iter_mut(self) -> IterMut<'a, T> {
+    pub(crate) fn into_iter_mut(self) -> IterMut<'a, T> {
         // SAFETY: View, of a mutable view that is consumed.
         unsafe { IterMut::new(self.view.first, &self.view.dims) }
     }

@@ -2,8 +2,8 @@
 
 use super::aligned::AlignedBytes;
 use super::block::Managed;
-use super::parts::{Access, RawParts};
-use crate::{DataType, Error, MAX_NDIM, Result, layout};
+use super::parts::RawParts;
+use crate::{Access, DataType, Error, MAX_NDIM, Result, layout};
 
 /// A tensor in C order whose bytes are all zero, at a multiple of `alignment`, a power of two. Elements narrower than a
 /// byte are `padded` to whole bytes, or packed.

@@ -32,9 +32,8 @@ use self::delete::{DELETER, delete};
 #[cfg(feature = "ndarray")]
 pub(crate) use self::draft::DimsOut;
 pub(super) use self::draft::Draft;
-use super::parts::{Access, Marks, RawParts};
-use crate::layout::{self, MAX_NDIM};
-use crate::{DataType, Device, Error, Result, Tensor};
+use super::parts::{Marks, RawParts};
+use crate::{Access, DataType, Device, Error, MAX_NDIM, Result, Tensor, layout};
 
 /// Tells from the bytes of an element whether they are a value; see
 /// [`Element::CHECK`](crate::Element::CHECK).

@@ -9,9 +9,8 @@ use crate::layout::{self, Dims};
 use crate::raw::block::Managed;
 use crate::raw::element::{Element, assert_layout};
 use crate::raw::owner::{Items, whole_shape};
-use crate::raw::parts::Access;
 use crate::raw::view::TensorView;
-use crate::{Device, Tensor};
+use crate::{Access, Device, Tensor};
 
 impl<'a> From<&'a Tensor> for TensorRef<'a> {
     #[inline]
