@@ -143,7 +143,7 @@ pub use time::{
 #[cfg(feature = "safetensors")]
 pub use adapters::safetensors;
 
-/// The largest number of dimensions a [`Tensor`](crate::Tensor) may have.
+/// The largest number of dimensions a [`Tensor`] may have.
 ///
 /// DLPack does not set a limit; NumPy's is 64. A foreign struct with a larger number counts as
 /// garbage, and its extents are not read.

@@ -227,49 +227,6 @@ impl Tensor {
         Self(raw::from_whole(owner).expect("memory that exists has a size that fits"))
     }
 
-    /// Takes the owner out again, if the tensor was made of an `O`; gives the tensor back if not.
-    ///
-    /// The last of the tensors that share an owner has it too, if all others are gone. The owner
-    /// comes back whole, whatever part of it the tensor is.
-    ///
-    /// The tensor also comes back if [`Element::CHECK`] refuses an element now: the code that wrote it,
-    /// through a view of another type or as a consumer, knew only the dtype.
-    ///
-    /// ```
-    /// use std::sync::Arc;
-    /// use dlbridge::Tensor;
-    ///
-    /// let tensor = Arc::new(Tensor::from(vec![1_u8, 2]));
-    /// let shared = tensor.share();
-    /// let shared = shared.try_into_owner::<Vec<u8>>().unwrap_err();   // another has it
-    /// drop(tensor);
-    /// let shared = shared.try_into_owner::<Box<[u8]>>().unwrap_err(); // it is not a box
-    /// assert_eq!(shared.try_into_owner::<Vec<u8>>().unwrap(), [1, 2]);
-    /// ```
-    pub fn try_into_owner<O: 'static>(self) -> Result<O, Self> {
-        self.0.try_into_owner().map_err(Self)
-    }
-
-    /// A copy in C order, in memory of our own, aligned to 256 bytes. It is exclusive.
-    ///
-    /// # Errors
-    /// [`Error::NotHostAccessible`] for data the CPU cannot read; [`Error::NotSubbyte`] for packed
-    /// elements of more than 64 bits in another order than C order; [`Error::TooLarge`] and
-    /// [`Error::OutOfMemory`] if the memory cannot be allocated.
-    ///
-    /// ```
-    /// use dlbridge::{Access, Tensor};
-    ///
-    /// let tensor = Tensor::from(&[1_u8, 2, 3][..]);
-    /// let copy = tensor.to_copy()?;
-    /// assert_eq!(copy.access(), Access::Exclusive);
-    /// assert_eq!(copy.data().addr() % 256, 0);
-    /// # Ok::<(), dlbridge::Error>(())
-    /// ```
-    pub fn to_copy(&self) -> Result<Self, Error> {
-        TensorRef::from(self).to_copy()
-    }
-
     /// Views the elements as `T`, for reading.
     ///
     /// A `bool` tensor is read through once, to see that each byte is 0 or 1.
@@ -285,7 +242,7 @@ impl Tensor {
     /// ```
     #[inline]
     pub fn view<T: Element>(&self) -> Result<TensorView<'_, T>> {
-        TensorRef::from(self).into_view(T::DTYPE)
+        TensorRef::new(&self.0).into_view(T::DTYPE)
     }
 
     /// Views the elements of a `bool` tensor as bytes, without reading them: whatever is not 0 is
@@ -300,7 +257,7 @@ impl Tensor {
     /// # Ok::<(), dlbridge::Error>(())
     /// ```
     pub fn view_bool_as_u8(&self) -> Result<TensorView<'_, u8>> {
-        TensorRef::from(self).into_view(DataType::BOOL)
+        TensorRef::new(&self.0).into_view(DataType::BOOL)
     }
 
     /// Views the elements as `T`, for reading and writing.
@@ -316,7 +273,7 @@ impl Tensor {
     /// # Ok::<(), dlbridge::Error>(())
     /// ```
     pub fn view_mut<T: Element>(&mut self) -> Result<TensorViewMut<'_, T>> {
-        TensorRefMut::try_from(self)?.into_view_mut()
+        TensorRefMut::of(&mut self.0)?.into_view_mut()
     }
 
     /// The same tensor with the flag that tells consumers not to write the data.
@@ -336,36 +293,6 @@ impl Tensor {
     pub fn into_read_only(mut self) -> Self {
         self.0.set_read_only();
         self
-    }
-
-    /// Makes the tensor [`Access::Immutable`]: nothing can write its data any more.
-    ///
-    /// This needs an [`Access::Exclusive`] tensor, or the last tensor that shares the memory of one: only
-    /// its holder could write the data, and after the conversion the holder cannot either. [`Tensor::share`]
-    /// and [`Tensor::lend`] of an immutable tensor return immutable tensors. [`Tensor::try_into_owner`] still
-    /// returns the owner of the last one.
-    ///
-    /// # Errors
-    /// Returns the tensor itself if others may write the data: the producer of a [`Access::Shared`] or
-    /// [`Access::ReadOnly`] tensor, or a consumer that borrows it. Copy it ([`Tensor::to_copy`]), or, if
-    /// you know that nothing writes the data, use [`Tensor::assume_immutable`].
-    ///
-    /// ```
-    /// use std::sync::Arc;
-    /// use dlbridge::{Access, Tensor};
-    ///
-    /// let tensor = Arc::new(Tensor::from(vec![1, 2]).try_into_immutable().unwrap());
-    /// assert_eq!(tensor.share().access(), Access::Immutable);
-    ///
-    /// let read_only = Tensor::from(vec![1, 2]).into_read_only();
-    /// assert!(read_only.try_into_immutable().is_err());
-    /// ```
-    pub fn try_into_immutable(mut self) -> Result<Self, Self> {
-        if self.freeze() { Ok(self) } else { Err(self) }
-    }
-
-    pub(crate) fn freeze(&mut self) -> bool {
-        self.0.freeze()
     }
 
     /// The extents, in elements.
@@ -571,6 +498,27 @@ impl Tensor {
 
     pub(crate) fn managed(&self) -> &Managed {
         &self.0
+    }
+
+    pub(crate) fn managed_mut(&mut self) -> &mut Managed {
+        &mut self.0
+    }
+}
+
+impl<'a> From<&'a Tensor> for TensorRef<'a> {
+    #[inline]
+    fn from(tensor: &'a Tensor) -> Self {
+        Self::new(&tensor.0)
+    }
+}
+
+/// The error is [`Error::ReadOnly`] or [`Error::Shared`] unless the tensor is exclusive, and
+/// [`Error::Overlapping`] if two indices may lead to one element.
+impl<'a> TryFrom<&'a mut Tensor> for TensorRefMut<'a> {
+    type Error = Error;
+
+    fn try_from(tensor: &'a mut Tensor) -> Result<Self> {
+        Self::of(&mut tensor.0)
     }
 }
 

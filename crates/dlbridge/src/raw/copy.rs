@@ -17,11 +17,156 @@ use super::tensor_ref::TensorRef;
 use super::tensor_ref_mut::TensorRefMut;
 use super::view::TensorView;
 use crate::layout::{self, Dims};
-use crate::{Access, Error, Result};
+use crate::{Access, Error, Result, Tensor};
+
+impl Tensor {
+    /// A copy in C order, in memory of our own, aligned to 256 bytes. It is exclusive.
+    ///
+    /// # Errors
+    /// [`Error::NotHostAccessible`] for data the CPU cannot read; [`Error::NotSubbyte`] for packed
+    /// elements of more than 64 bits in another order than C order; [`Error::TooLarge`] and
+    /// [`Error::OutOfMemory`] if the memory cannot be allocated.
+    ///
+    /// ```
+    /// use dlbridge::{Access, Tensor};
+    ///
+    /// let tensor = Tensor::from(&[1_u8, 2, 3][..]);
+    /// let copy = tensor.to_copy()?;
+    /// assert_eq!(copy.access(), Access::Exclusive);
+    /// assert_eq!(copy.data().addr() % 256, 0);
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub fn to_copy(&self) -> Result<Self> {
+        TensorRef::from(self).to_copy()
+    }
+}
+
+impl TensorRef<'_> {
+    /// A copy in C order, in memory of our own, aligned to 256 bytes. It is exclusive.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::to_copy`].
+    ///
+    /// ```
+    /// let columns = dlbridge::TensorRef::from(&[[1, 2], [3, 4]]).transpose();
+    /// assert_eq!(columns.to_copy()?.view::<i32>()?.as_slice(), Some(&[1, 3, 2, 4][..]));
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub fn to_copy(&self) -> Result<Tensor> {
+        self.to_aligned_copy(1)
+    }
+
+    /// A copy like that of [`to_copy`](TensorRef::to_copy), whose first element is at a multiple of `alignment`
+    /// bytes.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::to_copy`].
+    ///
+    /// # Panics
+    /// If the alignment is not a power of two.
+    ///
+    /// ```
+    /// let page = dlbridge::TensorRef::from(&[1_u8, 2]).to_aligned_copy(4096)?;
+    /// assert_eq!(page.data().addr() % 4096, 0);
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub fn to_aligned_copy(&self, alignment: usize) -> Result<Tensor> {
+        assert!(alignment.is_power_of_two(), "cannot align to {alignment}");
+        finished(to_copy(self, alignment, &mut Pace::unbroken(&mut || true)))
+    }
+
+    /// A copy like that of [`to_aligned_copy`](TensorRef::to_aligned_copy) that can be stopped: `go_on` is called after
+    /// every 32 MiB or so, and `None` is returned as soon as it returns false. Sub-byte elements that are not contiguous
+    /// are copied without a pause.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::to_copy`].
+    ///
+    /// # Panics
+    /// If the alignment is not a power of two.
+    ///
+    /// ```
+    /// let tensor = dlbridge::TensorRef::from(&[1, 2, 3]);
+    /// // Fewer bytes than a block.
+    /// assert!(tensor.to_copy_while(1, || false)?.is_some());
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub fn to_copy_while(
+        &self,
+        alignment: usize,
+        mut go_on: impl FnMut() -> bool,
+    ) -> Result<Option<Tensor>> {
+        assert!(alignment.is_power_of_two(), "cannot align to {alignment}");
+        let copy = to_copy(self, alignment, &mut Pace::in_blocks(&mut go_on))?;
+        Ok(copy.map(Tensor::from_managed))
+    }
+
+    /// A copy like that of [`to_copy`](TensorRef::to_copy) with the bytes of each number reversed:
+    /// of each lane, and of each half of a complex one. For data of the other byte order, which
+    /// DLPack cannot express.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::to_copy`], and [`Error::NoByteOrder`] if numbers are not whole bytes.
+    ///
+    /// ```
+    /// let big_endian = [1_u16.to_be(), 2_u16.to_be()];
+    /// let native = match cfg!(target_endian = "little") {
+    ///     true => dlbridge::TensorRef::from(&big_endian).to_byte_swapped()?,
+    ///     false => dlbridge::TensorRef::from(&big_endian).to_copy()?,
+    /// };
+    /// assert_eq!(native.view::<u16>()?.as_slice(), Some(&[1, 2][..]));
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub fn to_byte_swapped(&self) -> Result<Tensor> {
+        finished(to_byte_swapped(self, &mut Pace::unbroken(&mut || true)))
+    }
+
+    /// A copy like that of [`to_byte_swapped`](TensorRef::to_byte_swapped) that can be stopped as
+    /// [`to_copy_while`](TensorRef::to_copy_while) can.
+    ///
+    /// # Errors
+    /// Those of [`to_byte_swapped`](TensorRef::to_byte_swapped).
+    ///
+    /// ```
+    /// let big_endian = [1_u16.to_be(), 2_u16.to_be()];
+    /// let swapped = dlbridge::TensorRef::from(&big_endian).to_byte_swapped_while(|| true)?.unwrap();
+    /// assert_eq!(swapped.view::<u16>()?.as_slice(), Some(&[1_u16.to_le(), 2_u16.to_le()][..]));
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub fn to_byte_swapped_while(&self, mut go_on: impl FnMut() -> bool) -> Result<Option<Tensor>> {
+        let copy = to_byte_swapped(self, &mut Pace::in_blocks(&mut go_on))?;
+        Ok(copy.map(Tensor::from_managed))
+    }
+}
+
+impl TensorRefMut<'_> {
+    /// Writes all elements of another tensor, index by index.
+    ///
+    /// # Errors
+    /// [`Error::DataType`], [`Error::Ndim`] or [`Error::Extent`] where the other tensor differs;
+    /// [`Error::NotHostAccessible`]; [`Error::SubbytePacked`]. Nothing has been written then.
+    ///
+    /// ```
+    /// use dlbridge::{TensorRef, TensorRefMut};
+    ///
+    /// let mut values = [0_u8; 2];
+    /// TensorRefMut::from(&mut values).copy_from(&TensorRef::from(&[3_u8, 4]))?;
+    /// assert_eq!(values, [3, 4]);
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub fn copy_from(self, source: &TensorRef<'_>) -> Result<()> {
+        copy_into(source, &self)
+    }
+}
+
+/// The result of a copy that cannot be stopped.
+fn finished(copy: Result<Option<Managed>>) -> Result<Tensor> {
+    Ok(Tensor::from_managed(copy?.expect("the pace is unbroken")))
+}
 
 /// A copy in C order in memory of our own, at a multiple of `alignment`, a power of two; `None` if the pace ended it
 /// before.
-pub(super) fn to_copy(
+fn to_copy(
     source: &TensorRef<'_>,
     alignment: usize,
     pace: &mut Pace<'_>,
@@ -34,10 +179,7 @@ pub(super) fn to_copy(
 }
 
 /// The same, with the bytes of each number reversed on the way.
-pub(super) fn to_byte_swapped(
-    source: &TensorRef<'_>,
-    pace: &mut Pace<'_>,
-) -> Result<Option<Managed>> {
+fn to_byte_swapped(source: &TensorRef<'_>, pace: &mut Pace<'_>) -> Result<Option<Managed>> {
     source.check_host_accessible()?;
     match byte_order::number(source)? {
         1 => copied(source, None, ALIGNMENT, pace),
@@ -97,7 +239,7 @@ fn copied(
 }
 
 /// Writes all elements of one tensor into another.
-pub(super) fn copy_into(source: &TensorRef<'_>, target: &TensorRefMut<'_>) -> Result<()> {
+fn copy_into(source: &TensorRef<'_>, target: &TensorRefMut<'_>) -> Result<()> {
     let target = target.as_tensor_ref();
     let (found, expected) = (source.dtype(), target.dtype());
     if found != expected {

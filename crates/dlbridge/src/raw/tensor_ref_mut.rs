@@ -4,8 +4,7 @@ use alloc::vec::Vec;
 use core::marker::PhantomData;
 use core::ptr;
 
-use super::byte_order;
-use super::copy;
+use super::block::Managed;
 use super::dl_tensor::DLTensorRef;
 use super::element::Element;
 use super::owner::Items;
@@ -13,7 +12,7 @@ use super::parts::RawParts;
 use super::tensor_ref::TensorRef;
 use super::view::TensorViewMut;
 use crate::layout::{self, Dims, Part};
-use crate::{Access, Error, Result, Tensor};
+use crate::{Access, Error, Result};
 
 /// A borrowed tensor of any dtype that can be written.
 ///
@@ -68,25 +67,6 @@ impl<'a, T: Element> From<TensorViewMut<'a, T>> for TensorRefMut<'a> {
     }
 }
 
-/// The error is [`Error::ReadOnly`] or [`Error::Shared`] unless the tensor is exclusive, and
-/// [`Error::Overlapping`] if two indices may lead to one element.
-impl<'a> TryFrom<&'a mut Tensor> for TensorRefMut<'a> {
-    type Error = Error;
-
-    fn try_from(tensor: &'a mut Tensor) -> Result<Self> {
-        match tensor.access() {
-            Access::ReadOnly | Access::Immutable => return Err(Error::ReadOnly),
-            Access::Shared => return Err(Error::Shared),
-            Access::Exclusive => {}
-        }
-        if layout::may_overlap(tensor.shape(), tensor.strides()) {
-            return Err(Error::Overlapping);
-        }
-        // Ref: Exclusive, and the tensor is borrowed mutably for `'a`.
-        Ok(Self { tensor: TensorRef::new(tensor.managed()), memory: PhantomData })
-    }
-}
-
 impl<'a> TensorRef<'a> {
     /// Declares that the data is the holder's alone, so that it can be written.
     ///
@@ -118,6 +98,24 @@ impl<'a> TensorRef<'a> {
 }
 
 impl<'a> TensorRefMut<'a> {
+    /// The tensor of a block.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`] or [`Error::Shared`] unless it is exclusive; [`Error::Overlapping`] if two indices may lead to
+    /// one element.
+    pub(crate) fn of(managed: &'a mut Managed) -> Result<Self> {
+        match managed.access() {
+            Access::ReadOnly | Access::Immutable => return Err(Error::ReadOnly),
+            Access::Shared => return Err(Error::Shared),
+            Access::Exclusive => {}
+        }
+        if layout::may_overlap(managed.shape(), managed.strides()) {
+            return Err(Error::Overlapping);
+        }
+        // Ref: Exclusive, and the tensor is borrowed mutably for `'a`.
+        Ok(Self { tensor: TensorRef::new(managed), memory: PhantomData })
+    }
+
     /// A tensor over memory that somebody lends mutably: the door for adapters. Strides of C order
     /// where none are given; extents and strides count elements.
     ///
@@ -193,7 +191,7 @@ impl<'a> TensorRefMut<'a> {
     /// Views the elements as `T`, for reading and writing.
     ///
     /// # Errors
-    /// Those of [`Tensor::view_mut`].
+    /// Those of [`Tensor::view_mut`](crate::Tensor::view_mut).
     ///
     /// ```
     /// let mut values = [1_u8, 2];
@@ -226,40 +224,6 @@ impl<'a> TensorRefMut<'a> {
     /// ```
     pub fn dl_tensor(&mut self) -> DLTensorRef<'_> {
         self.tensor.dl_tensor()
-    }
-
-    /// Writes all elements of another tensor, index by index.
-    ///
-    /// # Errors
-    /// [`Error::DataType`], [`Error::Ndim`] or [`Error::Extent`] where the other tensor differs;
-    /// [`Error::NotHostAccessible`]; [`Error::SubbytePacked`]. Nothing has been written then.
-    ///
-    /// ```
-    /// use dlbridge::{TensorRef, TensorRefMut};
-    ///
-    /// let mut values = [0_u8; 2];
-    /// TensorRefMut::from(&mut values).copy_from(&TensorRef::from(&[3_u8, 4]))?;
-    /// assert_eq!(values, [3, 4]);
-    /// # Ok::<(), dlbridge::Error>(())
-    /// ```
-    pub fn copy_from(self, source: &TensorRef<'_>) -> Result<()> {
-        copy::copy_into(source, &self)
-    }
-
-    /// Reverses the bytes of each number, in its place: of each lane, and of each half of a complex
-    /// one. For data of the other byte order, which DLPack cannot express.
-    ///
-    /// # Errors
-    /// [`Error::NotHostAccessible`]; [`Error::NoByteOrder`] if numbers are not whole bytes.
-    ///
-    /// ```
-    /// let mut values = [0x0102_u16, 0x0304];
-    /// dlbridge::TensorRefMut::from(&mut values).swap_bytes()?;
-    /// assert_eq!(values, [0x0201, 0x0403]);
-    /// # Ok::<(), dlbridge::Error>(())
-    /// ```
-    pub fn swap_bytes(self) -> Result<()> {
-        byte_order::swap_bytes(&self)
     }
 
     /// A part that `take` makes of the dims it is given, which does not make elements overlap.

@@ -8,13 +8,13 @@
 
 #[cfg(feature = "std")]
 use core::cell::Cell;
-use core::ptr::NonNull;
 #[cfg(feature = "std")]
-use core::{mem, ptr};
+use core::ptr;
+use core::ptr::NonNull;
 
 use dlbridge_sys::{DLManagedTensorVersioned, DLManagedTensorVersionedDeleter};
 
-use super::Header;
+use super::header::Header;
 
 /// The one deleter of every block. Not generic: the addresses of generic functions may be merged,
 /// and the address is how a tensor of ours is recognised.
@@ -118,21 +118,4 @@ impl Drops {
     fn count_down(&self) {
         self.running.set(self.running.get() - 1);
     }
-}
-
-/// Runs the drop of an owner, whose panic must not cross the C boundary: it is reported by the
-/// panic hook and ends here. Without `std` it aborts, as a panic out of `extern "C"` does.
-pub(in crate::raw) fn no_unwind(f: impl FnOnce()) {
-    #[cfg(feature = "std")]
-    {
-        use std::panic::{AssertUnwindSafe, catch_unwind};
-        // The payload's own drop may panic in turn; what that one throws is left alone.
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(f))
-            && let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(payload)))
-        {
-            mem::forget(payload);
-        }
-    }
-    #[cfg(not(feature = "std"))]
-    f();
 }

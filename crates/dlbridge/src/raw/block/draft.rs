@@ -10,11 +10,12 @@ use core::slice;
 
 use dlbridge_sys::{DLManagedTensorVersioned, DLPackVersion, DLTensor};
 
+use super::Managed;
 use super::delete::DELETER;
-use super::{Block, Check, Free, Header, Managed, brand};
+use super::header::{Block, Check, Free, Header, brand};
 use crate::layout::{self, ElementExtent, Measure};
 use crate::raw::parts::{Marks, RawParts};
-use crate::{Error, Result};
+use crate::{DataType, Device, Error, Result};
 
 /// An allocated block with an initialised owner, and nothing else in it. Dropping it drops the owner
 /// and frees the block.
@@ -220,6 +221,24 @@ impl<O: Send + 'static> Draft<O> {
         // SAFETY: within the block, which is ours alone.
         unsafe { ptr::write(&raw mut (*self.block.as_ptr()).header, header) };
         Managed(mem::ManuallyDrop::new(self).block.cast())
+    }
+}
+
+impl Managed {
+    /// Moves an owner into a new block with room for the dims of `ndim` dimensions, and describes
+    /// an empty CPU tensor of no dimensions.
+    pub(in crate::raw) fn new<O: Send + 'static>(owner: O, ndim: usize) -> Self {
+        let nothing = DLTensor {
+            data: ptr::null_mut(),
+            device: Device::CPU.into(),
+            ndim: 0,
+            dtype: DataType::UINT8.into(),
+            shape: ptr::null_mut(),
+            strides: ptr::null_mut(),
+            byte_offset: 0,
+        };
+        // SAFETY: no dimensions, and no data.
+        unsafe { Draft::new(owner, ndim).finish(nothing, Marks::NONE, None) }
     }
 }
 

@@ -10,118 +10,29 @@
 
 mod delete;
 mod draft;
+mod header;
 mod part;
 mod take;
 
-use alloc::alloc::dealloc;
-use core::alloc::Layout;
 use core::any::TypeId;
-use core::ffi::c_void;
-use core::mem::{self, MaybeUninit};
+use core::mem;
 use core::ptr::{self, NonNull};
 use core::slice;
-use core::sync::atomic::AtomicU8;
 
 use dlbridge_sys::{
     DLManagedTensorVersioned, DLPACK_FLAG_BITMASK_IS_COPIED, DLPACK_FLAG_BITMASK_READ_ONLY,
     DLTensor,
 };
 
-pub(super) use self::delete::no_unwind;
 use self::delete::{DELETER, delete};
 #[cfg(feature = "ndarray")]
 pub(crate) use self::draft::DimsOut;
 pub(super) use self::draft::Draft;
+pub(crate) use self::header::Check;
+pub(super) use self::header::no_unwind;
+use self::header::{Block, Header, brand};
 use super::parts::{Marks, RawParts};
-use crate::{Access, DataType, Device, Error, MAX_NDIM, Result, Tensor, layout};
-
-/// Tells from the bytes of an element whether they are a value; see
-/// [`Element::CHECK`](crate::Element::CHECK).
-pub(crate) type Check = fn(&[u8]) -> bool;
-
-/// What the deleter knows of an owner whose type it does not know.
-struct VTable {
-    /// The type of the owner. A function, because `TypeId::of` is no constant yet.
-    type_id: fn() -> TypeId,
-    /// Drops the owner in place and frees the block.
-    destroy: unsafe extern "C" fn(NonNull<Header>),
-    /// The layout of the block without the dims.
-    layout: Layout,
-}
-
-#[repr(C)]
-struct Header {
-    managed: DLManagedTensorVersioned,
-    vtable: &'static VTable,
-    /// The number of `i64` at the end of the block.
-    dims: u32,
-    /// True if nothing writes the data until the owner is dropped (Immutable).
-    immutable: bool,
-    /// The check that the elements must pass before the owner may be returned.
-    check: Option<Check>,
-}
-
-#[repr(C)]
-struct Block<O> {
-    header: Header,
-    owner: MaybeUninit<O>,
-}
-
-impl<O: 'static> Block<O> {
-    const VTABLE: VTable =
-        VTable { type_id: TypeId::of::<O>, destroy: Self::destroy, layout: Layout::new::<Self>() };
-
-    /// Drops the owner and frees the block. Here the owner's type is known: where its drop cannot
-    /// panic, the compiler leaves out what catches a panic.
-    ///
-    /// # Safety
-    /// `header` begins a `Block<O>` whose owner is initialised; it is not used afterwards.
-    unsafe extern "C" fn destroy(header: NonNull<Header>) {
-        let block = header.cast::<Self>().as_ptr();
-        // SAFETY: Block: the header is initialised and the block is ours alone.
-        let layout = Self::VTABLE.layout(unsafe { (*block).header.dims } as usize);
-        let free = Free { header, layout };
-        // SAFETY: by contract initialised, and the block is freed right behind. Send: any thread may
-        // do this.
-        no_unwind(|| unsafe { (*block).owner.assume_init_drop() });
-        drop(free);
-    }
-}
-
-impl VTable {
-    /// The layout of a block. The dims follow the fixed part, whose size is a multiple of its
-    /// alignment, which is at least that of an `i64`.
-    fn layout(&self, dims: usize) -> Layout {
-        let size = self.layout.size() + dims * size_of::<i64>();
-        debug_assert!(Layout::from_size_align(size, self.layout.align()).is_ok());
-        // SAFETY: the alignment is that of a layout. At most 2 * MAX_NDIM dims (Dims) behind the size of
-        // a type, which is at most half of the address space but for them.
-        unsafe { Layout::from_size_align_unchecked(size, self.layout.align()) }
-    }
-}
-
-/// Marks a managed tensor as made here. Its address stands in `manager_ctx`, which must not be
-/// NULL and which only the deleter's side ever reads. Writable, so that no linker folds it with
-/// another.
-static BRAND: AtomicU8 = AtomicU8::new(0);
-
-fn brand() -> *mut c_void {
-    BRAND.as_ptr().cast()
-}
-
-/// Frees a block when dropped.
-struct Free {
-    header: NonNull<Header>,
-    layout: Layout,
-}
-
-impl Drop for Free {
-    fn drop(&mut self) {
-        // SAFETY: made by those who give up the block, whether they have dropped its owner or moved
-        // it; the layout is the one it was allocated with.
-        unsafe { dealloc(self.header.as_ptr().cast(), self.layout) }
-    }
-}
+use crate::{Access, Error, MAX_NDIM, Result, layout};
 
 /// The handle on a block. Dropping it runs the deleter.
 pub(crate) struct Managed(NonNull<DLManagedTensorVersioned>);
@@ -140,22 +51,6 @@ impl Drop for Managed {
 }
 
 impl Managed {
-    /// Moves an owner into a new block with room for the dims of `ndim` dimensions, and describes
-    /// an empty CPU tensor of no dimensions.
-    pub(super) fn new<O: Send + 'static>(owner: O, ndim: usize) -> Self {
-        let nothing = DLTensor {
-            data: ptr::null_mut(),
-            device: Device::CPU.into(),
-            ndim: 0,
-            dtype: DataType::UINT8.into(),
-            shape: ptr::null_mut(),
-            strides: ptr::null_mut(),
-            byte_offset: 0,
-        };
-        // SAFETY: no dimensions, and no data.
-        unsafe { Draft::new(owner, ndim).finish(nothing, Marks::NONE, None) }
-    }
-
     /// Takes over a pointer that [`Managed::into_raw`] gave out, if it is one.
     ///
     /// # Safety
@@ -235,22 +130,6 @@ impl Managed {
     pub(super) unsafe fn set_immutable(&mut self) {
         self.set_read_only();
         self.set_immutable_bit(true);
-    }
-
-    /// Makes exclusive data immutable: the data of this block, or of the tensor that it shares, if this is
-    /// the last handle on that tensor. Returns whether the data is immutable now.
-    pub(crate) fn freeze(&mut self) -> bool {
-        let exclusive = match self.access() {
-            Access::Immutable => return true,
-            Access::Exclusive => true,
-            Access::Shared | Access::ReadOnly => self.sole_source().is_some_and(Tensor::freeze),
-        };
-        if exclusive {
-            // SAFETY: Exclusive: only the holder of this block, or of its source, could write the data, and `&mut
-            // self` is the only access to it. From now on the access is Immutable, which allows no writes.
-            unsafe { self.set_immutable() };
-        }
-        exclusive
     }
 
     pub(crate) fn shape(&self) -> &[i64] {
@@ -357,7 +236,7 @@ impl Managed {
         self.header().dims != 0
     }
 
-    fn owner_is<O: 'static>(&self) -> bool {
+    pub(super) fn owner_is<O: 'static>(&self) -> bool {
         (self.header().vtable.type_id)() == TypeId::of::<O>()
     }
 

@@ -4,7 +4,8 @@ use alloc::alloc::{alloc, handle_alloc_error};
 use core::ffi::c_void;
 use core::ptr::NonNull;
 
-use super::{Free, Header, Managed};
+use super::Managed;
+use super::header::{Free, Header};
 use crate::layout::{self, Dims};
 use crate::{Error, Result};
 

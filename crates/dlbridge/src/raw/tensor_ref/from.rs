@@ -10,14 +10,7 @@ use crate::raw::block::Managed;
 use crate::raw::element::{Element, assert_layout};
 use crate::raw::owner::{Items, whole_shape};
 use crate::raw::view::TensorView;
-use crate::{Access, Device, Tensor};
-
-impl<'a> From<&'a Tensor> for TensorRef<'a> {
-    #[inline]
-    fn from(tensor: &'a Tensor) -> Self {
-        Self::new(tensor.managed())
-    }
-}
+use crate::{Access, Device};
 
 /// The shape is the length, then the extents of nested arrays.
 ///
@@ -51,7 +44,7 @@ impl<'a, T: Element> From<TensorView<'a, T>> for TensorRef<'a> {
 
 impl<'a> TensorRef<'a> {
     #[inline]
-    pub(in crate::raw) fn new(tensor: &'a Managed) -> Self {
+    pub(crate) fn new(tensor: &'a Managed) -> Self {
         let (shape, description) = (tensor.shape(), tensor.tensor());
         Self {
             data: description.data,

@@ -16,13 +16,11 @@ use dlbridge_sys::DLTensor;
 
 use crate::layout::{self, Dims, Measure, Part};
 use crate::raw::block::Managed;
-use crate::raw::copy;
 use crate::raw::dl_tensor::DLTensorRef;
 use crate::raw::element::Element;
-use crate::raw::pace::Pace;
 use crate::raw::parts::RawParts;
 use crate::raw::view::TensorView;
-use crate::{DataType, Device, Error, Result, Tensor};
+use crate::{DataType, Device, Error, Result};
 
 /// A borrowed tensor of any dtype.
 ///
@@ -177,7 +175,7 @@ impl<'a> TensorRef<'a> {
     /// Views the elements as `T`, for reading.
     ///
     /// # Errors
-    /// Those of [`Tensor::view`].
+    /// Those of [`Tensor::view`](crate::Tensor::view).
     ///
     /// ```
     /// let values = dlbridge::TensorRef::from(&[1_u8, 2, 3]);
@@ -192,7 +190,7 @@ impl<'a> TensorRef<'a> {
     /// strides that are here, and does not copy them.
     ///
     /// # Errors
-    /// Those of [`Tensor::view`].
+    /// Those of [`Tensor::view`](crate::Tensor::view).
     ///
     /// ```
     /// let values = dlbridge::TensorRef::from(&[1_u8, 2, 3]);
@@ -309,65 +307,6 @@ impl<'a> TensorRef<'a> {
         unsafe { managed.describe_part(&part.dims, data, byte_offset) }
     }
 
-    /// A copy in C order, in memory of our own, aligned to 256 bytes. It is exclusive.
-    ///
-    /// # Errors
-    /// Those of [`Tensor::to_copy`].
-    ///
-    /// ```
-    /// let columns = dlbridge::TensorRef::from(&[[1, 2], [3, 4]]).transpose();
-    /// assert_eq!(columns.to_copy()?.view::<i32>()?.as_slice(), Some(&[1, 3, 2, 4][..]));
-    /// # Ok::<(), dlbridge::Error>(())
-    /// ```
-    pub fn to_copy(&self) -> Result<Tensor> {
-        self.to_aligned_copy(1)
-    }
-
-    /// A copy like that of [`to_copy`](TensorRef::to_copy), whose first element is at a multiple of `alignment`
-    /// bytes.
-    ///
-    /// # Errors
-    /// Those of [`Tensor::to_copy`].
-    ///
-    /// # Panics
-    /// If the alignment is not a power of two.
-    ///
-    /// ```
-    /// let page = dlbridge::TensorRef::from(&[1_u8, 2]).to_aligned_copy(4096)?;
-    /// assert_eq!(page.data().addr() % 4096, 0);
-    /// # Ok::<(), dlbridge::Error>(())
-    /// ```
-    pub fn to_aligned_copy(&self, alignment: usize) -> Result<Tensor> {
-        assert!(alignment.is_power_of_two(), "cannot align to {alignment}");
-        finished(copy::to_copy(self, alignment, &mut Pace::unbroken(&mut || true)))
-    }
-
-    /// A copy like that of [`to_aligned_copy`](TensorRef::to_aligned_copy) that can be stopped: `go_on` is called after
-    /// every 32 MiB or so, and `None` is returned as soon as it returns false. Sub-byte elements that are not contiguous
-    /// are copied without a pause.
-    ///
-    /// # Errors
-    /// Those of [`Tensor::to_copy`].
-    ///
-    /// # Panics
-    /// If the alignment is not a power of two.
-    ///
-    /// ```
-    /// let tensor = dlbridge::TensorRef::from(&[1, 2, 3]);
-    /// // Fewer bytes than a block.
-    /// assert!(tensor.to_copy_while(1, || false)?.is_some());
-    /// # Ok::<(), dlbridge::Error>(())
-    /// ```
-    pub fn to_copy_while(
-        &self,
-        alignment: usize,
-        mut go_on: impl FnMut() -> bool,
-    ) -> Result<Option<Tensor>> {
-        assert!(alignment.is_power_of_two(), "cannot align to {alignment}");
-        let copy = copy::to_copy(self, alignment, &mut Pace::in_blocks(&mut go_on))?;
-        Ok(copy.map(Tensor::from_managed))
-    }
-
     /// The bytes of the elements, which are adjacent in C order. Packed sub-byte elements may leave a
     /// part of the last byte to others.
     ///
@@ -390,43 +329,6 @@ impl<'a> TensorRef<'a> {
         let bytes = usize::try_from(self.nbytes()).map_err(|_| Error::TooLarge)?;
         // SAFETY: Ref: the byte extent of elements that are adjacent.
         Ok(unsafe { slice::from_raw_parts(self.data.cast::<u8>(), bytes) })
-    }
-
-    /// A copy like that of [`to_copy`](TensorRef::to_copy) with the bytes of each number reversed:
-    /// of each lane, and of each half of a complex one. For data of the other byte order, which
-    /// DLPack cannot express.
-    ///
-    /// # Errors
-    /// Those of [`Tensor::to_copy`], and [`Error::NoByteOrder`] if numbers are not whole bytes.
-    ///
-    /// ```
-    /// let big_endian = [1_u16.to_be(), 2_u16.to_be()];
-    /// let native = match cfg!(target_endian = "little") {
-    ///     true => dlbridge::TensorRef::from(&big_endian).to_byte_swapped()?,
-    ///     false => dlbridge::TensorRef::from(&big_endian).to_copy()?,
-    /// };
-    /// assert_eq!(native.view::<u16>()?.as_slice(), Some(&[1, 2][..]));
-    /// # Ok::<(), dlbridge::Error>(())
-    /// ```
-    pub fn to_byte_swapped(&self) -> Result<Tensor> {
-        finished(copy::to_byte_swapped(self, &mut Pace::unbroken(&mut || true)))
-    }
-
-    /// A copy like that of [`to_byte_swapped`](TensorRef::to_byte_swapped) that can be stopped as
-    /// [`to_copy_while`](TensorRef::to_copy_while) can.
-    ///
-    /// # Errors
-    /// Those of [`to_byte_swapped`](TensorRef::to_byte_swapped).
-    ///
-    /// ```
-    /// let big_endian = [1_u16.to_be(), 2_u16.to_be()];
-    /// let swapped = dlbridge::TensorRef::from(&big_endian).to_byte_swapped_while(|| true)?.unwrap();
-    /// assert_eq!(swapped.view::<u16>()?.as_slice(), Some(&[1_u16.to_le(), 2_u16.to_le()][..]));
-    /// # Ok::<(), dlbridge::Error>(())
-    /// ```
-    pub fn to_byte_swapped_while(&self, mut go_on: impl FnMut() -> bool) -> Result<Option<Tensor>> {
-        let copy = copy::to_byte_swapped(self, &mut Pace::in_blocks(&mut go_on))?;
-        Ok(copy.map(Tensor::from_managed))
     }
 
     #[inline]
@@ -535,9 +437,4 @@ impl<'a> TensorRef<'a> {
     pub fn is_subbyte_padded(&self) -> bool {
         self.subbyte_padded
     }
-}
-
-/// The result of a copy that cannot be stopped.
-fn finished(copy: Result<Option<Managed>>) -> Result<Tensor> {
-    Ok(Tensor::from_managed(copy?.expect("the pace is unbroken")))
 }
