@@ -1,9 +1,9 @@
-//! Errors of the core as Python exceptions, and what messages call an object.
+//! Errors of the core as Python exceptions, what messages call an object, and libraries that are not installed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use dlbridge::Error;
-use pyo3::exceptions::{PyBufferError, PyException, PyTypeError};
+use pyo3::exceptions::{PyBufferError, PyException, PyModuleNotFoundError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
@@ -116,4 +116,31 @@ fn import<'py>(py: Python<'py>, name: &str) -> Option<PyResult<Bound<'py, PyModu
     let module = py.import(name);
     IMPORTS.fetch_sub(1, Ordering::AcqRel);
     Some(module)
+}
+
+/// The module of a library that a function needs. `package` is the one whose absence means that the library is not
+/// installed.
+pub(crate) fn library<'py>(
+    py: Python<'py>,
+    module: &str,
+    package: &str,
+    name: &str,
+) -> PyResult<Bound<'py, PyModule>> {
+    py.import(module).or_else(|error| {
+        if !is_absent(&error, py, package)? {
+            return Err(error);
+        }
+        let missing =
+            PyModuleNotFoundError::new_err(format!("{name} is not installed; install it first"));
+        missing.set_cause(py, Some(error));
+        Err(missing)
+    })
+}
+
+/// Whether an import failed because that very package is not there, and not something that it needs.
+pub(crate) fn is_absent(error: &PyErr, py: Python<'_>, package: &str) -> PyResult<bool> {
+    if !error.is_instance_of::<PyModuleNotFoundError>(py) {
+        return Ok(false);
+    }
+    error.value(py).getattr(intern!(py, "name"))?.eq(package)
 }

@@ -12,12 +12,11 @@ use crate::PyTensor;
 use crate::borrow::Guard;
 use crate::consumer::{Argument, CONSUMERS, Consumer, Need, is_common};
 use crate::copies;
-use crate::error::{to_py_err, type_name};
+use crate::error::{is_absent, library, to_py_err, type_name};
 use crate::lent;
 use crate::once::once;
 use crate::protocol::exchange_api::Table;
 use crate::protocol::{buffer_abi, is_instance, normalized, table_of};
-use crate::to_numpy::{give_numpy, is_absent, library};
 use crate::wanted::{Wanted, expect_bool, wrong_type};
 
 /// The consumer of a name.
@@ -168,12 +167,6 @@ pub(crate) fn give<'py>(
     tensor: PyTensor,
     consumer: &'static Consumer,
 ) -> PyResult<Bound<'py, PyAny>> {
-    if consumer.name == "numpy" {
-        return match tensor.into_tensor() {
-            Ok(tensor) => give_numpy(py, tensor),
-            Err(tensor) => to(&Bound::new(py, tensor)?, consumer, None),
-        };
-    }
     let new = tensor.tensor();
     let (dtype, device) = (new.dtype(), new.device());
     let as_it_is = is_common(dtype)

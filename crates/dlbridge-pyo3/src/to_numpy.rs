@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use dlbridge::{Datetime64, Element, Seconds, Tensor};
-use pyo3::exceptions::{PyBufferError, PyModuleNotFoundError};
+use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 
 use crate::borrow::Borrowed;
 use crate::elements::Elements;
-use crate::error::to_py_err;
+use crate::error::{library, to_py_err};
 use crate::protocol::numpy_api::NumpyApi;
 use crate::{lent, live};
 
@@ -88,31 +88,4 @@ fn through_dlpack(_: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyAny>> {
         "numpy's C API cannot make an array of {dtype} on {device}; build the extension with the feature \
          `tensor-class` of dlbridge-pyo3, or return another dtype on the CPU"
     )))
-}
-
-/// The module of a library that a function needs. `package` is the one whose absence means that the library is not
-/// installed.
-pub(crate) fn library<'py>(
-    py: Python<'py>,
-    module: &str,
-    package: &str,
-    name: &str,
-) -> PyResult<Bound<'py, PyModule>> {
-    py.import(module).or_else(|error| {
-        if !is_absent(&error, py, package)? {
-            return Err(error);
-        }
-        let missing =
-            PyModuleNotFoundError::new_err(format!("{name} is not installed; install it first"));
-        missing.set_cause(py, Some(error));
-        Err(missing)
-    })
-}
-
-/// Whether an import failed because that very package is not there, and not something that it needs.
-pub(crate) fn is_absent(error: &PyErr, py: Python<'_>, package: &str) -> PyResult<bool> {
-    if !error.is_instance_of::<PyModuleNotFoundError>(py) {
-        return Ok(false);
-    }
-    error.value(py).getattr(intern!(py, "name"))?.eq(package)
 }

@@ -5,8 +5,9 @@ use dlbridge::{DataType, DataTypeCode as Code, Element, Tensor, TensorRef};
 use pyo3::PyResult;
 
 use super::accepts::Accepts;
-use super::checked::OutOfRange;
-use super::convert::{accepts, converted, converted_bool, converted_by_way, converted_strided};
+use super::convert::{
+    OutOfRange, accepts, converted, converted_bool, converted_by_way, converted_strided,
+};
 
 /// Makes a copy in C order with elements of one of some dtypes; `None` if the rule allows none of them.
 ///

@@ -2,8 +2,6 @@
 //!
 //! Both go by way of `i64`, so that there is a loop for each type and not for each pair of types.
 
-use std::fmt::{self, Write};
-
 use dlbridge::{
     DataType, DataTypeCode as Code, Datetime64, Element, Result, Seconds, Tensor, TensorRef,
 };
@@ -11,43 +9,10 @@ use pyo3::PyResult;
 
 use super::accepts::Accepts;
 use super::cast::{self, Cast, is_safe};
+pub(super) use super::convert::OutOfRange;
 use super::convert::{self, PIECE, accepts};
 use crate::copies;
 use crate::protocol::time::{Chosen, Scale};
-
-/// An element that a dtype cannot hold.
-pub(super) struct OutOfRange {
-    pub(super) index: Vec<usize>,
-    value: i128,
-    dtype: String,
-}
-
-impl OutOfRange {
-    fn new(source: &TensorRef<'_>, nth: usize, value: i128, dtype: String) -> Self {
-        let mut index = vec![0; source.ndim()];
-        let mut rest = nth;
-        for (place, &extent) in index.iter_mut().zip(source.shape()).rev() {
-            *place = rest % extent as usize;
-            rest /= extent as usize;
-        }
-        Self { index, value, dtype }
-    }
-}
-
-impl fmt::Display for OutOfRange {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut place = String::new();
-        for index in &self.index {
-            write!(place, "[{index}]")?;
-        }
-        let space = if place.is_empty() { "" } else { " " };
-        write!(
-            f,
-            "element{space}{place} is {}, which is out of range for {}",
-            self.value, self.dtype
-        )
-    }
-}
 
 /// Integers checked, and other elements without a loss.
 pub(super) fn or_lossless<A: Accepts>(

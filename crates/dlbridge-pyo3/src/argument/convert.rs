@@ -3,6 +3,7 @@
 //! The functions with the parameter `A`, what an argument accepts, are compiled with the arguments that use them, and only for
 //! the dtypes of the arguments. The loops over pieces of a tensor are compiled once for all dtypes.
 
+use std::fmt::{self, Write};
 use std::ops::Range;
 
 use dlbridge::{DataType, Element, Result, Tensor, TensorRef};
@@ -10,9 +11,42 @@ use pyo3::PyResult;
 use pyo3::exceptions::PyMemoryError;
 
 use super::accepts::Accepts;
-use super::checked::OutOfRange;
 use crate::copies;
 use crate::error::to_py_err;
+
+/// An element that a dtype cannot hold.
+pub(super) struct OutOfRange {
+    pub(super) index: Vec<usize>,
+    value: i128,
+    dtype: String,
+}
+
+impl OutOfRange {
+    pub(super) fn new(source: &TensorRef<'_>, nth: usize, value: i128, dtype: String) -> Self {
+        let mut index = vec![0; source.ndim()];
+        let mut rest = nth;
+        for (place, &extent) in index.iter_mut().zip(source.shape()).rev() {
+            *place = rest % extent as usize;
+            rest /= extent as usize;
+        }
+        Self { index, value, dtype }
+    }
+}
+
+impl fmt::Display for OutOfRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut place = String::new();
+        for index in &self.index {
+            write!(place, "[{index}]")?;
+        }
+        let space = if place.is_empty() { "" } else { " " };
+        write!(
+            f,
+            "element{space}{place} is {}, which is out of range for {}",
+            self.value, self.dtype
+        )
+    }
+}
 
 /// Returns true if an argument accepts elements of a dtype, or of any.
 pub(super) const fn accepts<A: Accepts>(dtype: DataType) -> bool {

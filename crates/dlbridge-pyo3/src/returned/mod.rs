@@ -15,7 +15,7 @@ use pyo3::types::PyCapsule;
 use crate::argument::{Accepts, DYNAMIC};
 use crate::capsule;
 #[cfg(feature = "tensor-class")]
-use crate::{PyTensor, home, protocol};
+use crate::{PyTensor, home, protocol, to_numpy};
 
 #[cfg(feature = "tensor-class")]
 pub use like::Like;
@@ -113,6 +113,13 @@ impl PyTensor {
     /// }
     /// ```
     pub fn into_library<'py>(self, py: Python<'py>, library: &str) -> PyResult<Bound<'py, PyAny>> {
-        home::give(py, self, home::consumer(library)?)
+        let consumer = home::consumer(library)?;
+        if consumer.name != "numpy" {
+            return home::give(py, self, consumer);
+        }
+        match self.into_tensor() {
+            Ok(tensor) => to_numpy::give_numpy(py, tensor),
+            Err(tensor) => home::to(&Bound::new(py, tensor)?, consumer, None),
+        }
     }
 }

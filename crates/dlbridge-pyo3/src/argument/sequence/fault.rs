@@ -2,11 +2,36 @@
 
 use std::fmt::Write;
 
-use dlbridge::TensorRef;
+use dlbridge::{DataType, TensorRef};
 use pyo3::prelude::*;
-use pyo3::types::PyType;
+use pyo3::types::{PyList, PyTuple, PyType};
 
 use crate::error::name_of;
+
+/// Lists within lists, as NumPy has it: deeper ones would need more of the stack than a thread may have.
+pub(super) const MAX_DEPTH: usize = 64;
+
+/// Why a list is not the tensor that was expected.
+pub(in crate::argument) enum Misfit {
+    TooDeep,
+    Shape(Vec<usize>),
+    /// Lists do not become tensors of the dtype.
+    NoElements(DataType),
+    /// An item does not fit a dtype.
+    Item(DataType, Box<Item>),
+}
+
+impl Misfit {
+    /// The words after the type of the list.
+    pub(in crate::argument) fn words(&self, py: Python<'_>) -> String {
+        match self {
+            Self::TooDeep => format!(" that is nested more than {MAX_DEPTH} deep"),
+            Self::Shape(shape) => format!(" of shape {shape:?}"),
+            Self::NoElements(dtype) => format!(", and lists do not become tensors of {dtype}"),
+            Self::Item(dtype, item) => format!(", but {}", item.words(py, &dtype.to_string())),
+        }
+    }
+}
 
 /// Why a list does not become a tensor.
 pub(super) enum Fault {
@@ -55,7 +80,7 @@ impl Fault {
 
     #[cold]
     pub(super) fn not_a_number(item: &Bound<'_, PyAny>) -> Self {
-        match super::is_list(item) {
+        match is_list(item) {
             true => Self::new(Problem::TooDeep(item.get_type().unbind())),
             false => Self::new(Problem::NotANumber(item.get_type().unbind())),
         }
@@ -185,4 +210,11 @@ impl Item {
             }
         }
     }
+}
+
+/// Whether an object is a list or tuple, or of a derived class, or a range.
+pub(super) fn is_list(object: &Bound<'_, PyAny>) -> bool {
+    object.is_instance_of::<PyList>()
+        || object.is_instance_of::<PyTuple>()
+        || object.is_exact_instance_of::<pyo3::types::PyRange>()
 }

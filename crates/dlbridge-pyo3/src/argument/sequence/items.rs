@@ -6,16 +6,13 @@ use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyRange, PyString, PyTuple};
 
-use super::fault::Fault;
-use super::number::{Kinds, Known, Number, NumberKind, element};
+use super::fault::{Fault, MAX_DEPTH};
+use super::number::{Kinds, Known, Number, NumberKind, element, kind_of};
 use crate::borrow::Guard;
 use crate::copies;
 use crate::error::{ErrorClass, to_py_err};
 use crate::protocol::{self, Imported};
 use crate::wanted::Wanted;
-
-/// Lists within lists, as NumPy has it: deeper ones would need more of the stack than a thread may have.
-pub(super) const MAX_DEPTH: usize = 64;
 
 /// Items that are read between two questions for interrupts.
 const UNINTERRUPTED: usize = 1 << 20;
@@ -432,7 +429,7 @@ impl<'py> Sink<'py> for Natural<'py> {
 
     fn put_tensor(&mut self, tensor: &TensorRef<'_>) -> Result<bool, Fault> {
         let dtype = tensor.dtype();
-        let Some(kind) = super::kind_of(dtype) else {
+        let Some(kind) = kind_of(dtype) else {
             let extents: Vec<_> = tensor.shape().iter().map(|&extent| extent as usize).collect();
             return Err(Fault::tensor(tensor, &extents));
         };

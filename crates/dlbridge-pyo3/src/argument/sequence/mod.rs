@@ -15,38 +15,17 @@ use pyo3::exceptions::{PyMemoryError, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
-use self::fault::{Fault, Item};
-use self::items::{Dtypes, Elements, Items, MAX_DEPTH, Natural, read, shape_of};
-use self::number::Number;
+pub(super) use self::fault::Misfit;
+use self::fault::{Fault, is_list};
+use self::items::{Dtypes, Elements, Items, Natural, read, shape_of};
 pub(super) use self::number::NumberKind;
+use self::number::{Number, each_type, kind_of};
 use super::accepts::Accepts;
 use super::convert::accepts;
 use super::refusal::{Found, Refusal};
 use super::take::Expected;
 use crate::error::to_py_err;
 use crate::protocol;
-
-/// Why a list is not the tensor that was expected.
-pub(super) enum Misfit {
-    TooDeep,
-    Shape(Vec<usize>),
-    /// Lists do not become tensors of the dtype.
-    NoElements(DataType),
-    /// An item does not fit a dtype.
-    Item(DataType, Box<Item>),
-}
-
-impl Misfit {
-    /// The words after the type of the list.
-    pub(super) fn words(&self, py: Python<'_>) -> String {
-        match self {
-            Self::TooDeep => format!(" that is nested more than {MAX_DEPTH} deep"),
-            Self::Shape(shape) => format!(" of shape {shape:?}"),
-            Self::NoElements(dtype) => format!(", and lists do not become tensors of {dtype}"),
-            Self::Item(dtype, item) => format!(", but {}", item.words(py, &dtype.to_string())),
-        }
-    }
-}
 
 /// A tensor of one of the dtypes expected, of the numbers of a list, tuple or range; `None` for other objects.
 pub(super) fn tensor_of<A: Accepts>(
@@ -94,13 +73,6 @@ pub(super) fn tensor_of<A: Accepts>(
     }
 }
 
-/// Whether an object is a list or tuple, or of a derived class, or a range.
-fn is_list(object: &Bound<'_, PyAny>) -> bool {
-    object.is_instance_of::<PyList>()
-        || object.is_instance_of::<PyTuple>()
-        || object.is_exact_instance_of::<pyo3::types::PyRange>()
-}
-
 /// The kind that all numbers can become, and whether there are integers that need 64 bits without a sign.
 fn natural<'py>(items: &Items<'py>, shape: &[usize]) -> Result<Natural<'py>, Fault> {
     let mut natural = Natural::new();
@@ -139,28 +111,6 @@ fn chosen(dtypes: &[DataType], natural: &Natural<'_>) -> DataType {
         dtypes.iter().filter(|dtype| fits(dtype).is_some()).min_by_key(|dtype| fits(dtype));
     // One that does not fit leads to an error that names an element.
     *nearest.unwrap_or(&dtypes[0])
-}
-
-/// Calls a macro with all types of elements that lists become.
-macro_rules! each_type {
-    ($call:ident) => {
-        $call! {
-            f64, f32, i64, i32, u8, bool, i8, i16, u16, u32, u64, Float16, Bfloat16, Complex<f32>, Complex<f64>
-        }
-    };
-}
-
-/// The kind of numbers that elements of a dtype are; `None` for dtypes that lists do not become.
-fn kind_of(dtype: DataType) -> Option<NumberKind> {
-    macro_rules! kinds {
-        ($($type:ty),+) => {
-            $(if dtype == <$type>::DTYPE {
-                return Some(<$type as Number>::KIND);
-            })+
-        };
-    }
-    each_type!(kinds);
-    None
 }
 
 /// A tensor of a dtype; `None` if lists do not become one.

@@ -1,7 +1,7 @@
 //! Python's numbers as elements: which dtypes a number can become, and its value there.
 
 use dlbridge::bits::{Bfloat16, Complex, Float16};
-use dlbridge::{DataType, DataTypeCode};
+use dlbridge::{DataType, DataTypeCode, Element};
 use pyo3::exceptions::PyOverflowError;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -350,3 +350,27 @@ macro_rules! complex {
 }
 
 complex!(f32, f64);
+
+/// Calls a macro with all types of elements that lists become.
+macro_rules! each_type {
+    ($call:ident) => {
+        $call! {
+            f64, f32, i64, i32, u8, bool, i8, i16, u16, u32, u64, Float16, Bfloat16, Complex<f32>, Complex<f64>
+        }
+    };
+}
+
+pub(super) use each_type;
+
+/// The kind of numbers that elements of a dtype are; `None` for dtypes that lists do not become.
+pub(super) fn kind_of(dtype: DataType) -> Option<NumberKind> {
+    macro_rules! kinds {
+        ($($type:ty),+) => {
+            $(if dtype == <$type>::DTYPE {
+                return Some(<$type as Number>::KIND);
+            })+
+        };
+    }
+    each_type!(kinds);
+    None
+}
