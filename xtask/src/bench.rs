@@ -128,7 +128,7 @@ mod tests {
     fn every_package_is_built() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
         let folder = root.join(peers::SOURCES);
-        let all = crate::test::names(&folder);
+        let all = crate::workplace::names(&folder);
         let packages = all.iter().filter(|name| folder.join(name).join("Cargo.toml").exists());
         let mut built = PACKAGES.to_vec();
         built.sort();

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::python::Venv;
 use crate::steps::Steps;
-use crate::test::names;
+use crate::workplace::names;
 use crate::{Result, Workplace, devices, process};
 
 /// The crates that need no Python, `dlbridge` aside.

@@ -3,8 +3,7 @@
 
 use std::fs::{self, DirEntry};
 
-use crate::steps::{Finished, Steps};
-use crate::test::in_ci;
+use crate::steps::{Finished, Steps, in_ci};
 use crate::{Result, Workplace, debian, process};
 
 /// Runs the tests of each; without the driver, which CI installs, they would try nothing.

@@ -141,11 +141,11 @@ fn without_text(source: &str) -> String {
             found.find('\n').unwrap_or(found.len())
         } else if found.starts_with("/*") {
             found.find("*/").map_or(found.len(), |end| end + 2)
-        } else if found.starts_with('"') {
+        } else if let Some(inside) = found.strip_prefix('"') {
             let hashes = before.len() - before.trim_end_matches('#').len();
             if before.trim_end_matches('#').ends_with('r') {
                 let end = format!("\"{}", "#".repeat(hashes));
-                found[1..].find(&end).map_or(found.len(), |at| at + 1 + end.len())
+                inside.find(&end).map_or(found.len(), |at| at + 1 + end.len())
             } else {
                 quoted(found)
             }

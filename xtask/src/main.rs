@@ -13,6 +13,7 @@
 //! | `ports` | extensions of others, moved from rust-numpy to dlbridge |
 //! | `pins` | the version of everything that is installed |
 //! | `process` | running commands |
+//! | `workplace` | the directories that the tasks work in |
 //! | `c_examples` | the examples that are C programs |
 //! | `nightly` | Miri, sanitizers, fuzzing: what needs the nightly toolchain |
 //! | `seeded_faults` | whether the conformance kit finds faults made on purpose |
@@ -45,13 +46,13 @@ mod test;
 mod toolchains;
 mod unsafe_table;
 mod wording;
+mod workplace;
 
 use std::env;
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// An error is a sentence for the person at the terminal.
-type Result<T, E = String> = std::result::Result<T, E>;
+use process::Result;
+use workplace::Workplace;
 
 const USAGE: &str = "\
 cargo xtask demo [--with NAMES] [--out DIR]
@@ -308,42 +309,10 @@ fn frameworks(names: &str) -> Result<Vec<&'static pins::Framework>> {
         .collect()
 }
 
-/// The directories that the tasks work in; all absolute.
-struct Workplace {
-    /// The root of the repository.
-    root: PathBuf,
-    /// Cargo's target directory; everything that can be built again goes there.
-    target: PathBuf,
-}
-
-impl Workplace {
-    fn find() -> Result<Self> {
-        // Cargo sets the variable when it runs the task; the constant is for a binary run by hand.
-        let own = env::var_os("CARGO_MANIFEST_DIR").unwrap_or(env!("CARGO_MANIFEST_DIR").into());
-        let root = Path::new(&own).parent().ok_or("xtask has no parent directory")?.to_owned();
-        let target = env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| root.join("target").into());
-        let target =
-            std::path::absolute(target).map_err(|e| format!("the target directory: {e}"))?;
-        Ok(Self { root, target })
-    }
-
-    /// `cargo` of the toolchain in use, in the root.
-    fn cargo(&self, arguments: &[&str]) -> std::process::Command {
-        let mut cargo = self.command("cargo");
-        cargo.args(arguments);
-        cargo
-    }
-
-    /// A command in the root; its own children build in the same target directory.
-    fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> std::process::Command {
-        let mut command = std::process::Command::new(program);
-        command.current_dir(&self.root).env("CARGO_TARGET_DIR", &self.target);
-        command
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     fn parsed(line: &str) -> Result<Task> {

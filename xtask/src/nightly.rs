@@ -5,9 +5,8 @@ use std::env;
 use std::process::Command;
 
 use crate::python::Venv;
-use crate::steps::{Begun, Finished, Steps};
-use crate::test::in_ci;
-use crate::{Result, Workplace, crates, pins, process};
+use crate::steps::{Begun, Finished, Steps, in_ci};
+use crate::{Result, Workplace, crates, pins, process, workplace};
 
 /// The target that this machine runs natively and that has sanitizers.
 const HOST: &str = "x86_64-unknown-linux-gnu";
@@ -246,7 +245,7 @@ fn core_alone(manifest: &str) -> Result<String> {
 /// The names of the fuzz targets that need no Python.
 fn fuzz_targets(workplace: &Workplace) -> Vec<String> {
     let directory = workplace.root.join("fuzz/fuzz_targets");
-    let files = crate::test::names(&directory);
+    let files = workplace::names(&directory);
     let names = files.iter().filter_map(|name| name.strip_suffix(".rs"));
     names.filter(|name| *name != FUZZED_WITH_PYTHON).map(str::to_owned).collect()
 }

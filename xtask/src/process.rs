@@ -9,7 +9,8 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use crate::Result;
+/// An error is a sentence for the person at the terminal.
+pub(crate) type Result<T, E = String> = std::result::Result<T, E>;
 
 /// How many of a failed command's last lines its error repeats.
 const LAST_LINES: usize = 15;

@@ -6,8 +6,10 @@ use std::fs;
 use std::path::Path;
 
 use crate::python::Venv;
-use crate::test::KIT;
 use crate::{Result, Workplace, pins, process};
+
+/// The conformance kit: a distribution of Python.
+pub(crate) const KIT: &str = "conformance";
 
 /// A fault: a piece of a file, and what it is replaced with.
 struct Fault {

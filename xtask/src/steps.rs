@@ -1,5 +1,6 @@
 //! The steps of `cargo xtask test`: a heading for each, a summary at the end.
 
+use std::env;
 use std::time::{Duration, Instant};
 
 use crate::Result;
@@ -146,6 +147,11 @@ impl Steps {
         }
         line
     }
+}
+
+/// Whether what cannot be tried is a failure.
+pub(crate) fn in_ci() -> bool {
+    env::var("CI").is_ok_and(|ci| !matches!(ci.as_str(), "" | "0" | "false"))
 }
 
 #[cfg(test)]

@@ -1,12 +1,14 @@
 //! `cargo xtask test`: everything that has to hold, as one list of steps.
 
+use std::env;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::{env, fs};
 
 use crate::python::Venv;
-use crate::steps::{Begun, Finished, Steps};
+use crate::seeded_faults::KIT;
+use crate::steps::{Begun, Finished, Steps, in_ci};
+use crate::workplace::names;
 use crate::{
     Result, Workplace, bench, c_examples, compare, crates, debian, gpu, nightly, pins, ports,
     process, seeded_faults, stable_abi, template, toolchains, unsafe_table, wording,
@@ -25,9 +27,6 @@ pub(crate) struct Options {
 }
 
 const PYTHON_TESTS: &str = "tests/python";
-
-/// The conformance kit: a distribution of Python.
-pub(crate) const KIT: &str = "conformance";
 
 const KIT_SOURCES: &str = "conformance/src/dlbridge_conformance";
 
@@ -186,11 +185,6 @@ fn begin_kit(steps: &mut Steps, workplace: &Workplace) -> Option<Begun> {
     })
 }
 
-/// Whether what cannot be tried is a failure.
-pub(crate) fn in_ci() -> bool {
-    env::var("CI").is_ok_and(|ci| !matches!(ci.as_str(), "" | "0" | "false"))
-}
-
 fn requirements(options: &Options) -> Vec<&'static str> {
     let frameworks = pins::FRAMEWORKS.iter().filter(|_| !options.quick).map(|f| f.requirement);
     let tools = [pins::NUMPY, pins::MATURIN].into_iter().chain(pins::TEST_TOOLS.iter().copied());
@@ -204,15 +198,6 @@ fn examples(workplace: &Workplace, having: &str) -> Vec<String> {
     let examples =
         names(&directory).into_iter().filter(|n| directory.join(n).join(having).exists());
     examples.map(|name| format!("examples/{name}")).collect()
-}
-
-/// What a directory holds, in a fixed order; nothing if there is no such directory.
-pub(crate) fn names(directory: &Path) -> Vec<String> {
-    let entries = fs::read_dir(directory).into_iter().flatten();
-    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let mut names: Vec<_> = names.collect();
-    names.sort();
-    names
 }
 
 /// The stub against mypy's strictest rules, then against the extension module itself.

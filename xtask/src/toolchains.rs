@@ -6,8 +6,7 @@ use std::path::Path;
 
 use crate::crates::{LIBRARIES, folders};
 use crate::python::Venv;
-use crate::steps::Finished;
-use crate::test::in_ci;
+use crate::steps::{Finished, in_ci};
 use crate::{Result, Workplace, process};
 
 /// A target that has `core` and `alloc` but no `std`: what links `std` unseen does not build for it.

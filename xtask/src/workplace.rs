@@ -1,0 +1,50 @@
+//! The directories that the tasks work in, and what they hold.
+
+use std::ffi::OsStr;
+use std::path::{self, Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+use crate::process::Result;
+
+/// The directories that the tasks work in; all absolute.
+pub(crate) struct Workplace {
+    /// The root of the repository.
+    pub(crate) root: PathBuf,
+    /// Cargo's target directory; everything that can be built again goes there.
+    pub(crate) target: PathBuf,
+}
+
+impl Workplace {
+    pub(crate) fn find() -> Result<Self> {
+        // Cargo sets the variable when it runs the task; the constant is for a binary run by hand.
+        let own = env::var_os("CARGO_MANIFEST_DIR").unwrap_or(env!("CARGO_MANIFEST_DIR").into());
+        let root = Path::new(&own).parent().ok_or("xtask has no parent directory")?.to_owned();
+        let target = env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| root.join("target").into());
+        let target = path::absolute(target).map_err(|e| format!("the target directory: {e}"))?;
+        Ok(Self { root, target })
+    }
+
+    /// `cargo` of the toolchain in use, in the root.
+    pub(crate) fn cargo(&self, arguments: &[&str]) -> Command {
+        let mut cargo = self.command("cargo");
+        cargo.args(arguments);
+        cargo
+    }
+
+    /// A command in the root; its own children build in the same target directory.
+    pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new(program);
+        command.current_dir(&self.root).env("CARGO_TARGET_DIR", &self.target);
+        command
+    }
+}
+
+/// What a directory holds, in a fixed order; nothing if there is no such directory.
+pub(crate) fn names(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).into_iter().flatten();
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut names: Vec<_> = names.collect();
+    names.sort();
+    names
+}
