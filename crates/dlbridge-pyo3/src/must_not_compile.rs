@@ -108,7 +108,7 @@
 //! use pyo3::prelude::*;
 //!
 //! fn f<'py>(x: &Bound<'py, PyAny>) -> PyResult<PyReadwriteTensor<'py, f32, 1, AllowCopy>> {
-//!     x.extract()
+//!     Ok(x.extract()?)
 //! }
 //! # fn main() { let _: for<'py> fn(&Bound<'py, PyAny>) -> PyResult<PyReadwriteTensor<'py, f32, 1, AllowCopy>> = f; }
 //! ```
@@ -122,7 +122,7 @@
 //! type Pixels<'py> = PyReadonlyTensor<'py, u8, 2, dims!(_, _, 3)>;
 //!
 //! fn f<'py>(x: &Bound<'py, PyAny>) -> PyResult<Pixels<'py>> {
-//!     x.extract()
+//!     Ok(x.extract()?)
 //! }
 //! # fn main() { let _: for<'py> fn(&Bound<'py, PyAny>) -> PyResult<Pixels<'py>> = f; }
 //! ```
@@ -134,7 +134,7 @@
 //! use pyo3::prelude::*;
 //!
 //! fn f<'py>(x: &Bound<'py, PyAny>) -> PyResult<PyReadonlyTensor<'py, f32, 1, Writable>> {
-//!     x.extract()
+//!     Ok(x.extract()?)
 //! }
 //! # fn main() { let _: for<'py> fn(&Bound<'py, PyAny>) -> PyResult<PyReadonlyTensor<'py, f32, 1, Writable>> = f; }
 //! ```
@@ -187,7 +187,7 @@
 //! use pyo3::prelude::*;
 //!
 //! fn f<'py>(x: &Bound<'py, PyAny>) -> PyResult<PyReadonlyTensor<'py, f32, 1, OnCuda>> {
-//!     x.extract()
+//!     Ok(x.extract()?)
 //! }
 //! # fn main() { let _: for<'py> fn(&Bound<'py, PyAny>) -> PyResult<PyReadonlyTensor<'py, f32, 1, OnCuda>> = f; }
 //! ```

@@ -130,7 +130,7 @@ macro_rules! argument {
             #[doc = concat!("    if ", stringify!($name), "::<f64, 1>::try_extract(x)?.is_some() {")]
             ///         return Ok(1);
             ///     }
-            #[doc = concat!("    x.extract::<", stringify!($name), "<'_, f64, 2>>().map(|_| 2)")]
+            #[doc = concat!("    Ok(x.extract::<", stringify!($name), "<'_, f64, 2>>().map(|_| 2)?)")]
             /// }
             /// ```
             pub fn try_extract(object: &Bound<'py, PyAny>) -> PyResult<Option<Self>> {
