@@ -25,28 +25,28 @@ class _ArgumentError(Exception):
     _argument: str | None = None
 
     def _name(self) -> None:
-        if self._argument is not None:
-            return
         notes = getattr(self, "__notes__", None)
         if not isinstance(notes, list):
             return
         for note in notes:
             name = note[len(BEFORE) : -len(AFTER)] if isinstance(note, str) else ""
-            if name.isidentifier() and note == BEFORE + name + AFTER:
+            if name.isidentifier() and note == BEFORE + name + AFTER and self._argument in (None, name):
                 break
         else:
             return
-        try:
-            # In place: code that shows an exception may have got the list before it reads the message.
-            notes.remove(note)
-        except ValueError:
-            # Another thread reads the message too.
-            return
+        # The note goes last: an exception in between, of a signal handler say, leaves the name for the next reader.
+        before = f"argument '{name}': "
+        arguments = ARGUMENTS.__get__(self)
+        if arguments and not str(arguments[0]).startswith(before):
+            ARGUMENTS.__set__(self, (f"{before}{arguments[0]}", *arguments[1:]))
         self._argument = name
-        if not notes:
-            del self.__notes__
-        if arguments := ARGUMENTS.__get__(self):
-            ARGUMENTS.__set__(self, (f"argument '{name}': {arguments[0]}", *arguments[1:]))
+        # In place: code that shows an exception may have got the list before it reads the message. Another thread may read it too.
+        try:
+            notes.remove(note)
+            if not notes:
+                del self.__notes__
+        except (ValueError, AttributeError):
+            return
 
     @property
     def argument(self) -> str | None:

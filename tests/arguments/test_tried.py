@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import io
 import pickle
+import subprocess
 import sys
 import traceback
 import weakref
@@ -196,3 +197,70 @@ def test_refusal_has_the_exception_that_is_being_handled_as_its_context() -> Non
         with pytest.raises(dlbridge.TensorMismatchError) as refusal:
             typed.mean(np.zeros(3))
         assert refusal.value.__context__ is handled
+
+
+def test_mismatch_of_an_array_that_only_an_import_describes() -> None:
+    field = np.zeros(5, [("x", "<f4"), ("attribute", "<u2")])["x"]
+    with pytest.raises(dlbridge.TensorMismatchError) as refusal:
+        typed.trace(field)
+    assert str(refusal.value).startswith("argument 'x': expected float64[_, _] on cpu; got float32[5] on cpu")
+
+
+def test_name_of_the_argument_survives_an_interrupt() -> None:
+    class Notes(list[str]):
+        """Whose first change is interrupted."""
+
+        interrupted = False
+
+        def remove(self, note: str) -> None:
+            if not self.interrupted:
+                self.interrupted = True
+                raise KeyboardInterrupt
+            super().remove(note)
+
+    with pytest.raises(dlbridge.TensorMismatchError) as refusal:
+        typed.trace([1.0])
+    error = refusal.value
+    error.__notes__ = Notes(["while processing 'x'", "mine"])
+    with pytest.raises(KeyboardInterrupt):
+        str(error)
+    assert str(error).startswith("argument 'x': expected float64[_, _]")
+    assert str(error).count("argument 'x'") == 1
+    assert error.__notes__ == ["mine"]
+
+
+def test_exception_during_the_first_import_of_the_class_is_raised() -> None:
+    code = """
+import sys
+
+import numpy as np
+from typed_arguments import _native as typed
+
+
+class Timeout(Exception):
+    pass
+
+
+class Interrupted:
+    def find_spec(self, name, path=None, target=None):
+        if name == "dlbridge._errors":
+            sys.meta_path.remove(self)
+            raise Timeout
+
+
+sys.meta_path.insert(0, Interrupted())
+try:
+    typed.trace([1.0])
+except Timeout:
+    pass
+else:
+    raise AssertionError("the exception was dropped")
+import dlbridge
+
+try:
+    typed.trace([1.0])
+except dlbridge.TensorMismatchError:
+    print("mismatch")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.stdout == "mismatch\n", done.stderr

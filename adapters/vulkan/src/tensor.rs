@@ -12,8 +12,8 @@ pub trait TensorExt: Sealed {
     /// the strides are the tensor's; a shader is told both.
     ///
     /// # Errors
-    /// [`Error::NotVulkan`] for a tensor that is somewhere else, [`Error::Empty`] for one that has no memory; an
-    /// error for one that must not be written.
+    /// [`Error::NotVulkan`](crate::Error::NotVulkan) for a tensor that is somewhere else,
+    /// [`Error::Empty`](crate::Error::Empty) for one that has no memory; an error for one that must not be written.
     ///
     /// ```no_run
     /// use ash::vk;
@@ -40,17 +40,18 @@ pub trait TensorExt: Sealed {
     /// ```
     fn to_read_only_buffer(&self) -> Result<BufferRef<'_>>;
 
-    /// A copy of the elements on the host, in C order, when all commands that are in the device's queue are done.
-    /// Of other queues no commands write those bytes meanwhile, as [`Device::ash`] asks. All bytes between the lowest and the
-    /// highest are fetched.
+    /// A copy of the elements on the host, in C order, when all commands that are in the device's queue are done. Of
+    /// other queues no commands write those bytes meanwhile, as [`Device::ash`] asks. All bytes between the lowest
+    /// and the highest are fetched.
     ///
     /// The tensor is one that [`to_device`](crate::to_device) made with this device, or a part of one, whichever way
-    /// it went meanwhile. As far as the handle tells: Vulkan does not rule out that a buffer of another `VkDevice` has the same
-    /// one, and then the elements of this device's buffer are copied.
+    /// it went meanwhile. As far as the handle tells: Vulkan does not rule out that a buffer of another `VkDevice`
+    /// has the same one, and then the elements of this device's buffer are copied.
     ///
     /// # Errors
-    /// [`Error::NotVulkan`] for a tensor that is somewhere else; [`Error::OtherDevice`] for one of any other buffer,
-    /// since Vulkan does not tell whose that is; what Vulkan says.
+    /// [`Error::NotVulkan`](crate::Error::NotVulkan) for a tensor that is somewhere else;
+    /// [`Error::OtherDevice`](crate::Error::OtherDevice) for one of any other buffer, since Vulkan does not tell
+    /// whose that is; what Vulkan says.
     ///
     /// ```no_run
     /// use dlbridge_vulkan::{Device, Result, TensorExt};
@@ -64,7 +65,7 @@ pub trait TensorExt: Sealed {
     /// As [`to_host`](Self::to_host), of a buffer that somebody else made from the `VkDevice`.
     ///
     /// # Errors
-    /// [`Error::NotVulkan`] for a tensor that is somewhere else; what Vulkan says.
+    /// [`Error::NotVulkan`](crate::Error::NotVulkan) for a tensor that is somewhere else; what Vulkan says.
     ///
     /// # Safety
     /// - The buffer was made from this device's `VkDevice`, has memory, and may be copied from (`TRANSFER_SRC`).

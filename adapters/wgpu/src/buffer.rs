@@ -33,7 +33,7 @@ pub trait BufferExt: Sealed + Sized {
     /// without a copy.
     ///
     /// It is not mapped, which wgpu lets nobody ask: one that was mapped at creation is unmapped first. Else wgpu refuses all
-    /// that is submitted with it, which [`to_host`](TensorExt::to_host) returns.
+    /// that is submitted with it, which [`to_host`](crate::TensorExt::to_host) returns.
     ///
     /// # Errors
     /// [`Error::TooSmall`] for a buffer of fewer elements; [`Error::UnevenSize`] for one whose size is no multiple of

@@ -10,13 +10,15 @@ use crate::{Binding, Result, binding, copy};
 
 /// Tensors as buffers of [wgpu](wgpu::Buffer).
 pub trait TensorExt: Sealed {
-    /// The tensor's buffer: the same memory. The element at index zero is [`byte_offset`](Tensor::byte_offset) bytes in, and
-    /// the strides are the tensor's; a shader is told both, or what [`binding`](Self::binding) makes of the first.
+    /// The tensor's buffer: the same memory. The element at index zero is [`byte_offset`](Tensor::byte_offset) bytes
+    /// in, and the strides are the tensor's; a shader is told both, or what [`binding`](Self::binding) makes of the
+    /// first.
     ///
     /// # Errors
-    /// [`Error::OtherDeviceType`] for a tensor that is somewhere else; [`Error::Foreign`] for one on `webgpu` that this
-    /// crate has not made; [`Error::Empty`] for one that has no memory; [`Error::TooSmall`] if the elements are not in the
-    /// buffer; an error for one that must not be written.
+    /// [`Error::OtherDeviceType`](crate::Error::OtherDeviceType) for a tensor that is somewhere else;
+    /// [`Error::Foreign`](crate::Error::Foreign) for one on `webgpu` that this crate has not made;
+    /// [`Error::Empty`](crate::Error::Empty) for one that has no memory; [`Error::TooSmall`](crate::Error::TooSmall)
+    /// if the elements are not in the buffer; an error for one that must not be written.
     ///
     /// ```no_run
     /// use dlbridge_wgpu::{Result, TensorExt};
@@ -27,9 +29,9 @@ pub trait TensorExt: Sealed {
     /// ```
     fn to_buffer(&self) -> Result<wgpu::Buffer>;
 
-    /// As [`to_buffer`](Self::to_buffer), also of a tensor that must not be written. wgpu has no buffer that cannot be:
-    /// who calls this binds it as `var<storage, read>`, or copies from it, and does not make an own tensor of it that says
-    /// less. Else others find elements that they did not expect, but memory stays sound.
+    /// As [`to_buffer`](Self::to_buffer), also of a tensor that must not be written. wgpu has no buffer that cannot
+    /// be: who calls this binds it as `var<storage, read>`, or copies from it, and does not make an own tensor of it
+    /// that says less. Else others find elements that they did not expect, but memory stays sound.
     ///
     /// # Errors
     /// As [`to_buffer`](Self::to_buffer), but for what must not be written.
@@ -75,14 +77,15 @@ pub trait TensorExt: Sealed {
     ///
     /// # Errors
     /// As [`to_buffer_for_reading`](Self::to_buffer_for_reading), but a tensor without elements is copied;
-    /// [`Error::OtherDevice`] for a device and a queue that do not belong together, and for another device than that of
-    /// a buffer that this crate made; [`Error::Lost`] for a device that was destroyed; [`Error::Wgpu`] for a buffer that was,
-    /// and for what else wgpu says.
+    /// [`Error::OtherDevice`](crate::Error::OtherDevice) for a device and a queue that do not belong together, and
+    /// for another device than that of a buffer that this crate made; [`Error::Lost`](crate::Error::Lost) for a
+    /// device that was destroyed; [`Error::Wgpu`](crate::Error::Wgpu) for a buffer that was, and for what else wgpu
+    /// says.
     ///
-    /// Of a buffer that came by [`BufferExt`] the device is not known. wgpu refuses another device of the same
-    /// [`Instance`](wgpu::Instance), which is [`Error::Wgpu`]. It does not know one of another instance, and then copies
-    /// some other buffer, or panics: there the caller sees to it that they belong together. The same is true of buffers that
-    /// this crate made, on other backends than Vulkan.
+    /// Of a buffer that came by [`BufferExt`](crate::BufferExt) the device is not known. wgpu refuses another device
+    /// of the same [`Instance`](wgpu::Instance), which is [`Error::Wgpu`](crate::Error::Wgpu). It does not know one
+    /// of another instance, and then copies some other buffer, or panics: there the caller sees to it that they
+    /// belong together. The same is true of buffers that this crate made, on other backends than Vulkan.
     ///
     /// # Panics
     /// wgpu panics when the device is lost while it is waited for, and, on other backends than Vulkan, when the queue is

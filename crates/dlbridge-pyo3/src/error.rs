@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use dlbridge::Error;
-use pyo3::exceptions::{PyBufferError, PyException, PyModuleNotFoundError, PyTypeError};
+use pyo3::exceptions::{
+    PyAttributeError, PyBufferError, PyImportError, PyModuleNotFoundError, PyTypeError,
+};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
@@ -82,8 +84,15 @@ impl ErrorClass {
         };
         let found = match found {
             Ok(class) => Some(class),
-            // The package is not there.
-            Err(error) if error.is_instance_of::<PyException>(py) => None,
+            Err(error) if error.is_instance_of::<PyModuleNotFoundError>(py) => None,
+            // Another release of the package, or one that cannot be imported now, and may be later.
+            Err(error)
+                if error.is_instance_of::<PyImportError>(py)
+                    || error.is_instance_of::<PyAttributeError>(py) =>
+            {
+                return Ok(None);
+            }
+            // Of a signal handler, say.
             Err(error) => return Err(error),
         };
         Ok(once(class, py, || Ok::<_, PyErr>(found))?.as_ref())

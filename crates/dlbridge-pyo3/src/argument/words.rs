@@ -74,7 +74,23 @@ impl Expected {
 
     /// The same for an array of NumPy; `None` if it fits, or if only an import tells.
     fn words_of_array(&self, kind: &Kind, object: &Bound<'_, PyAny>) -> Option<String> {
-        let (array, unmet) = self.unfit(kind.head?, object)?;
+        let head = kind.head?;
+        let Some((array, unmet)) = self.unfit(head, object) else {
+            // Only an import describes it: its strides are not whole elements, say.
+            let (dtype, ndim) = head.dtype_and_ndim(object)?;
+            let other = !self.fits_dtype(dtype) || self.ndim.is_some_and(|asked| asked != ndim);
+            let shape = object.getattr(intern!(object.py(), "shape")).ok()?;
+            let shape: Vec<i64> = shape.extract().ok().filter(|_| other)?;
+            return Some(self.words_of_tensor(&Shown {
+                dtype,
+                device: Device::CPU,
+                shape: &shape,
+                strides: &[],
+                unmet: &Unmet { plain: true, ..Unmet::default() },
+                out_of_range: None,
+                time: None,
+            }));
+        };
         let tensor = &array.tensor;
         Some(self.words_of_tensor(&Shown {
             dtype: array.dtype,

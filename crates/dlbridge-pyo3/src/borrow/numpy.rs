@@ -323,17 +323,17 @@ unsafe fn borrow(flags: *mut c_void, array: *mut Head, mode: Mode) -> c_int {
     let acquire = || -> PyResult<c_int> {
         // SAFETY: called attached.
         let py = unsafe { Python::assume_attached() };
-        // SAFETY: an array, and a `Shared` that stays.
-        let (shared, head) = unsafe { (&*flags.cast_const().cast::<Shared>(), &*array) };
-        if mode == Mode::Write && head.flags & WRITEABLE == 0 {
+        // SAFETY: a `Shared` that stays.
+        let shared = unsafe { &*flags.cast_const().cast::<Shared>() };
+        // SAFETY: an array. No reference to it is left when its count of references is written.
+        let (data, flags, axes) =
+            unsafe { ((*array).data.addr(), (*array).flags, Axes::of(&*array)) };
+        if mode == Mode::Write && flags & WRITEABLE == 0 {
             return Ok(NOT_WRITEABLE);
         }
         // SAFETY: an object.
         let object = unsafe { Bound::from_borrowed_ptr(py, array.cast()) };
-        // SAFETY: an array.
-        let axes = unsafe { Axes::of(head) };
         let (shape, strides) = axes.numbers();
-        let data = head.data.addr();
         let geometry = NumpyArray::geometry(&object);
         let item = match &geometry {
             Some(geometry) => geometry.itemsize,
