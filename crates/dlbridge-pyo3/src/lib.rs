@@ -31,6 +31,7 @@
 //! | [`PyReadonlyTensor`], [`PyReadwriteTensor`] | arguments: dtype, dimensions and more in the type |
 //! | [`PyDeviceTensor`] | an argument that stays on its device, with the [`Stream`] that it is synchronised with |
 //! | [`Accepts`], [`Constraint`] | what an argument can demand; [`dispatch!`] for several dtypes |
+//! | [`ArgumentError`] | why an argument was refused; `?` makes it a `PyErr` |
 //! | [`PyTensor`] | the Python class `Tensor`: owns memory, exports it any number of times |
 //! | [`dlbridge`] | the core, re-exported: `Tensor`, `Error`, views |
 //! | [`Numpy`], [`Torch`], [`Like`] | results: an array of NumPy, a tensor of PyTorch, or of the caller's library |

@@ -161,6 +161,23 @@ impl Refusal {
 ///     Ok(2)
 /// }
 /// ```
+///
+/// Without `?` the conversion is written out. It is also needed for other types of errors, because an `ArgumentError` borrows
+/// the object:
+///
+/// ```no_run
+/// use dlbridge_pyo3::PyReadonlyTensor;
+/// use pyo3::prelude::*;
+///
+/// fn vector<'py>(x: &Bound<'py, PyAny>) -> PyResult<PyReadonlyTensor<'py, f64, 1>> {
+///     x.extract().map_err(PyErr::from)
+/// }
+///
+/// fn sum(x: &Bound<'_, PyAny>) -> Result<f64, Box<dyn std::error::Error>> {
+///     let x: PyReadonlyTensor<'_, f64, 1> = x.extract().map_err(PyErr::from)?;
+///     Ok(x.iter().sum())
+/// }
+/// ```
 pub struct ArgumentError<'a, 'py> {
     refusal: Refusal,
     object: Borrowed<'a, 'py, PyAny>,
