@@ -571,8 +571,8 @@ def test_extents_say_how_many_axes_there_are() -> None:
 def test_what_is_no_tensor() -> None:
     refused(typed.mean, [[1.0]], "argument 'x': expected float32[_, _] on cpu; got a list, which speaks no exchange protocol; pass an array of its elements")
     refused(typed.negate, None, "argument 'x': expected float32, float64 or int32[...] on cpu, writable; got a NoneType, which speaks no exchange protocol")
-    refused(typed.mean, 5, "argument 'x': expected float32[_, _] on cpu; got a int, which speaks no exchange protocol")
-    refused(typed.mean, object(), "argument 'x': expected float32[_, _] on cpu; got a object, which speaks no exchange protocol")
+    refused(typed.mean, 5, "argument 'x': expected float32[_, _] on cpu; got an int, which speaks no exchange protocol")
+    refused(typed.mean, object(), "argument 'x': expected float32[_, _] on cpu; got an object, which speaks no exchange protocol")
 
 
 def test_an_empty_tensor_that_was_converted() -> None:

@@ -209,7 +209,7 @@ MATRIX = "expected float64[_, _] on cpu, C order, aligned to 64 bytes; got a"
         ("matrix_of_lists", [1.0], "{M} list of shape [1]"),
         ("matrix_of_lists", [], "{M} list of shape [0]"),
         ("matrix_of_lists", [[1], [2], [3, 4]], "{M} list, but element [2] has 2 elements, and the first list beside it 1"),
-        ("matrix_of_lists", [[1, 2], 5], "{M} list, but element [1] is a int where a list of 2 is expected"),
+        ("matrix_of_lists", [[1, 2], 5], "{M} list, but element [1] is an int where a list of 2 is expected"),
         ("matrix_of_lists", [[1, 2], "ab"], "{M} list, but element [1] is a str where a list of 2 is expected"),
         ("matrix_of_lists", [[0] * 3, [0, 1, "x"]], "{M} list, but element [1][2] is a str, which is not a number; convert it first"),
         ("matrix_of_lists", [[[1]]], "{M} list of shape [1, 1, 1]"),

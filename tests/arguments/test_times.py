@@ -108,7 +108,7 @@ def test_spans_are_not_points() -> None:
         (lambda: pd.DatetimeIndex(WHOLE).tz_localize("Europe/Berlin"), r"with the zone Europe/Berlin; .* x.tz_convert\(None\)"),
         (lambda: TIMES - TIMES[0], r"got timedelta64\[ns\]$"),
         (lambda: [1, 2], "got a list"),
-        (lambda: 3, "got a int"),
+        (lambda: 3, "got an int"),
     ],
 )
 def test_other_elements_are_refused_with_the_fix(make: Callable[[], Any], match: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import gc
 import io
 import pickle
@@ -18,6 +19,9 @@ import numpy as np
 import pytest
 from typed_arguments import _native as typed
 
+pandas = pytest.importorskip("pandas")
+polars = pytest.importorskip("polars")
+pyarrow = pytest.importorskip("pyarrow")
 torch = pytest.importorskip("torch")
 
 
@@ -54,6 +58,68 @@ def test_try_extract_object_that_does_not_fit_is_none(x: Any) -> None:
     assert typed.dimensions(x) is None
     assert not typed.try_write(x)
     assert not typed.try_device(x)
+
+
+# Elements that no tensor has, and words of the message of an extraction.
+BEYOND_TENSORS = {
+    "objects": (lambda: np.array([None]), "Python objects"),
+    "text": (lambda: np.array(["a"]), "text"),
+    "bytes": (lambda: np.array([b"a"]), "text"),
+    "text of any length": (lambda: np.array(["a"], np.dtypes.StringDType()), "text"),
+    "records": (lambda: np.zeros(3, "i4,f4"), "records"),
+    "raw bytes": (lambda: np.zeros(3, "V3"), "raw bytes"),
+    "dates": (lambda: np.array(["2020-01-01"], "M8[D]"), "dates or durations"),
+    "durations": (lambda: np.array([1], "m8[s]"), "dates or durations"),
+    "wide floats": (lambda: np.zeros(3, "g"), "wider than 64 bits"),
+    "wide complex numbers": (lambda: np.zeros(3, "G"), "wider than 64 bits"),
+    "masked objects": (lambda: np.ma.array([None]), "Python objects"),
+    "scalar of text": (lambda: np.str_("a"), "text"),
+    "date": (lambda: np.datetime64("2020-01-01"), "dates or durations"),
+    "Series of text": (lambda: pandas.Series(["a"]), "dtype is str"),
+    "Series of objects": (lambda: pandas.Series([None, 1], dtype=object), "Python objects"),
+    "Series of categories": (lambda: pandas.Series(["a"], dtype="category"), "dtype is category"),
+    "DataFrame": (lambda: pandas.DataFrame({"a": [1]}), "take one column"),
+    "polars text": (lambda: polars.Series(["a"]), "convert it to numbers first"),
+    "polars lists": (lambda: polars.Series([[1.0], [2.0, 3.0]]), "flatten it"),
+    "polars dates": (lambda: polars.Series([datetime.date(2020, 1, 1)]), "cast it to integers first"),
+    "polars DataFrame": (lambda: polars.DataFrame({"a": [1]}), "take one column"),
+    "Arrow text": (lambda: pyarrow.array(["a"]), "convert it to numbers first"),
+}
+
+
+@pytest.mark.parametrize("name", BEYOND_TENSORS)
+def test_try_extract_elements_that_tensors_lack_is_none(name: str) -> None:
+    make, words = BEYOND_TENSORS[name]
+    x = make()
+    assert typed.dimensions(x) is None
+    assert typed.refusals(x) == (True, True)
+    assert not typed.try_write(x)
+    assert not typed.try_device(x)
+    assert typed.try_list(x) is None
+    assert typed.numbers_or_times(x, True) is typed.numbers_or_times(x, False) is None
+    message, debug, error = typed.refusal(x)
+    assert type(error) is BufferError
+    assert words in str(error)
+    assert message == f"BufferError: {error}"
+    assert words in debug
+
+
+@pytest.mark.parametrize("times_first", [False, True])
+def test_try_extract_numbers_or_times_are_found_in_either_order(times_first: bool) -> None:
+    times = np.array(["2020-01-01", "NaT"], "M8[ns]")
+    for x in (times, times[::-1], pandas.Series(times), polars.Series(times), pyarrow.array(times)):
+        assert typed.numbers_or_times(x, times_first) == "times"
+    numbers = np.zeros(2)
+    for x in (numbers, numbers[::-1], pandas.Series(numbers), polars.Series(numbers), torch.zeros(2, dtype=torch.float64)):
+        assert typed.numbers_or_times(x, times_first) == "numbers"
+    for x in (np.zeros(2, "i8"), times.astype("M8[s]"), times.reshape(2, 1), np.zeros((2, 2)), "text", object()):
+        assert typed.numbers_or_times(x, times_first) is None
+
+
+def test_try_extract_nulls_and_masked_elements_are_raised() -> None:
+    for x in (polars.Series([1.0, None]), pyarrow.array([1.0, None]), np.ma.array([1.0, 2.0], mask=[True, False])):
+        with pytest.raises(BufferError, match="null|masked"):
+            typed.dimensions(x)
 
 
 def test_try_extract_read_only_array_is_none() -> None:

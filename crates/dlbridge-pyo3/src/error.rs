@@ -29,6 +29,17 @@ pub(crate) fn name_of(object_type: &Bound<'_, PyType>) -> String {
     name.map_or_else(|_| "an unnamed type".to_owned(), |name| name.to_string_lossy().into_owned())
 }
 
+/// The name of a type with its article.
+pub(crate) fn with_article(name: &str) -> String {
+    let article = match name.as_bytes() {
+        // The name of a type without one.
+        [b'a', b'n', b' ', ..] => return name.to_owned(),
+        [b'a' | b'e' | b'i' | b'o' | b'A' | b'E' | b'I' | b'O', ..] => "an",
+        _ => "a",
+    };
+    format!("{article} {name}")
+}
+
 /// The class of the exception for an argument of a function in Rust.
 #[derive(Clone, Copy)]
 pub(crate) enum ErrorClass {

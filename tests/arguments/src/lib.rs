@@ -346,8 +346,8 @@ mod _native {
     };
     #[pymodule_export]
     use super::tried::{
-        default_or_sum, dimensions, either, refusal, refusals, share_borrows, try_device, try_list,
-        try_write,
+        default_or_sum, dimensions, either, numbers_or_times, refusal, refusals, share_borrows,
+        try_device, try_list, try_write,
     };
     #[pymodule_export]
     use super::{

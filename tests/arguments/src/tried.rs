@@ -1,5 +1,6 @@
 //! Arguments that are tried one after the other.
 
+use dlbridge_pyo3::dlbridge::{Datetime64, Nanoseconds};
 use dlbridge_pyo3::{
     AllowSequence, DefaultStream, OnCuda, PyDeviceTensor, PyReadonlyTensor, PyReadwriteTensor,
 };
@@ -12,6 +13,27 @@ pub(crate) fn dimensions(x: &Bound<'_, PyAny>) -> PyResult<Option<u32>> {
         return Ok(Some(1));
     }
     Ok(PyReadonlyTensor::<f64, 2>::try_extract(x)?.map(|_| 2))
+}
+
+/// Which of two types of arguments an object fits: numbers are tried first, or times are.
+#[pyfunction]
+pub(crate) fn numbers_or_times(
+    x: &Bound<'_, PyAny>,
+    times_first: bool,
+) -> PyResult<Option<&'static str>> {
+    for times in [times_first, !times_first] {
+        let (fits, name) = match times {
+            true => {
+                let x = PyReadonlyTensor::<Datetime64<Nanoseconds>, 1>::try_extract(x)?;
+                (x.is_some(), "times")
+            }
+            false => (PyReadonlyTensor::<f64, 1>::try_extract(x)?.is_some(), "numbers"),
+        };
+        if fits {
+            return Ok(Some(name));
+        }
+    }
+    Ok(None)
 }
 
 /// Whether an object is a vector that can be written, which is cleared.

@@ -113,13 +113,15 @@ macro_rules! argument {
             ///
             /// `None` is returned where extraction would raise `dlbridge.TensorMismatchError`: for objects that are not tensors
             /// or not sequences that fit, and for tensors with another dtype, shape, order or device, or that must not be written.
-            /// It is also returned for objects that need the feature `arrow`, `array-interface` or `buffer` in an extension built
-            /// without it, for which extraction raises a `BufferError`.
+            /// It is also returned for objects for which extraction raises a `BufferError` because no tensor has their elements,
+            /// such as text, Python objects, records, lists in columns, and times unless `A` is of times; and for objects that need
+            /// the feature `arrow`, `array-interface` or `buffer` in an extension built without it. So the order in which code
+            /// tries types does not matter.
             ///
             /// # Errors
             /// All else is raised, because another type of argument would not help: an exception of the producer, such as
             /// `KeyboardInterrupt` or `MemoryError`; a tensor that its producer cannot export; and a `BufferError` for memory that
-            /// is borrowed, or for invalid elements.
+            /// is borrowed, for invalid elements, and for nulls and masked elements.
             ///
             /// ```no_run
             #[doc = concat!("use dlbridge_pyo3::", stringify!($name), ";")]

@@ -22,8 +22,11 @@ pub(super) enum Refusal {
     Object(&'static Expected),
     /// The tensor or list is another one than was expected.
     Mismatch(Box<Mismatch>),
-    /// The object has a protocol that the extension is built without: the exception, which names the feature.
-    LeftOut(Box<PyErr>),
+    /// An array of NumPy whose elements cannot be the argument's; an import makes the exception when it is shown.
+    Elements(&'static Expected),
+    /// No argument of this extension takes the object: tensors lack its dtype, or the extension is built without its protocol.
+    /// The exception says so.
+    Unimportable(Box<PyErr>),
     /// What a producer raised, or what keeps a tensor that fits from being borrowed.
     Raised(Box<PyErr>),
 }
@@ -89,8 +92,8 @@ impl Found {
 
 impl From<PyErr> for Refusal {
     fn from(error: PyErr) -> Self {
-        match protocol::is_left_out(&error) {
-            true => Self::LeftOut(Box::new(error)),
+        match protocol::is_beyond_tensors(&error) || protocol::is_left_out(&error) {
+            true => Self::Unimportable(Box::new(error)),
             false => Self::Raised(Box::new(error)),
         }
     }
@@ -106,7 +109,8 @@ impl Refusal {
     #[cold]
     pub(super) fn into_err(self, object: &Bound<'_, PyAny>) -> PyErr {
         match self {
-            Self::LeftOut(error) | Self::Raised(error) => *error,
+            Self::Unimportable(error) | Self::Raised(error) => *error,
+            Self::Elements(expected) => expected.refusal_of_elements(object).into_err(object),
             Self::Object(_) | Self::Mismatch(_) => {
                 ErrorClass::Mismatch.new_err(object.py(), &self.words(object))
             }
@@ -118,7 +122,8 @@ impl Refusal {
         match self {
             Self::Object(expected) => expected.words_of(object),
             Self::Mismatch(mismatch) => mismatch.words(object.py()),
-            Self::LeftOut(error) | Self::Raised(error) => error.to_string(),
+            Self::Elements(expected) => expected.refusal_of_elements(object).words(object),
+            Self::Unimportable(error) | Self::Raised(error) => error.to_string(),
         }
     }
 
@@ -133,11 +138,12 @@ impl Refusal {
         self
     }
 
-    /// `None` for an object that is another one than was expected, or has a protocol that is left out; and what was raised
-    /// otherwise.
+    /// Nothing for an object that is another one than was expected, or that no argument takes; and what was raised otherwise.
     pub(super) fn raised(self) -> PyResult<()> {
         match self {
-            Self::Object(_) | Self::Mismatch(_) | Self::LeftOut(_) => Ok(()),
+            Self::Object(_) | Self::Mismatch(_) | Self::Elements(_) | Self::Unimportable(_) => {
+                Ok(())
+            }
             Self::Raised(error) => Err(*error),
         }
     }

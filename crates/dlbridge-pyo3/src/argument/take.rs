@@ -209,16 +209,14 @@ impl Expected {
         &'static self,
         object: &Bound<'py, PyAny>,
     ) -> Result<Box<Taken<'py>>, Refusal> {
-        if self.times.is_empty()
-            && let Some(kind) = protocol::array_of(object)
-        {
-            if let Some(taken) = self.take_array(kind, object) {
+        if let Some(kind) = protocol::array_of(object) {
+            if self.times.is_empty()
+                && let Some(taken) = self.take_array(kind, object)
+            {
                 return Ok(taken);
             }
             // Code that tries several types refuses arrays most of all.
-            if self.refuses_array(kind, object) {
-                return Err(Refusal::Object(self));
-            }
+            self.refuse_array(kind, object)?;
         }
         #[cfg(feature = "tensor-class")]
         if self.times.is_empty()
@@ -240,9 +238,10 @@ impl Expected {
             return self.take_times(object);
         }
         let kind = protocol::kind_of(object)?;
-        if self.refuses_array(&kind, object) {
+        if protocol::never_has_a_door(object, &kind) {
             return Err(Refusal::Object(self));
         }
+        self.refuse_array(&kind, object)?;
         if self.requirement.allow_copy
             && let Some(head) = kind.head
             && let Some(taken) = self.take_converted_array(head, &kind, object)?
@@ -275,9 +274,10 @@ impl Expected {
                 return self.take_imported(imported, storage, &kind, object);
             }
             ByTable::OnDevice => protocol::past_table(object, &self.wanted()),
-            ByTable::None => protocol::imported(object, &self.wanted()),
+            ByTable::None => protocol::any_imported(object, &self.wanted()),
         };
         let imported = imported.map_err(|error| self.no_tensor(object, error))?;
+        let imported = imported.ok_or(Refusal::Object(self))?;
         self.take_imported(imported, None, &kind, object)
     }
 
@@ -331,13 +331,33 @@ impl Expected {
         Refusal::new(self, found)
     }
 
-    /// Whether an object is an array of NumPy that is refused, found without an import.
-    fn refuses_array(&self, kind: &Kind, object: &Bound<'_, PyAny>) -> bool {
-        let Some(head) = kind.head.filter(|_| !self.requirement.allow_copy) else { return false };
-        let other = |(dtype, ndim)| {
-            !self.fits_dtype(dtype) || self.ndim.is_some_and(|expected| expected != ndim)
+    /// Refuses an array of NumPy that does not fit, if that is found without an import.
+    fn refuse_array(&'static self, kind: &Kind, object: &Bound<'_, PyAny>) -> Result<(), Refusal> {
+        let Some(head) = kind.head else { return Ok(()) };
+        if !self.times.is_empty() {
+            return if head.has_times(object) { Ok(()) } else { Err(Refusal::Elements(self)) };
+        }
+        if let Some((dtype, ndim)) = head.dtype_and_ndim(object) {
+            let fits = self.fits_dtype(dtype) && self.ndim.is_none_or(|expected| expected == ndim);
+            let refused =
+                !self.requirement.allow_copy && (!fits || self.unfit(head, object).is_some());
+            return if refused { Err(Refusal::Object(self)) } else { Ok(()) };
+        }
+        if head.lacks_dtype(object) { Err(Refusal::Elements(self)) } else { Ok(()) }
+    }
+
+    /// The refusal of an array of NumPy whose elements cannot be the argument's, as an import finds it.
+    #[cold]
+    pub(super) fn refusal_of_elements(&'static self, object: &Bound<'_, PyAny>) -> Refusal {
+        let refusal = match self.times.is_empty() {
+            true => protocol::imported(object, &self.wanted()).map_err(Refusal::from).err(),
+            false => self.take_times(object).err(),
         };
-        head.dtype_and_ndim(object).is_some_and(other) || self.unfit(head, object).is_some()
+        match refusal {
+            // Python code gave the array another dtype since.
+            None | Some(Refusal::Elements(_)) => Refusal::Object(self),
+            Some(refusal) => refusal,
+        }
     }
 
     /// An array of NumPy that does not fit, and how it differs; `None` if it fits, or if only an import tells.

@@ -12,7 +12,7 @@ use super::checked::OutOfRange;
 use super::constraint::Adjacent;
 use super::refusal::{Found, Mismatch, Refusal, Unmet, Unwritable};
 use super::take::{Expected, Place};
-use crate::error::{name_of, type_name};
+use crate::error::{name_of, type_name, with_article};
 use crate::protocol::buffer_abi;
 use crate::protocol::{self, Described, Kind};
 
@@ -46,11 +46,11 @@ impl Expected {
             return text;
         }
         let mut text = self.words();
-        text += "; got a ";
-        match plain {
-            Some(plain) => text += plain.name,
-            None => text += &type_name(object),
-        }
+        text += "; got ";
+        text += &match plain {
+            Some(plain) => with_article(plain.name),
+            None => with_article(&type_name(object)),
+        };
         text += ", which speaks no exchange protocol";
         let has_elements = || match plain {
             Some(plain) => plain.has_elements,
@@ -168,7 +168,7 @@ impl Mismatch {
             Found::Other(found) => expected.words() + "; got " + found,
             Found::Sequence { object_type, misfit } => {
                 let name = name_of(object_type.bind(py));
-                expected.words() + "; got a " + &name + &misfit.words(py)
+                expected.words() + "; got " + &with_article(&name) + &misfit.words(py)
             }
         }
     }
@@ -222,7 +222,7 @@ impl Expected {
         }
         if !error.is_instance_of::<PyTypeError>(py) || protocol::has_a_door(object).unwrap_or(true)
         {
-            return Refusal::Raised(Box::new(error));
+            return Refusal::from(error);
         }
         Refusal::Object(self)
     }
@@ -233,8 +233,8 @@ impl Expected {
     fn left_out(&'static self, object: &Bound<'_, PyAny>, error: PyErr) -> Refusal {
         let found = match protocol::described(object) {
             Ok(Some(found)) => found,
-            Ok(None) => return Refusal::LeftOut(Box::new(error)),
-            Err(error) => return Refusal::Raised(Box::new(error)),
+            Ok(None) => return Refusal::Unimportable(Box::new(error)),
+            Err(error) => return Refusal::from(error),
         };
         let Described { dtype, shape, is_read_only, reason } = found;
         let allow_copy = self.requirement.allow_copy;
@@ -244,7 +244,7 @@ impl Expected {
         let copied = reason.filter(|_| !allow_copy && unwritable.is_none());
         let unmet = Unmet { plain, unwritable, copied, ..Unmet::default() };
         if unmet.is_empty() {
-            return Refusal::LeftOut(Box::new(error));
+            return Refusal::Unimportable(Box::new(error));
         }
         // The strides are not part of the message.
         let dims = shape.repeat(2);

@@ -9,7 +9,7 @@ use pyo3::exceptions::{
 use pyo3::prelude::*;
 
 use super::kind::{self, Caveats};
-use super::pandas;
+use super::{pandas, typestr};
 use crate::copies;
 use crate::shown::named;
 
@@ -71,7 +71,7 @@ pub(super) fn check_before(object: &Bound<'_, PyAny>, caveats: &Caveats) -> PyRe
         let name = dtype.getattr_opt(intern!(object.py(), "name"))?;
         let name = name.and_then(|name| name.extract::<String>().ok()).unwrap_or_default();
         if ["string", "variant", "resource"].contains(&name.as_str()) {
-            return Err(PyBufferError::new_err(format!(
+            return Err(typestr::beyond_tensors(format!(
                 "the tensor's elements are of the dtype {name}, which are no numbers in memory; \
                  convert them first"
             )));
@@ -127,7 +127,10 @@ pub(super) fn explained(object: &Bound<'_, PyAny>, caveats: &Caveats, error: PyE
         _ => gone(object).map(str::to_owned),
     };
     let Some(reason) = reason else { return of_standard(py, error) };
-    let refusal = PyBufferError::new_err(reason);
+    let refusal = match caveats.series {
+        true => typestr::beyond_tensors(reason),
+        false => PyBufferError::new_err(reason),
+    };
     refusal.set_cause(py, Some(error));
     refusal
 }

@@ -149,6 +149,11 @@ impl Remembered {
         Ok(lacking)
     }
 
+    /// Returns true if no object of the type ever has one of them.
+    pub(super) fn is_all_for_ever(&self) -> bool {
+        matches!(self, Self::Always(lacking) if *lacking == Lacking::ALL)
+    }
+
     /// Returns true if one object may have what other objects of its type lack.
     pub(super) fn may_differ(&self) -> bool {
         matches!(self, Self::While(..))

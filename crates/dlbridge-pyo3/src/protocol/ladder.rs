@@ -26,14 +26,22 @@ use crate::wanted::Wanted;
 
 /// Imports by the protocol that the caller wants, or by the first that the object has.
 pub(crate) fn by_ladder(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Imported> {
+    any_by_ladder(object, wanted)?.ok_or_else(|| no_door(object, &Protocol::LADDER))
+}
+
+/// As [`by_ladder`]; `None` for an object that has no protocol.
+pub(crate) fn any_by_ladder(
+    object: &Bound<'_, PyAny>,
+    wanted: &Wanted,
+) -> PyResult<Option<Imported>> {
     if wanted.protocol.is_none()
         && wanted.device.is_none_or(|device| device == Device::CPU)
         && let Some(head) = kind::of(object)?.head
         && let Some(imported) = in_place(object, head, wanted)?
     {
-        return wanted.settle(imported);
+        return wanted.settle(imported).map(Some);
     }
-    by_ladder_on(object, wanted, &Streams::default())
+    any_by_ladder_on(object, wanted, &Streams::default())
 }
 
 /// The tensor of an array of NumPy's own class, as `__dlpack__` would return it, but without a call; `None` if the protocols
@@ -88,12 +96,12 @@ pub(crate) fn by_table<'py>(object: &Bound<'py, PyAny>, kind: &Kind) -> PyResult
     }
 }
 
-/// As [`by_ladder`], past the table of the object's type, which has been asked.
-pub(crate) fn past_table(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Imported> {
+/// As [`any_by_ladder`], past the table of the object's type, which has been asked.
+pub(crate) fn past_table(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Option<Imported>> {
     let _depth = Depth::enter()?;
     let doors = &Protocol::LADDER[1..];
     let imported = by_first_door(doors, object, wanted, &Streams::default())?;
-    wanted.settle(told_copied(imported, wanted)?)
+    imported.map(|imported| wanted.settle(told_copied(imported, wanted)?)).transpose()
 }
 
 /// As [`by_ladder`], synchronised with a stream.
@@ -102,6 +110,16 @@ pub(crate) fn by_ladder_on<'py>(
     wanted: &Wanted,
     streams: &Streams<'_, 'py>,
 ) -> PyResult<Imported> {
+    let imported = any_by_ladder_on(object, wanted, streams)?;
+    imported.ok_or_else(|| no_door(object, &Protocol::LADDER))
+}
+
+/// As [`by_ladder_on`]; `None` for an object that has no protocol.
+fn any_by_ladder_on<'py>(
+    object: &Bound<'py, PyAny>,
+    wanted: &Wanted,
+    streams: &Streams<'_, 'py>,
+) -> PyResult<Option<Imported>> {
     let _depth = Depth::enter()?;
     as_wanted(object, wanted, streams, |wanted, streams| {
         by_capsule_or_door(object, wanted, streams)
@@ -113,15 +131,18 @@ fn as_wanted<'py>(
     object: &Bound<'py, PyAny>,
     wanted: &Wanted,
     streams: &Streams<'_, 'py>,
-    import: impl Fn(&Wanted, &Streams<'_, 'py>) -> PyResult<Imported>,
-) -> PyResult<Imported> {
+    import: impl Fn(&Wanted, &Streams<'_, 'py>) -> PyResult<Option<Imported>>,
+) -> PyResult<Option<Imported>> {
     let imported = match import(wanted, streams) {
-        Ok(imported) => told_copied(imported, wanted)?,
+        Ok(None) => return Ok(None),
+        Ok(Some(imported)) => told_copied(imported, wanted)?,
         Err(refusal) => match moved::wherever_it_is(object, wanted, &refusal) {
             // Its data is where it is, if it has any: what it said first is the answer if it has none.
             Some(anywhere) => {
                 match moved::from_source(wanted, streams, |streams| import(&anywhere, streams)) {
-                    Ok(imported) if moved::is_within_reach(&imported.tensor, wanted) => imported,
+                    Ok(Some(imported)) if moved::is_within_reach(&imported.tensor, wanted) => {
+                        imported
+                    }
                     _ => return Err(refusal),
                 }
             }
@@ -132,22 +153,22 @@ fn as_wanted<'py>(
         true => moved::moved(object, imported, wanted, streams)?,
         false => imported,
     };
-    wanted.settle(imported)
+    wanted.settle(imported).map(Some)
 }
 
 fn by_capsule_or_door<'py>(
     object: &Bound<'py, PyAny>,
     wanted: &Wanted,
     streams: &Streams<'_, 'py>,
-) -> PyResult<Imported> {
+) -> PyResult<Option<Imported>> {
     match (object.cast::<PyCapsule>(), wanted.protocol) {
         (Ok(capsule), None | Some(Protocol::Dlpack | Protocol::LegacyDlpack)) => {
             if wanted.protocol == Some(Protocol::LegacyDlpack) {
                 crate::capsule::expect_legacy(capsule)?;
             }
-            crate::capsule::take(capsule)
+            crate::capsule::take(capsule).map(Some)
         }
-        (_, Some(protocol)) => by_door(protocol, object, wanted, streams),
+        (_, Some(protocol)) => by_door(protocol, object, wanted, streams).map(Some),
         _ => by_first_door(&Protocol::LADDER, object, wanted, streams),
     }
 }
@@ -211,8 +232,10 @@ pub(crate) fn by_dlpack<'py>(
     streams: &Streams<'_, 'py>,
 ) -> PyResult<Imported> {
     let imported = as_wanted(object, wanted, streams, |wanted, streams| {
-        by_door(Protocol::Dlpack, object, wanted, streams)
+        by_door(Protocol::Dlpack, object, wanted, streams).map(Some)
     });
+    let imported =
+        imported.and_then(|imported| imported.ok_or_else(|| no_door(object, &[Protocol::Dlpack])));
     match imported {
         Ok(imported) => Ok(imported),
         Err(_) if attribute(object, intern!(object.py(), "__dlpack__"))?.is_none() => {
@@ -243,18 +266,20 @@ fn by_door<'py>(
         let imported = protocol
             .import(object, &kind, lacking, wanted, streams)
             .map_err(|error| caveats::explained(object, &kind.caveats, error))?;
-        imported.ok_or_else(|| no_door(object, &[protocol]))
+        imported.ok_or_else(|| no_door(object, &[protocol])).map(Some)
     })?;
+    let imported = imported.ok_or_else(|| no_door(object, &[protocol]))?;
     caveats::check(object, &kind.caveats, imported.tensor.dtype())?;
     with_storage(object, &kind, imported)
 }
 
+/// Imports by the first protocol that an object has; `None` if it has none.
 fn by_first_door<'py>(
     doors: &[Protocol],
     object: &Bound<'py, PyAny>,
     wanted: &Wanted,
     streams: &Streams<'_, 'py>,
-) -> PyResult<Imported> {
+) -> PyResult<Option<Imported>> {
     let kind = kind::of(object)?;
     caveats::check_before(object, &kind.caveats)?;
     if kind.caveats.series
@@ -268,10 +293,12 @@ fn by_first_door<'py>(
             _ => None,
         };
         let imported = match in_place {
-            Some(imported) => imported,
             None => by_first_door(doors, &array, wanted, streams)?,
+            imported => imported,
         };
-        return Ok(Imported { reason: imported.reason.or(reason), ..imported });
+        return Ok(
+            imported.map(|imported| Imported { reason: imported.reason.or(reason), ..imported })
+        );
     }
     without_lacking(object, &kind, |lacking| {
         by_doors_of(doors, object, &kind, lacking, wanted, streams)
@@ -283,18 +310,18 @@ fn by_first_door<'py>(
 fn without_lacking(
     object: &Bound<'_, PyAny>,
     kind: &Kind,
-    import: impl Fn(Lacking) -> PyResult<Imported>,
-) -> PyResult<Imported> {
+    import: impl Fn(Lacking) -> PyResult<Option<Imported>>,
+) -> PyResult<Option<Imported>> {
     let lacking = kind.lacking.now(object.py())?;
     match import(lacking) {
-        Err(_) if kind.lacking.may_differ() && lacking.is_wrong_for(object)? => {
+        Err(_) | Ok(None) if kind.lacking.may_differ() && lacking.is_wrong_for(object)? => {
             import(Lacking::UNKNOWN)
         }
         imported => imported,
     }
 }
 
-/// Imports through the first protocol that an object has, without those that it lacks.
+/// Imports through the first protocol that an object has, without those that it lacks; `None` if it has none.
 fn by_doors_of<'py>(
     doors: &[Protocol],
     object: &Bound<'py, PyAny>,
@@ -302,8 +329,10 @@ fn by_doors_of<'py>(
     lacking: Lacking,
     wanted: &Wanted,
     streams: &Streams<'_, 'py>,
-) -> PyResult<Imported> {
-    let only_buffer = lacking == Lacking::ALL && kind.table.is_none();
+) -> PyResult<Option<Imported>> {
+    // A class has the attributes of its objects.
+    let lacks_all = lacking == Lacking::ALL || object.is_instance_of::<PyType>();
+    let only_buffer = lacks_all && kind.table.is_none();
     let doors = if only_buffer { &[Protocol::Buffer] } else { doors };
     for &protocol in doors {
         let imported = match protocol.import(object, kind, lacking, wanted, streams) {
@@ -319,9 +348,17 @@ fn by_doors_of<'py>(
             Err(error) => return Err(caveats::explained(object, &kind.caveats, error)),
         };
         caveats::check(object, &kind.caveats, imported.tensor.dtype())?;
-        return with_storage(object, kind, imported);
+        return with_storage(object, kind, imported).map(Some);
     }
-    Err(no_door(object, &Protocol::LADDER))
+    Ok(None)
+}
+
+/// Returns true for an object of a type whose objects never have a protocol, by a look at what is known of the type.
+pub(crate) fn never_has_a_door(object: &Bound<'_, PyAny>, kind: &Kind) -> bool {
+    kind.table.is_none()
+        && kind.lacking.is_all_for_ever()
+        && !buffer_abi::check(object)
+        && !object.is_instance_of::<PyCapsule>()
 }
 
 /// Returns true if an object has any protocol.

@@ -48,8 +48,8 @@ pub(crate) use dlpack::expect_named_device;
 #[cfg(feature = "tensor-class")]
 pub(crate) use dlpack_export::{Request, export};
 pub(crate) use ladder::{
-    ByTable, by_dlpack, by_ladder, by_ladder_on, by_table, has_a_door, is_copied, past_table,
-    told_copied,
+    ByTable, any_by_ladder, by_dlpack, by_ladder, by_ladder_on, by_table, has_a_door, is_copied,
+    never_has_a_door, past_table, told_copied,
 };
 pub(crate) use left_out::{Described, described, is_left_out};
 pub(crate) use lender::{Lender, same_buffer};
@@ -57,6 +57,7 @@ pub(crate) use memory::{counts_of_times, normalized};
 pub(crate) use moved::{copied, kept_until_passed};
 pub(crate) use on_device::on_device;
 pub(crate) use stream::{DataStream, StreamOf, Streams};
+pub(crate) use typestr::is_beyond_tensors;
 
 use self::exchange_api::Table;
 use self::kind::Known;
@@ -296,6 +297,17 @@ pub(crate) fn imported(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<I
         return Ok(Imported::new(tensor.get().alias()?, Protocol::ExchangeApi));
     }
     by_ladder(object, wanted)
+}
+
+/// As [`imported`]; `None` for an object that has no protocol.
+pub(crate) fn any_imported(
+    object: &Bound<'_, PyAny>,
+    wanted: &Wanted,
+) -> PyResult<Option<Imported>> {
+    match is_ours(object) {
+        true => imported(object, wanted).map(Some),
+        false => any_by_ladder(object, wanted),
+    }
 }
 
 /// Whether an object is of our own class, which has no subclasses.

@@ -44,8 +44,8 @@ pub(super) fn wherever_it_is(
 pub(super) fn from_source<'py>(
     wanted: &Wanted,
     streams: &Streams<'_, 'py>,
-    import: impl FnOnce(&Streams<'_, 'py>) -> PyResult<Imported>,
-) -> PyResult<Imported> {
+    import: impl FnOnce(&Streams<'_, 'py>) -> PyResult<Option<Imported>>,
+) -> PyResult<Option<Imported>> {
     match wanted.device.is_some_and(has_streams) {
         true => import(&Streams::default()),
         false => import(streams),

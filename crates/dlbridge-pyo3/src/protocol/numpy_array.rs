@@ -52,6 +52,9 @@ struct Descr {
     kind: u8,
     letter: u8,
     byte_order: u8,
+    flags: u8,
+    /// The number of the dtype.
+    number: c_int,
 }
 
 /// The flag of an array on whose first write NumPy warns.
@@ -377,10 +380,28 @@ impl NumpyArray {
     /// `__dlpack__` refuses, as there is nothing that it could say.
     pub(super) fn is_byte_swapped(self, array: &Bound<'_, PyAny>) -> bool {
         const OTHER: u8 = if cfg!(target_endian = "little") { b'>' } else { b'<' };
+        let (kind, byte_order, _) = Self::dtype(array);
+        matches!(kind, b'i' | b'u' | b'f' | b'c') && byte_order == OTHER
+    }
+
+    /// Returns true for an array, which is of the type that this is of, whose elements are points or spans of time.
+    pub(crate) fn has_times(self, array: &Bound<'_, PyAny>) -> bool {
+        matches!(Self::dtype(array).2, 21 | 22)
+    }
+
+    /// Returns true for an array, which is of the type that this is of, whose elements no dtype of tensors has: Python objects,
+    /// text, records, raw bytes and times. Others, such as wide floats, only an import refuses.
+    pub(crate) fn lacks_dtype(self, array: &Bound<'_, PyAny>) -> bool {
+        const TEXT_OF_ANY_LENGTH: c_int = 2056;
+        matches!(Self::dtype(array).2, 17..=22 | TEXT_OF_ANY_LENGTH)
+    }
+
+    /// The kind of the elements of an array, which is of the type that this is of, their byte order, and the number of the dtype.
+    #[inline]
+    fn dtype(array: &Bound<'_, PyAny>) -> (u8, u8, c_int) {
         let head: *const Head = array.as_ptr().cast_const().cast();
         // SAFETY: Head, attached.
-        let (kind, byte_order) = unsafe { ((*(*head).descr).kind, (*(*head).descr).byte_order) };
-        matches!(kind, b'i' | b'u' | b'f' | b'c') && byte_order == OTHER
+        unsafe { ((*(*head).descr).kind, (*(*head).descr).byte_order, (*(*head).descr).number) }
     }
 
     /// Imports an array, which is of the type that this is of; `None` if `__dlpack__` must be asked.

@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use super::kind::{self, is_instance};
 use super::lacking::{Lacking, Method};
 use super::{Imported, Protocol, arrow, caveats, ladder, memory, numpy_api, pandas};
-use crate::error::type_name;
+use crate::error::{type_name, with_article};
 use crate::wanted::Wanted;
 
 /// The times that are wanted.
@@ -188,9 +188,9 @@ pub(crate) fn import<'py>(
             imported.map_err(|error| caveats::explained(object, &kind.caveats, error))?;
         return imported.map(|imported| Ok((as_times(imported)?, object.clone()))).transpose();
     }
-    let name = type_name(object);
+    let name = with_article(&type_name(object));
     times.set_found(format!(
-        "a {name}, which is no array or column with a unit of time; pass an array of NumPy, or a column of pandas, polars \
+        "{name}, which is no array or column with a unit of time; pass an array of NumPy, or a column of pandas, polars \
          or pyarrow"
     ));
     Ok(None)

@@ -6,7 +6,7 @@ use dlbridge::{DataType, TensorRef};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple, PyType};
 
-use crate::error::name_of;
+use crate::error::{name_of, with_article};
 
 /// Lists within lists, as NumPy has it: deeper ones would need more of the stack than a thread may have.
 pub(super) const MAX_DEPTH: usize = 64;
@@ -173,13 +173,13 @@ impl Item {
         }
         let place =
             if place.is_empty() { "the list".to_owned() } else { format!("element {place}") };
-        let name = |found: &Py<PyType>| name_of(found.bind(py));
+        let name = |found: &Py<PyType>| with_article(&name_of(found.bind(py)));
         match &self.problem {
             Problem::NotANumber(found) => {
-                format!("{place} is a {}, which is not a number; convert it first", name(found))
+                format!("{place} is {}, which is not a number; convert it first", name(found))
             }
             Problem::WrongKind(found) => {
-                format!("{place} is a {}, which {dtype} cannot hold; convert it first", name(found))
+                format!("{place} is {}, which {dtype} cannot hold; convert it first", name(found))
             }
             Problem::OutOfRange(item) => {
                 // Nobody reads more digits, and Python does not write thousands of them.
@@ -189,10 +189,10 @@ impl Item {
                 format!("{place} is {number}, which is out of range for {dtype}")
             }
             Problem::TooDeep(found) => {
-                format!("{place} is a {} where a number is expected", name(found))
+                format!("{place} is {} where a number is expected", name(found))
             }
             Problem::NotAList(found, extent) => {
-                format!("{place} is a {} where a list of {extent} is expected", name(found))
+                format!("{place} is {} where a list of {extent} is expected", name(found))
             }
             Problem::Ragged(found, extent) => {
                 format!("{place} has {found} elements, and the first list beside it {extent}")
@@ -203,7 +203,7 @@ impl Item {
             Problem::Refused(found, error) => {
                 let reason = error.value(py).str().map(|text| text.to_string_lossy().into_owned());
                 let reason = reason.unwrap_or_default();
-                format!("{place} is a {} that cannot be imported: {reason}", name(found))
+                format!("{place} is {} that cannot be imported: {reason}", name(found))
             }
             Problem::Changed => {
                 format!("{place} changed while it was read; do not change a list meanwhile")

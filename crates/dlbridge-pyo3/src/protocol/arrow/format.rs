@@ -13,6 +13,7 @@ use super::abi::ArrowSchema;
 use super::fixed_shape;
 use super::import::broken;
 use crate::protocol::time::{DATES, Times};
+use crate::protocol::typestr::beyond_tensors;
 
 /// One level of an array.
 pub(super) enum Level {
@@ -139,7 +140,7 @@ pub(super) unsafe fn extension_name(schema: &ArrowSchema) -> PyResult<Option<Str
 }
 
 fn unknown_extension(name: &str) -> PyErr {
-    PyBufferError::new_err(format!(
+    beyond_tensors(format!(
         "the Arrow extension type '{name}' gives its storage a meaning that a tensor cannot express; if \
          the stored elements are what you want, take them first: array.storage of pyarrow, \
          series.ext.storage() of polars"
@@ -153,7 +154,7 @@ fn unfit(format: &str, remedy: &str) -> PyErr {
         }
         _ => "",
     };
-    PyBufferError::new_err(format!(
+    beyond_tensors(format!(
         "the Arrow format '{format}' is no tensor of integers, floats or booleans, or of fixed-size \
          lists of them; {remedy} first{counts}"
     ))
