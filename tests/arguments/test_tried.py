@@ -107,7 +107,7 @@ def test_try_extract_elements_that_tensors_lack_is_none(name: str) -> None:
 @pytest.mark.parametrize("times_first", [False, True])
 def test_try_extract_numbers_or_times_are_found_in_either_order(times_first: bool) -> None:
     times = np.array(["2020-01-01", "NaT"], "M8[ns]")
-    for x in (times, times[::-1], pandas.Series(times), polars.Series(times), pyarrow.array(times)):
+    for x in (times, times[::-1], pandas.Series(times), polars.Series(times[:1]), pyarrow.array(times[:1])):
         assert typed.numbers_or_times(x, times_first) == "times"
     numbers = np.zeros(2)
     for x in (numbers, numbers[::-1], pandas.Series(numbers), polars.Series(numbers), torch.zeros(2, dtype=torch.float64)):

@@ -53,7 +53,7 @@ struct Descr {
     letter: u8,
     byte_order: u8,
     flags: u8,
-    /// The number of the dtype.
+    /// The number of the dtype among `NPY_TYPES`.
     number: c_int,
 }
 
