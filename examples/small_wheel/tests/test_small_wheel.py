@@ -193,10 +193,12 @@ def test_arrays_without_a_dtype_are_refused_for_the_reason_of_the_full_build(dty
     made = np.zeros(2, dtype)
     with pytest.raises(BufferError) as full:
         dlbridge.asdlpack(made)
-    for function in [small_wheel.sum, small_wheel.as_numpy, small_wheel.sum_or_number]:
+    for function in [small_wheel.sum, small_wheel.as_numpy]:
         with pytest.raises(BufferError) as refusal:
             function(made)
         assert str(refusal.value).removeprefix("argument 'x': ") == str(full.value)
+    with pytest.raises(TypeError, match="only 0-dimensional arrays"):
+        small_wheel.sum_or_number(made)
 
 
 @pytest.mark.parametrize(
@@ -246,10 +248,12 @@ def test_columns_of_text_are_refused_for_the_reason_of_the_full_build(library: s
     )
     with pytest.raises(BufferError) as full:
         dlbridge.asdlpack(made)
-    for function in [small_wheel.sum, small_wheel.as_numpy, small_wheel.sum_or_number]:
+    for function in [small_wheel.sum, small_wheel.as_numpy]:
         with pytest.raises(BufferError, match="the Arrow format '.*' is no") as refusal:
             function(made)
         assert str(refusal.value) == str(full.value)
+    with pytest.raises(TypeError, match="must be real number"):
+        small_wheel.sum_or_number(made)
 
 
 @pytest.mark.parametrize(
