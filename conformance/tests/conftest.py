@@ -9,9 +9,9 @@ HERE = Path(__file__).parent
 sys.path.append(str(HERE.parents[1] / "tests/python"))
 
 import processes  # noqa: E402
-from frameworks import missing  # noqa: E402
+from frameworks import missing, require  # noqa: E402
 from processes import Run, run  # noqa: E402
 
-__all__ = ["Run", "missing", "run"]
+__all__ = ["Run", "missing", "require", "run"]
 
 processes.HELPERS.insert(0, str(HERE))
