@@ -219,8 +219,10 @@ impl Expected {
             self.refuse_array(kind, object)?;
         }
         #[cfg(feature = "tensor-class")]
+        let ours = object.cast_exact::<PyTensor>().ok();
+        #[cfg(feature = "tensor-class")]
         if self.times.is_empty()
-            && let Ok(ours) = object.cast_exact::<PyTensor>()
+            && let Some(ours) = ours
         {
             // Nothing is derived from our class.
             let (tensor, ours) = (TensorRef::from(&**ours.get().tensor()), ours.get());
@@ -256,8 +258,11 @@ impl Expected {
             let tensor = unsafe { outliving(tensor) };
             return self.taken(tensor, Some(Lender::Buffer(buffer)), &kind, object);
         }
-        let ours = protocol::is_ours(object);
-        let answer = match ours || self.requirement.allow_copy {
+        #[cfg(feature = "tensor-class")]
+        let is_ours = ours.is_some();
+        #[cfg(not(feature = "tensor-class"))]
+        let is_ours = false;
+        let answer = match is_ours || self.requirement.allow_copy {
             true => ByTable::None,
             false => protocol::by_table(object, &kind)?,
         };

@@ -15,7 +15,16 @@ use crate::shown::named;
 
 /// Refuses an object in a state that its bytes do not show; `dtype` is the dtype of its tensor, because
 /// most states belong to some dtypes only.
+#[inline]
 pub(super) fn check(object: &Bound<'_, PyAny>, caveats: &Caveats, dtype: DataType) -> PyResult<()> {
+    let Caveats { requires_grad, lazy_bits, stop_gradient, .. } = caveats;
+    match requires_grad.is_none() && lazy_bits.is_none() && stop_gradient.is_none() {
+        true => Ok(()),
+        false => check_states(object, caveats, dtype),
+    }
+}
+
+fn check_states(object: &Bound<'_, PyAny>, caveats: &Caveats, dtype: DataType) -> PyResult<()> {
     let refuse = |reason: &str| Err(PyBufferError::new_err(reason.to_owned()));
     let complex = dtype.code() == DataTypeCode::COMPLEX;
     let differentiable = complex || !is_whole(dtype);
