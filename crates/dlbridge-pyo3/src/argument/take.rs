@@ -233,13 +233,17 @@ impl Expected {
                 return self.taken(tensor, None, &kind, object);
             }
         }
-        if protocol::is_plain_python(object) {
+        let quick = protocol::quick_kind_of(object);
+        if quick.is_none() && protocol::is_plain_python(object) {
             return Err(Refusal::Object(self));
         }
         if !self.times.is_empty() {
             return self.take_times(object);
         }
-        let kind = protocol::kind_of(object)?;
+        let kind = match quick {
+            Some(kind) => kind,
+            None => protocol::kind_of(object)?,
+        };
         if protocol::never_has_a_door(object, &kind) {
             return Err(Refusal::Object(self));
         }

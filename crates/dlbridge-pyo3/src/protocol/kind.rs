@@ -152,6 +152,13 @@ pub(crate) fn is_plain_python(object: &Bound<'_, PyAny>) -> bool {
     plain_python(object).is_some()
 }
 
+/// What is known for ever of the type of an object that is imported quickly.
+#[inline]
+pub(crate) fn quick_of(object: &Bound<'_, PyAny>) -> Option<Known> {
+    let address = object.get_type_ptr().addr();
+    kept(place(address), address).map(Known::Kept)
+}
+
 /// What is known of the type of an object.
 #[inline]
 pub(crate) fn of(object: &Bound<'_, PyAny>) -> PyResult<Known> {

@@ -26,7 +26,10 @@ use crate::wanted::Wanted;
 
 /// Imports by the protocol that the caller wants, or by the first that the object has.
 pub(crate) fn by_ladder(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Imported> {
-    any_by_ladder(object, wanted)?.ok_or_else(|| no_door(object, &Protocol::LADDER))
+    match at_once(object, wanted)? {
+        Some(imported) => wanted.settle(imported),
+        None => by_ladder_on(object, wanted, &Streams::default()),
+    }
 }
 
 /// As [`by_ladder`]; `None` for an object that has no protocol.
@@ -34,14 +37,23 @@ pub(crate) fn any_by_ladder(
     object: &Bound<'_, PyAny>,
     wanted: &Wanted,
 ) -> PyResult<Option<Imported>> {
-    if wanted.protocol.is_none()
-        && wanted.device.is_none_or(|device| device == Device::CPU)
-        && let Some(head) = kind::of(object)?.head
-        && let Some(imported) = in_place(object, head, wanted)?
-    {
-        return wanted.settle(imported).map(Some);
+    match at_once(object, wanted)? {
+        Some(imported) => wanted.settle(imported).map(Some),
+        None => any_by_ladder_on(object, wanted, &Streams::default()),
     }
-    any_by_ladder_on(object, wanted, &Streams::default())
+}
+
+/// The tensor of an array of NumPy that no protocol needs to be asked for.
+#[inline(always)]
+fn at_once(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Option<Imported>> {
+    let on_host = wanted.device.is_none_or(|device| device == Device::CPU);
+    if wanted.protocol.is_none()
+        && on_host
+        && let Some(head) = kind::of(object)?.head
+    {
+        return in_place(object, head, wanted);
+    }
+    Ok(None)
 }
 
 /// The tensor of an array of NumPy's own class, as `__dlpack__` would return it, but without a call; `None` if the protocols

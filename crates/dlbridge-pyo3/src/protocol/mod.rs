@@ -63,6 +63,7 @@ use self::exchange_api::Table;
 use self::kind::Known;
 pub(crate) use self::kind::{
     Kind, array_of, is_instance, is_plain_python, package_of, plain_python,
+    quick_of as quick_kind_of,
 };
 use self::lacking::{Lacking, Method};
 #[cfg(feature = "tensor-class")]
