@@ -296,7 +296,8 @@ fn run_tests(pytest: &mut Command, required: bool) -> Result<Finished> {
 }
 
 /// Tests whose frameworks do not drown what valgrind says: of crafted tensors and own buffers.
-const UNDER_VALGRIND: &[&str] = &["array_interface", "buffer_export", "import", "wanted"];
+const UNDER_VALGRIND: &[&str] =
+    &["array_interface", "array_struct", "buffer_export", "import", "wanted"];
 
 /// Whether the extension module touches memory that is not its own, or no more. Python's own reads of
 /// uninitialised memory are many, so those are not looked for.
