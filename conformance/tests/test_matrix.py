@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 from conftest import require
-from dlbridge_conformance.rule import NotApplicable
 from dlbridge_conformance.matrix import Cell, Change, Kind, Matrix, Outcome, Pair, Spec, Way, change
 from dlbridge_conformance.matrix import exchange as exchange_module
 from dlbridge_conformance.matrix import worker
@@ -25,6 +24,7 @@ from dlbridge_conformance.matrix.consumer import Consumer
 from dlbridge_conformance.matrix.producer import Made, Producer
 from dlbridge_conformance.matrix.report import html, json, markdown, terminal
 from dlbridge_conformance.matrix.samples import LAYOUTS, encoded, laid_out, same, swapped, values
+from dlbridge_conformance.outcome import NotApplicable
 
 PLAIN = Spec("uint8", "C order")
 

@@ -8,9 +8,10 @@ it does not know needs an :class:`Adapter` of about ten lines.
 from dlbridge_conformance.adapter import Adapter, known_adapters
 from dlbridge_conformance.check import check
 from dlbridge_conformance.context import Context
+from dlbridge_conformance.outcome import Broken, NotApplicable
 from dlbridge_conformance.process import run
 from dlbridge_conformance.result import Library, Report, Result, Status
-from dlbridge_conformance.rule import Broken, Level, NotApplicable, Role, Rule, all_rules, rule, selected
+from dlbridge_conformance.rule import Level, Role, Rule, all_rules, rule, selected
 
 __all__ = [
     "Adapter",

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from dlbridge_conformance.rule import NotApplicable
+from dlbridge_conformance.outcome import NotApplicable
 
 
 class Adapter:

@@ -9,8 +9,9 @@ from typing import TextIO
 
 from dlbridge_conformance.adapter import Adapter
 from dlbridge_conformance.context import Context
+from dlbridge_conformance.outcome import Broken, NotApplicable
 from dlbridge_conformance.result import Result, Status, line_of
-from dlbridge_conformance.rule import Broken, NotApplicable, Rule
+from dlbridge_conformance.rule import Rule
 
 
 class Told(list[tuple[str, str]]):

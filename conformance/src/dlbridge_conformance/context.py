@@ -11,7 +11,7 @@ from typing import Any
 from dlbridge_conformance import crafter
 from dlbridge_conformance.adapter import Adapter
 from dlbridge_conformance.crafter import CPU, Crafted, Held, Producer
-from dlbridge_conformance.rule import Broken, NotApplicable
+from dlbridge_conformance.outcome import Broken, NotApplicable
 
 #: the version that consumers ask for
 NEWEST = (1, 3)

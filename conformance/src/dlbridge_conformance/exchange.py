@@ -7,7 +7,7 @@ from typing import Any
 from dlbridge_conformance import crafter
 from dlbridge_conformance.context import Context
 from dlbridge_conformance.crafter import Crafted, Fields, Held
-from dlbridge_conformance.rule import NotApplicable
+from dlbridge_conformance.outcome import NotApplicable
 
 #: what a function returned, what it made or None, and the exception that it has set or None
 Answer = tuple[int, Any, "BaseException | None"]

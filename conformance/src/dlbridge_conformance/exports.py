@@ -9,7 +9,7 @@ from typing import Any
 from dlbridge_conformance import elements
 from dlbridge_conformance.context import NEWEST, Context
 from dlbridge_conformance.crafter import Fields, Held, Ints, c_strides
-from dlbridge_conformance.rule import NotApplicable
+from dlbridge_conformance.outcome import NotApplicable
 
 #: device types whose memory the CPU reads: kDLCPU, kDLCUDAHost, kDLROCMHost, kDLCUDAManaged
 HOST = (1, 3, 11, 13)

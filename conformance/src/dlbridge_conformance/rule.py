@@ -7,12 +7,10 @@ import pkgutil
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from dlbridge_conformance.context import Context
+from dlbridge_conformance.context import Context
 
-Check = Callable[["Context"], None]
+Check = Callable[[Context], None]
 
 
 class Level(str, Enum):
@@ -30,14 +28,6 @@ class Role(str, Enum):
     CONSUMER = "consumer"
     #: the C exchange API that a type offers
     EXCHANGE_API = "exchange-api"
-
-
-class Broken(Exception):
-    """A library broke a rule: what was expected, and what it did."""
-
-
-class NotApplicable(Exception):
-    """A library lacks what a rule is about: the reason."""
 
 
 @dataclass(frozen=True)

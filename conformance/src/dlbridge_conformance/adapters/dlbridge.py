@@ -8,7 +8,7 @@ from typing import Any
 from dlbridge_conformance import elements
 from dlbridge_conformance.adapter import Adapter
 from dlbridge_conformance.crafter import DTYPES
-from dlbridge_conformance.rule import NotApplicable
+from dlbridge_conformance.outcome import NotApplicable
 
 
 class View:

@@ -7,7 +7,7 @@ import os
 from typing import Any
 
 from dlbridge_conformance.adapter import Adapter, library_path
-from dlbridge_conformance.rule import NotApplicable
+from dlbridge_conformance.outcome import NotApplicable
 
 MPI_LIBRARIES = (("mpich", "libmpi.so"), ("openmpi", "libmpi.so"), ("impi-rt", "libmpi.so"))
 

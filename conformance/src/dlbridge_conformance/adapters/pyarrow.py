@@ -6,7 +6,7 @@ from typing import Any
 
 from dlbridge_conformance import elements
 from dlbridge_conformance.adapter import Adapter
-from dlbridge_conformance.rule import NotApplicable
+from dlbridge_conformance.outcome import NotApplicable
 
 NUMBERS = (
     "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dlbridge_conformance.adapter import Adapter
-from dlbridge_conformance.rule import NotApplicable
+from dlbridge_conformance.outcome import NotApplicable
 
 
 class Warp(Adapter):

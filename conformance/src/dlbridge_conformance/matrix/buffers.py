@@ -11,10 +11,10 @@ from typing import Any
 from dlbridge_conformance import elements
 from dlbridge_conformance.crafter import FORMATS
 from dlbridge_conformance.elements import flat
-from dlbridge_conformance.rule import NotApplicable
 from dlbridge_conformance.matrix.outcome import Spec
 from dlbridge_conformance.matrix.producer import ALIGNMENT, Made, Producer, aligned
 from dlbridge_conformance.matrix.samples import COLUMNS, ROWS, encoded, laid_out, swapped, values
+from dlbridge_conformance.outcome import NotApplicable
 
 #: the dtypes that the buffer protocol has letters for
 LETTERS = tuple(FORMATS)

@@ -11,12 +11,12 @@ from typing import Any
 from dlbridge_conformance import elements
 from dlbridge_conformance.crafter import FORMATS
 from dlbridge_conformance.elements import flat
-from dlbridge_conformance.rule import NotApplicable
 from dlbridge_conformance.matrix.buffers import buffer_address
 from dlbridge_conformance.matrix.consumer import Consumer
 from dlbridge_conformance.matrix.outcome import Spec
 from dlbridge_conformance.matrix.producer import Made, Producer, aligned
 from dlbridge_conformance.matrix.samples import COLUMNS, ROWS, encoded, laid_out, swapped, values
+from dlbridge_conformance.outcome import NotApplicable
 
 NUMBERS = (
     "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64",

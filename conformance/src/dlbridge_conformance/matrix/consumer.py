@@ -8,7 +8,7 @@ from typing import Any
 
 import dlbridge
 from dlbridge_conformance.adapter import Adapter
-from dlbridge_conformance.rule import NotApplicable
+from dlbridge_conformance.outcome import NotApplicable
 
 
 class Consumer:

@@ -8,11 +8,11 @@ from typing import Any
 
 import dlbridge
 from dlbridge_conformance.elements import flat
-from dlbridge_conformance.rule import NotApplicable
 from dlbridge_conformance.matrix.consumer import Consumer
 from dlbridge_conformance.matrix.outcome import NOTHING, Kind, Outcome, Spec, Way
 from dlbridge_conformance.matrix.producer import Made, Producer
 from dlbridge_conformance.matrix.samples import plain, same
+from dlbridge_conformance.outcome import NotApplicable
 
 #: what differs between two runs
 ADDRESS = re.compile(r"0x[0-9a-fA-F]{4,}")

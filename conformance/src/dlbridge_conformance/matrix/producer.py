@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dlbridge_conformance.adapter import Adapter
-from dlbridge_conformance.rule import NotApplicable
 from dlbridge_conformance.matrix.outcome import Spec
 from dlbridge_conformance.matrix.samples import LAYOUT_DTYPES, LAYOUTS, laid_out, values
+from dlbridge_conformance.outcome import NotApplicable
 
 #: What every consumer takes without a copy as far as alignment goes, in bytes.
 ALIGNMENT = 64

@@ -17,12 +17,12 @@ import traceback
 from collections.abc import Iterator
 from typing import Any
 
-from dlbridge_conformance.rule import NotApplicable
 from dlbridge_conformance.matrix.catalog import consumers, producers
 from dlbridge_conformance.matrix.consumer import Consumer
 from dlbridge_conformance.matrix.exchange import exchange
 from dlbridge_conformance.matrix.outcome import Kind, Outcome, Spec, Way
 from dlbridge_conformance.matrix.producer import Producer
+from dlbridge_conformance.outcome import NotApplicable
 
 #: a cell in one way: the number of the spec, and the way
 Step = tuple[int, Way]

@@ -6,7 +6,8 @@ from typing import Any
 
 from dlbridge_conformance.context import Context
 from dlbridge_conformance.crafter import CPU, CUDA, CUDA_HOST, OPENCL, ROCM, Crafted, Producer
-from dlbridge_conformance.rule import Broken, Level, NotApplicable, Role, rule
+from dlbridge_conformance.outcome import Broken, NotApplicable
+from dlbridge_conformance.rule import Level, Role, rule
 from dlbridge_conformance.rules.consumer_copy import knows_copy
 from dlbridge_conformance.rules.consumer_outcome import (
     HEADER,

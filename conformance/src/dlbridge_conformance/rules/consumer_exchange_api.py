@@ -12,7 +12,8 @@ from dlbridge_conformance import crafter
 from dlbridge_conformance.context import Context
 from dlbridge_conformance.crafter import CPU, Crafted, Flags
 from dlbridge_conformance.exchange import ATTRIBUTE, BORROW
-from dlbridge_conformance.rule import Broken, Level, NotApplicable, Role, rule
+from dlbridge_conformance.outcome import Broken, NotApplicable
+from dlbridge_conformance.rule import Level, Role, rule
 from dlbridge_conformance.rules.consumer_outcome import HEADER, PLAIN, REFUSED, given_back, right, shares
 
 TABLE = f"{HEADER}, DLPackExchangeAPI"

@@ -7,7 +7,8 @@ from typing import Any
 from dlbridge_conformance import crafter
 from dlbridge_conformance.context import Context
 from dlbridge_conformance.crafter import Crafted, Flags
-from dlbridge_conformance.rule import Broken, Level, NotApplicable, Role, rule
+from dlbridge_conformance.outcome import Broken, NotApplicable
+from dlbridge_conformance.rule import Level, Role, rule
 from dlbridge_conformance.rules.consumer_outcome import (
     HEADER,
     PLAIN,

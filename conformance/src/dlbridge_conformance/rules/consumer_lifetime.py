@@ -9,7 +9,8 @@ import dlbridge
 from dlbridge_conformance import crafter
 from dlbridge_conformance.context import Context
 from dlbridge_conformance.crafter import Producer
-from dlbridge_conformance.rule import Broken, Level, NotApplicable, Role, rule
+from dlbridge_conformance.outcome import Broken, NotApplicable
+from dlbridge_conformance.rule import Level, Role, rule
 from dlbridge_conformance.rules.consumer_outcome import PLAIN, PYTHON, given_back, plain, right, same, unwritten
 
 SEMANTICS = f"{PYTHON}, Semantics"

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from dlbridge_conformance import crafter
 from dlbridge_conformance.context import Context
 from dlbridge_conformance.crafter import Crafted, Held, Producer
-from dlbridge_conformance.rule import Broken, NotApplicable
+from dlbridge_conformance.outcome import Broken, NotApplicable
 
 HEADER = "dlpack.h 1.3"
 PYTHON = "Python specification of DLPack"

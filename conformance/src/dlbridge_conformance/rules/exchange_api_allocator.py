@@ -10,7 +10,8 @@ from dlbridge_conformance.crafter import DTYPES, Flags, Held, c_strides
 from dlbridge_conformance.exchange import ALLOCATOR, table_of
 from dlbridge_conformance.exports import address_of, needs_host_memory
 from dlbridge_conformance.memory import expect_bounded
-from dlbridge_conformance.rule import Level, NotApplicable, Role, rule
+from dlbridge_conformance.outcome import NotApplicable
+from dlbridge_conformance.rule import Level, Role, rule
 
 MAKES = "dlpack.h 1.3, DLPackManagedTensorAllocator"
 STRIDES = "dlpack.h 1.3, DLTensor::strides"

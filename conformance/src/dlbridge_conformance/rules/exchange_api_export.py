@@ -10,7 +10,8 @@ from dlbridge_conformance.crafter import Flags, Held, Way
 from dlbridge_conformance.exchange import exported, exported_unless_refused, table_of
 from dlbridge_conformance.exports import address_of, expect_elements, expect_same_memory, strides_of
 from dlbridge_conformance.memory import expect_arrays_freed, expect_bounded, watch
-from dlbridge_conformance.rule import Level, NotApplicable, Role, rule
+from dlbridge_conformance.outcome import NotApplicable
+from dlbridge_conformance.rule import Level, Role, rule
 
 EXPORT = "dlpack.h 1.3, DLPackManagedTensorFromPyObjectNoSync"
 STRIDES = "dlpack.h 1.3, DLTensor::strides"

@@ -17,7 +17,8 @@ from dlbridge_conformance.exports import (
     needs_no_copy,
 )
 from dlbridge_conformance.memory import expect_arrays_freed
-from dlbridge_conformance.rule import Level, NotApplicable, Role, rule
+from dlbridge_conformance.outcome import NotApplicable
+from dlbridge_conformance.rule import Level, Role, rule
 
 COPY = "array API standard 2024.12, __dlpack__: copy"
 HEADER = "dlpack.h 1.3, DLPACK_FLAG_BITMASK_IS_COPIED"

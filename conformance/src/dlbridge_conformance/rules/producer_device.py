@@ -7,7 +7,8 @@ from typing import Any
 
 from dlbridge_conformance.context import Context
 from dlbridge_conformance.exports import each_abi
-from dlbridge_conformance.rule import Broken, Level, Role, rule
+from dlbridge_conformance.outcome import Broken
+from dlbridge_conformance.rule import Level, Role, rule
 
 STANDARD = "array API standard 2024.12, __dlpack_device__"
 HEADER = "dlpack.h 1.3, DLDevice"

@@ -8,7 +8,8 @@ from dlbridge_conformance import elements
 from dlbridge_conformance.context import Context
 from dlbridge_conformance.crafter import DTYPES, Flags, Held
 from dlbridge_conformance.exports import each_abi, needs_host_memory
-from dlbridge_conformance.rule import Level, NotApplicable, Role, rule
+from dlbridge_conformance.outcome import NotApplicable
+from dlbridge_conformance.rule import Level, Role, rule
 
 HEADER = "dlpack.h 1.3, DLDataType and DLDataTypeCode"
 

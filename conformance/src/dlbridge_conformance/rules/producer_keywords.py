@@ -8,7 +8,8 @@ from typing import Any
 from dlbridge_conformance.context import Context
 from dlbridge_conformance.exports import abis, address_of, best, needs_no_copy
 from dlbridge_conformance.memory import watch
-from dlbridge_conformance.rule import Broken, Level, Role, rule
+from dlbridge_conformance.outcome import Broken
+from dlbridge_conformance.rule import Level, Role, rule
 
 SIGNATURE = "array API standard 2024.12, __dlpack__"
 #: the keyword of every version

@@ -18,7 +18,8 @@ from dlbridge_conformance.exports import (
     needs_no_copy,
     strides_of,
 )
-from dlbridge_conformance.rule import Level, NotApplicable, Role, rule
+from dlbridge_conformance.outcome import NotApplicable
+from dlbridge_conformance.rule import Level, Role, rule
 
 DATA = "dlpack.h 1.3, DLTensor::data"
 SHAPE = "dlpack.h 1.3, DLTensor::shape"
