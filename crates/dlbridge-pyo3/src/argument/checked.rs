@@ -9,8 +9,7 @@ use pyo3::PyResult;
 
 use super::accepts::Accepts;
 use super::cast::{self, Cast, is_safe};
-pub(super) use super::convert::OutOfRange;
-use super::convert::{self, PIECE, accepts};
+use super::convert::{self, OutOfRange, PIECE, accepts};
 use crate::copies;
 use crate::protocol::time::{Chosen, Scale};
 

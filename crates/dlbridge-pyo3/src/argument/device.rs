@@ -13,9 +13,10 @@ use super::checked;
 use super::constraint::Constraint;
 use super::convert;
 use super::described::described;
+use super::expected::{Expected, Place};
 use super::refusal::ArgumentError;
 use super::stream::{Stream, WorkStream};
-use super::take::{Expected, Place, Taken};
+use super::taken::Taken;
 
 /// A tensor of any framework as an argument for code that works where the data is: on a GPU, or wherever `C`
 /// says. Nothing is copied, and the CPU reads nothing.

@@ -1,9 +1,9 @@
-//! Whether a tensor is what was expected, one quality at a time.
+//! Compares a tensor with the demands of an argument, one quality at a time.
 
 use dlbridge::{DataType, DeviceType, TensorRef};
 
 use super::constraint::Adjacent;
-use super::take::Expected;
+use super::expected::Expected;
 
 impl Expected {
     #[inline(always)]
@@ -27,7 +27,7 @@ impl Expected {
         }
     }
 
-    /// What the address of an element is a multiple of, in bytes, if that is not enough.
+    /// The number of bytes that the address of an element is a multiple of, if that is not enough.
     #[inline(always)]
     pub(super) fn misaligned(&self, address: usize, dtype: DataType) -> Option<usize> {
         // A power of two.
@@ -35,7 +35,7 @@ impl Expected {
         (address & (align - 1) != 0).then_some(address & address.wrapping_neg())
     }
 
-    /// Whether the number of dimensions and the extents are those asked for.
+    /// Returns true if the number of dimensions and the extents are the expected ones.
     #[inline(always)]
     pub(super) fn fits_extents(&self, shape: &[i64]) -> bool {
         let dims = self.requirement.dims;

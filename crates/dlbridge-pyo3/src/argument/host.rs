@@ -15,8 +15,9 @@ use super::checked::{self, Rescale};
 use super::constraint::{Casting, Constraint, InCOrder};
 use super::convert;
 use super::described::described;
+use super::expected::{Expected, Place};
 use super::refusal::{ArgumentError, Refusal};
-use super::take::{Expected, Place, Taken};
+use super::taken::Taken;
 use crate::error::to_py_err;
 
 /// Refuses types whose elements others can make invalid after they were checked.

@@ -5,17 +5,24 @@ mod cast;
 mod checked;
 mod constraint;
 mod convert;
+mod copy;
 mod described;
 mod device;
 mod dispatch;
+mod expected;
 mod fits;
 mod host;
+mod imported;
 #[cfg(feature = "ndarray")]
 mod ndarray;
+mod numpy;
 mod refusal;
 mod sequence;
 mod stream;
 mod take;
+mod taken;
+mod times;
+mod unmet;
 mod words;
 
 #[cfg(feature = "ndarray")]

@@ -9,12 +9,12 @@ use dlbridge::{DataType, Device, TensorRef};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
-use super::checked::OutOfRange;
+use super::convert::OutOfRange;
+use super::expected::Expected;
 use super::sequence::Misfit;
-use super::take::Expected;
+use super::unmet::Unmet;
 use crate::error::ErrorClass;
 use crate::protocol;
-use crate::receipt::CopyReason;
 
 /// Why an argument was not taken. Two words, since it is passed up through several functions.
 pub(super) enum Refusal {
@@ -27,11 +27,11 @@ pub(super) enum Refusal {
     /// No argument of this extension takes the object: tensors lack its dtype, or the extension is built without its protocol.
     /// The exception says so.
     Unimportable(Box<PyErr>),
-    /// What a producer raised, or what keeps a tensor that fits from being borrowed.
+    /// An exception of a producer, or the reason why a tensor that fits cannot be borrowed.
     Raised(Box<PyErr>),
 }
 
-/// What was expected, and what came.
+/// The demands, and the object that came.
 pub(super) struct Mismatch {
     pub(super) expected: &'static Expected,
     pub(super) found: Found,
@@ -53,33 +53,6 @@ pub(super) enum Found {
     Other(String),
     /// A list or tuple.
     Sequence { object_type: Py<PyType>, misfit: Misfit },
-}
-
-/// How a tensor differs from what was expected.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Unmet {
-    /// The dtype, the extents or the device.
-    pub(super) plain: bool,
-    pub(super) order: bool,
-    /// What the address is a multiple of.
-    pub(super) aligned: Option<usize>,
-    pub(super) unwritable: Option<Unwritable>,
-    pub(super) copied: Option<CopyReason>,
-}
-
-/// Why a tensor must not be written.
-#[derive(Clone, Copy)]
-pub(super) enum Unwritable {
-    ReadOnly,
-    /// Its producer has no way to say.
-    Unknown,
-}
-
-impl Unmet {
-    pub(super) fn is_empty(&self) -> bool {
-        let Self { plain, order, aligned, unwritable, copied } = self;
-        !plain && !order && aligned.is_none() && unwritable.is_none() && copied.is_none()
-    }
 }
 
 impl Found {

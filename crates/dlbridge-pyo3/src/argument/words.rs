@@ -8,10 +8,11 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
-use super::checked::OutOfRange;
 use super::constraint::Adjacent;
-use super::refusal::{Found, Mismatch, Refusal, Unmet, Unwritable};
-use super::take::{Expected, Place};
+use super::convert::OutOfRange;
+use super::expected::{Expected, Place};
+use super::refusal::{Found, Mismatch, Refusal};
+use super::unmet::{Unmet, Unwritable};
 use crate::error::{name_of, type_name, with_article};
 use crate::protocol::buffer_abi;
 use crate::protocol::{self, Described, Kind};

@@ -22,8 +22,8 @@ pub(super) use self::number::NumberKind;
 use self::number::{Number, each_type, kind_of};
 use super::accepts::Accepts;
 use super::convert::accepts;
+use super::expected::Expected;
 use super::refusal::{Found, Refusal};
-use super::take::Expected;
 use crate::error::to_py_err;
 use crate::protocol;
 

@@ -1,0 +1,62 @@
+//! Arguments whose elements are times.
+
+use dlbridge::TensorRef;
+use dlbridge_borrow::Mode;
+use pyo3::prelude::*;
+
+use super::constraint::Casting;
+use super::expected::Expected;
+use super::refusal::{Found, Refusal};
+use super::taken::Taken;
+use crate::borrow::Guard;
+use crate::protocol::time::Times;
+use crate::protocol::{self, Imported};
+use crate::receipt::CopyReason;
+
+impl Expected {
+    /// Takes an argument whose elements are times.
+    pub(super) fn take_times<'py>(
+        &'static self,
+        object: &Bound<'py, PyAny>,
+    ) -> Result<Box<Taken<'py>>, Refusal> {
+        let casts = self.requirement.cast.map(|cast| cast == Casting::SameKind);
+        let times = Times::new(self.times, self.requirement.allow_copy, casts);
+        let imported = protocol::time::import(object, &times);
+        if let Some(found) = times.found() {
+            return Err(Refusal::new(self, Found::Other(found)));
+        }
+        let Some((mut imported, source)) = imported? else {
+            return Err(Refusal::Object(self));
+        };
+        let Some(chosen) = times.chosen() else { return Err(Refusal::Object(self)) };
+        let kind = protocol::kind_of(&source)?;
+        if !chosen.scale.is_one() && self.fits_extents(imported.tensor.shape()) {
+            let found = TensorRef::from(&imported.tensor);
+            let _reading = Guard::acquire(&kind, &source, &found, Mode::Read)?;
+            let tensor = match (self.rescale)(&imported.tensor, &chosen)? {
+                Ok(tensor) => tensor,
+                Err(misfit) => return Err(self.out_of_range(&found, misfit, Some(chosen.found))),
+            };
+            let reason = Some(imported.reason.unwrap_or(CopyReason::Requested));
+            imported = Imported { reason, ..Imported::new(tensor, imported.protocol) };
+        }
+        let taken = self.take_imported(imported, None, &kind, &source);
+        let mut taken = taken.map_err(|refusal| refusal.of_times(&chosen.found))?;
+        taken.note_times(chosen.name, object);
+        Ok(taken)
+    }
+
+    /// The refusal of an array of NumPy whose elements cannot be the argument's, as an import finds it.
+    #[cold]
+    pub(super) fn refusal_of_elements(&'static self, object: &Bound<'_, PyAny>) -> Refusal {
+        let refusal = match self.times.is_empty() {
+            true => protocol::imported(object, &self.wanted()).map_err(Refusal::from).err(),
+            false => self.take_times(object).err(),
+        };
+        match refusal {
+            // Python code gave the array another dtype since.
+            None | Some(Refusal::Elements(_)) => Refusal::Object(self),
+            Some(refusal) => refusal,
+        }
+    }
+}
