@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 
 use crate::error::to_py_err;
 use crate::protocol::{self, Request, exchange_table};
-use crate::{PyTensor, home, pickle};
+use crate::{PyTensor, pickle, to_library};
 
 /// What a function may return that lends the tensor of an object.
 pub trait Lent {
@@ -90,7 +90,7 @@ pub fn to_array<'py>(
     dtype: Option<&Bound<'py, PyAny>>,
     copy: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    home::to_array(tensor, dtype, copy)
+    to_library::to_array(tensor, dtype, copy)
 }
 
 pub fn reduce<'py>(tensor: &Bound<'py, PyTensor>, protocol: i32) -> PyResult<Bound<'py, PyAny>> {

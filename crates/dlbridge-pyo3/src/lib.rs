@@ -65,8 +65,6 @@ mod once;
 mod argument;
 mod borrow;
 mod capsule;
-#[cfg(feature = "tensor-class")]
-mod consumer;
 mod copies;
 #[cfg(feature = "tensor-class")]
 #[doc(hidden)]
@@ -76,10 +74,10 @@ mod dtype_name;
 mod elements;
 mod error;
 #[cfg(feature = "tensor-class")]
+mod frameworks;
+#[cfg(feature = "tensor-class")]
 mod functions;
 mod gpu;
-#[cfg(feature = "tensor-class")]
-mod home;
 mod image;
 mod interpreter;
 mod lent;
@@ -95,6 +93,8 @@ mod returned;
 mod shown;
 #[cfg(feature = "tensor-class")]
 mod tensor;
+#[cfg(feature = "tensor-class")]
+mod to_library;
 mod to_numpy;
 mod wanted;
 
@@ -173,9 +173,6 @@ pub use dlbridge_pyo3_macros::producer;
 #[cfg(feature = "tensor-class")]
 #[doc(hidden)]
 pub use functions::{asdlpack, empty, from_dlpack};
-#[cfg(feature = "tensor-class")]
-#[doc(hidden)]
-pub use home::{canonical, consumers, fit, like, origin};
 pub use interpreter::is_main_interpreter;
 #[cfg(feature = "tensor-class")]
 #[doc(hidden)]
@@ -195,6 +192,9 @@ pub use tensor::PyTensor;
 #[cfg(feature = "tensor-class")]
 #[doc(hidden)]
 pub use tensor::dtype::class as dtype_name_class;
+#[cfg(feature = "tensor-class")]
+#[doc(hidden)]
+pub use to_library::{canonical, consumers, fit, like, origin};
 pub use wanted::{Order, Wanted};
 
 #[cfg(doctest)]

@@ -76,8 +76,8 @@ fn give_numpy_slowly(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyAny
 /// As [`give_numpy`], for a tensor that NumPy's C API makes no array from.
 #[cfg(feature = "tensor-class")]
 fn through_dlpack(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyAny>> {
-    use crate::{PyTensor, home};
-    home::to(&Bound::new(py, PyTensor::from(tensor))?, home::consumer("numpy")?, None)
+    use crate::{PyTensor, to_library};
+    to_library::to(&Bound::new(py, PyTensor::from(tensor))?, to_library::framework("numpy")?, None)
 }
 
 /// Refuses a tensor that NumPy's C API makes no array from: such arrays are made through the class.

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 
 use super::numpy::{Numpy, array_of_times};
 use crate::error::to_py_err;
-use crate::{PyTensor, home};
+use crate::{PyTensor, to_library};
 
 /// A result of the same library as an argument: callers that pass tensors of PyTorch get a tensor of PyTorch.
 ///
@@ -96,7 +96,7 @@ impl<'py> IntoPyObject<'py> for Like<'py> {
             Source::Tensor(tensor) => PyTensor::from(tensor).into_like(&self.likeness),
             Source::Times(times) => {
                 let (tensor, name) = times.map_err(to_py_err)?;
-                home::like_times(&self.likeness, array_of_times(py, tensor, name)?)
+                to_library::like_times(&self.likeness, array_of_times(py, tensor, name)?)
             }
         }
     }

@@ -15,7 +15,7 @@ use pyo3::types::PyCapsule;
 use crate::argument::{Accepts, DYNAMIC};
 use crate::capsule;
 #[cfg(feature = "tensor-class")]
-use crate::{PyTensor, home, protocol, to_numpy};
+use crate::{PyTensor, protocol, to_library, to_numpy};
 
 #[cfg(feature = "tensor-class")]
 pub use like::Like;
@@ -92,7 +92,7 @@ impl PyTensor {
         if likeness.is_instance_of::<Self>() {
             return Ok(tensor.into_any());
         }
-        let made = home::like_tensor(likeness, &tensor, None)?;
+        let made = to_library::like_tensor(likeness, &tensor, None)?;
         Ok(made.unwrap_or_else(|| tensor.into_any()))
     }
 
@@ -113,13 +113,13 @@ impl PyTensor {
     /// }
     /// ```
     pub fn into_library<'py>(self, py: Python<'py>, library: &str) -> PyResult<Bound<'py, PyAny>> {
-        let consumer = home::consumer(library)?;
-        if consumer.name != "numpy" {
-            return home::give(py, self, consumer);
+        let framework = to_library::framework(library)?;
+        if framework.name != "numpy" {
+            return to_library::give(py, self, framework);
         }
         match self.into_tensor() {
             Ok(tensor) => to_numpy::give_numpy(py, tensor),
-            Err(tensor) => home::to(&Bound::new(py, tensor)?, consumer, None),
+            Err(tensor) => to_library::to(&Bound::new(py, tensor)?, framework, None),
         }
     }
 }

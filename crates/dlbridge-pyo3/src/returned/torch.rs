@@ -9,7 +9,7 @@ use ndarray::{Array, ArrayD, Dim, Dimension};
 use pyo3::prelude::*;
 
 use crate::argument::{Accepts, AnyDataType, DYNAMIC};
-use crate::{PyTensor, home};
+use crate::{PyTensor, to_library};
 
 /// A result that is a `torch.Tensor` in Python: write `-> Torch<f32, 2>`.
 ///
@@ -85,7 +85,7 @@ impl<'py, A: Accepts, const N: usize> IntoPyObject<'py> for Torch<A, N> {
     const OUTPUT_TYPE: pyo3::inspect::PyStaticExpr = pyo3::type_hint_identifier!("torch", "Tensor");
 
     fn into_pyobject(self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        home::give(py, PyTensor::from(self.tensor), home::consumer("torch")?)
+        to_library::give(py, PyTensor::from(self.tensor), to_library::framework("torch")?)
     }
 }
 

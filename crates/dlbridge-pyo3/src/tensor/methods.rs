@@ -16,7 +16,7 @@ use crate::protocol::{
     exchange_table, sibling,
 };
 use crate::wanted::{Order, Wanted};
-use crate::{home, pickle};
+use crate::{pickle, to_library};
 
 /// The result of a method that returns a Python object.
 type Answer<'py> = PyResult<Bound<'py, PyAny>>;
@@ -138,12 +138,12 @@ impl PyTensor {
         dtype: Option<&Bound<'py, PyAny>>,
         copy: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        home::to_array(this, dtype, copy)
+        to_library::to_array(this, dtype, copy)
     }
 
     /// For `jax.numpy.asarray` and JAX's functions.
     fn __jax_array__<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        home::to(this, home::consumer("jax")?, None)
+        to_library::to(this, to_library::framework("jax")?, None)
     }
 
     fn __reduce_ex__<'py>(
@@ -159,7 +159,7 @@ impl PyTensor {
         this: &Bound<'py, Self>,
         copy: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        home::to_named(this, "numpy", copy)
+        to_library::to_named(this, "numpy", copy)
     }
 
     /// A tensor of PyTorch.
@@ -168,7 +168,7 @@ impl PyTensor {
         this: &Bound<'py, Self>,
         copy: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        home::to_named(this, "torch", copy)
+        to_library::to_named(this, "torch", copy)
     }
 
     /// An array of JAX.
@@ -177,7 +177,7 @@ impl PyTensor {
         this: &Bound<'py, Self>,
         copy: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        home::to_named(this, "jax", copy)
+        to_library::to_named(this, "jax", copy)
     }
 
     /// An object of a library: its name, like 'torch', or its module.
@@ -187,7 +187,7 @@ impl PyTensor {
         library: &Bound<'py, PyAny>,
         copy: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        home::to_named(this, &home::library_name(library)?, copy)
+        to_library::to_named(this, &to_library::library_name(library)?, copy)
     }
 
     /// A sub-tensor over the same memory: integers, slices with any step, `...`, `None`, and tuples of them.

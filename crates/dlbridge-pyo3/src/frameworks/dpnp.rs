@@ -1,0 +1,18 @@
+//! dpnp, the arrays of oneAPI.
+
+use super::fit::is_backwards;
+use super::framework::{FRAMEWORK, Framework};
+
+pub(super) static DPNP: Framework = Framework {
+    name: "dpnp",
+    module: "dpnp",
+    refuses: |tensor| {
+        let on_device = !tensor.device().device_type().is_host_accessible();
+        (on_device && is_backwards(tensor)).then(|| {
+            "dpnp looks for the memory at the address of the first element, and it begins before \
+             that, since the strides are negative; copy the tensor first"
+                .to_owned()
+        })
+    },
+    ..FRAMEWORK
+};

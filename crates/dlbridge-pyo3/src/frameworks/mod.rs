@@ -1,0 +1,67 @@
+//! The frameworks that dlbridge knows, one file each: how each is entered, and what it silently gets wrong.
+
+mod array_api_strict;
+mod cupy;
+mod dpnp;
+pub(crate) mod dtypes;
+mod fit;
+mod framework;
+mod jax;
+mod mlx;
+pub(crate) mod numpy;
+mod onnxruntime;
+mod paddle;
+mod pandas;
+mod pillow;
+mod polars;
+mod pyarrow;
+mod tensorflow;
+mod torch;
+mod tvm_ffi;
+mod warp;
+
+use std::ptr;
+
+pub(crate) use framework::{Framework, Need, Offer};
+
+/// All of them; the order is that of messages.
+pub(crate) static FRAMEWORKS: [&Framework; 16] = [
+    &numpy::NUMPY,
+    &torch::TORCH,
+    &jax::JAX,
+    &tensorflow::TENSORFLOW,
+    &paddle::PADDLE,
+    &cupy::CUPY,
+    &pyarrow::PYARROW,
+    &mlx::MLX,
+    &tvm_ffi::TVM_FFI,
+    &onnxruntime::ONNXRUNTIME,
+    &warp::WARP,
+    &dpnp::DPNP,
+    &array_api_strict::ARRAY_API_STRICT,
+    &polars::POLARS,
+    &pandas::PANDAS,
+    &pillow::PILLOW,
+];
+
+impl Framework {
+    /// The framework of a name or an alias.
+    pub(crate) fn by_name(name: &str) -> Option<&'static Self> {
+        FRAMEWORKS
+            .into_iter()
+            .find(|framework| framework.name == name || framework.aliases.contains(&name))
+    }
+
+    /// The framework to which the classes of a package belong.
+    pub(crate) fn by_package(package: &str) -> Option<&'static Self> {
+        FRAMEWORKS
+            .into_iter()
+            .find(|framework| framework.package() == package || framework.classes == Some(package))
+    }
+
+    /// Its index in [`FRAMEWORKS`].
+    pub(crate) fn index(&'static self) -> usize {
+        // A loop that stops at itself: there are no others.
+        FRAMEWORKS.iter().take_while(|&&framework| !ptr::eq(framework, self)).count()
+    }
+}

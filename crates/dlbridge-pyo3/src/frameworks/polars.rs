@@ -1,0 +1,19 @@
+//! Polars: columns, which enter by Arrow.
+
+use super::dtypes::is_plain;
+use super::framework::{Argument, FRAMEWORK, Framework, Layout, ReadOnly};
+
+pub(super) static POLARS: Framework = Framework {
+    name: "polars",
+    aliases: &["pl"],
+    module: "polars",
+    function: "Series",
+    argument: Argument::Arrow,
+    read_only: ReadOnly::Immutable,
+    layout: Layout::C,
+    cpu_only: true,
+    min_ndim: 1,
+    max_ndim: 1,
+    takes: is_plain,
+    ..FRAMEWORK
+};

@@ -1,0 +1,16 @@
+//! pyarrow's `Tensor`.
+
+use super::dtypes::is_plain;
+use super::framework::{FRAMEWORK, Framework, Layout};
+
+pub(super) static PYARROW: Framework = Framework {
+    name: "pyarrow",
+    aliases: &["pa"],
+    module: "pyarrow",
+    cpu_only: true,
+    function: "Tensor.from_dlpack",
+    takes: is_plain,
+    layout: Layout::NonNegative,
+    idle_strides: true,
+    ..FRAMEWORK
+};

@@ -1,0 +1,24 @@
+//! PyTorch.
+
+use dlbridge::DataType;
+
+use super::dtypes::is_rare;
+use super::framework::{FRAMEWORK, Framework, Layout, ReadOnly};
+
+pub(super) static TORCH: Framework = Framework {
+    name: "torch",
+    aliases: &["pytorch"],
+    module: "torch",
+    table_of: Some("Tensor"),
+    read_only: ReadOnly::Lost,
+    layout: Layout::NonNegative,
+    takes: |dtype| {
+        let unknown = [DataType::FLOAT8_E3M4, DataType::FLOAT8_E4M3, DataType::FLOAT8_E4M3B11FNUZ];
+        let rare = is_rare(dtype) && dtype != DataType::COMPLEX32;
+        !dtype.is_subbyte() && !rare && !unknown.contains(&dtype)
+    },
+    // Two elements of four bits in a byte, which PyTorch names `float4_e2m1fn_x2`.
+    takes_lanes: |dtype| dtype == DataType::FLOAT4_E2M1FN.with_lanes(2),
+    counts_bytes: false,
+    ..FRAMEWORK
+};

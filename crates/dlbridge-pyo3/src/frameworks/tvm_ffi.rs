@@ -1,0 +1,21 @@
+//! The FFI of TVM. It imports objects through their C exchange API.
+
+use super::framework::{FRAMEWORK, Framework, ReadOnly};
+
+pub(super) static TVM_FFI: Framework = Framework {
+    name: "tvm_ffi",
+    aliases: &["tvm-ffi"],
+    module: "tvm_ffi",
+    read_only: ReadOnly::Lost,
+    takes_lanes: |_| true,
+    refuses: |tensor| {
+        tensor.is_subbyte_padded().then(|| {
+            let dtype = tensor.dtype();
+            format!(
+                "tvm_ffi takes no {dtype} in bytes of their own; convert the elements to another dtype \
+                 first"
+            )
+        })
+    },
+    ..FRAMEWORK
+};

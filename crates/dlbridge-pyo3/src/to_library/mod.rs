@@ -1,0 +1,16 @@
+//! Tensors as objects of the framework that the caller works with.
+
+mod array;
+mod entrance;
+mod likeness;
+mod names;
+mod offer;
+mod report;
+mod to;
+
+pub(crate) use array::to_array;
+pub use likeness::like;
+pub(crate) use likeness::{like_tensor, like_times};
+pub(crate) use names::{framework, library_name};
+pub use report::{canonical, consumers, fit, origin};
+pub(crate) use to::{give, to, to_named};

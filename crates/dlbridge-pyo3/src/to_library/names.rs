@@ -1,0 +1,56 @@
+//! The framework that a name, a module or an object stands for.
+
+use dlbridge::Device;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use crate::frameworks::{FRAMEWORKS, Framework};
+use crate::wanted::wrong_type;
+
+/// The framework of a name.
+pub(crate) fn framework(name: &str) -> PyResult<&'static Framework> {
+    Framework::by_name(name).ok_or_else(|| {
+        if name.parse::<Device>().is_ok() || name.split(':').next() == Some("cuda") {
+            let device = if name == "cuda" { "cuda:0" } else { name };
+            return PyValueError::new_err(format!(
+                "'{name}' is a device, not a library; call dlbridge.asdlpack(t, device='{device}')"
+            ));
+        }
+        let names: Vec<_> = FRAMEWORKS.iter().map(|framework| framework.name).collect();
+        PyValueError::new_err(format!(
+            "'{name}' is no library that is known here; those are {}; call the from_dlpack of \
+             another one",
+            names.join(", ")
+        ))
+    })
+}
+
+/// The name of the library in an argument `library`: a name, or a module.
+pub(crate) fn library_name(library: &Bound<'_, PyAny>) -> PyResult<String> {
+    let Ok(module) = library.cast::<PyModule>() else {
+        return library
+            .extract()
+            .map_err(|_| wrong_type("library", "a name like 'torch', or a module", library));
+    };
+    let name = module.name()?.to_cow()?.into_owned();
+    let package = name.split('.').next().unwrap_or_default();
+    Ok(Framework::by_package(package).map_or(name, |framework| framework.name.to_owned()))
+}
+
+/// The framework that an object belongs to.
+pub(super) fn framework_of(object: &Bound<'_, PyAny>) -> PyResult<Option<&'static Framework>> {
+    let py = object.py();
+    let bases = object.get_type().getattr(intern!(py, "__mro__"))?.cast_into::<PyTuple>()?;
+    for class in bases.iter() {
+        // A metaclass may say anything.
+        let Ok(module) = class.getattr(intern!(py, "__module__"))?.extract::<String>() else {
+            continue;
+        };
+        let package = module.split('.').next().unwrap_or_default();
+        if let Some(framework) = Framework::by_package(package) {
+            return Ok(Some(framework));
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,123 @@
+//! A tensor as an object of a framework.
+
+use dlbridge::{DataType, Device, Tensor};
+use pyo3::exceptions::PyBufferError;
+use pyo3::prelude::*;
+
+use super::entrance::Entrance;
+use super::names::framework;
+use super::offer::Offered;
+use crate::PyTensor;
+use crate::error::to_py_err;
+use crate::frameworks::dtypes::is_common;
+use crate::frameworks::{Framework, Need};
+use crate::lent;
+use crate::protocol::normalized;
+use crate::wanted::{Wanted, expect_bool};
+
+/// As [`to`], with arguments as Python passes them.
+pub(crate) fn to_named<'py>(
+    tensor: &Bound<'py, PyTensor>,
+    library: &str,
+    copy: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let copy = copy.map(|copy| expect_bool("copy", copy)).transpose()?;
+    to(tensor, framework(library)?, copy)
+}
+
+/// The tensor as an object of a framework: without a copy, unless the framework would get something wrong
+/// otherwise, or `copy` requests one.
+pub(crate) fn to<'py>(
+    tensor: &Bound<'py, PyTensor>,
+    framework: &'static Framework,
+    copy: Option<bool>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let (py, this) = (tensor.py(), tensor.get());
+    if let Some(reason) = refusal(py, framework, this.tensor())? {
+        return Err(PyBufferError::new_err(reason));
+    }
+    let needs_copy = framework.needs_copy(this.tensor(), this.is_read_only());
+    if let (Some(Need { reason, remedy }), Some(false)) = (&needs_copy, copy) {
+        return Err(PyBufferError::new_err(format!(
+            "a copy would be needed, since {reason}, and copy=False forbids it; {remedy}"
+        )));
+    }
+    let is_copied_here = !(framework.copies_itself)(this.tensor());
+    let tensor = match is_copied_here && (needs_copy.is_some() || copy == Some(true)) {
+        true => {
+            &PyTensor::import(tensor.as_any(), &Wanted { copy: Some(true), ..Wanted::default() })?
+        }
+        false => tensor,
+    };
+    let repaired;
+    let tensor = match with_booleans(tensor, framework, copy)? {
+        Some(copy) => {
+            repaired = copy;
+            &repaired
+        }
+        None => tensor,
+    };
+    let dtype = tensor.get().tensor().dtype();
+    let entrance = Entrance::of(py, framework)?;
+    if let Some(table) = entrance.table
+        && is_common(dtype)
+        && tensor.get().tensor().device() == Device::CPU
+    {
+        return table.export(py, tensor.get());
+    }
+    let offered = Offered { tensor, may_copy: copy != Some(false) };
+    (framework.enter)(entrance.function.bind(py), &offered)
+}
+
+/// A new tensor of our own as an object of a framework. If the framework has a table, the table gets the tensor
+/// itself, so that no object of ours is made on the way.
+pub(crate) fn give<'py>(
+    py: Python<'py>,
+    tensor: PyTensor,
+    framework: &'static Framework,
+) -> PyResult<Bound<'py, PyAny>> {
+    let new = tensor.tensor();
+    let (dtype, device) = (new.dtype(), new.device());
+    let as_it_is = is_common(dtype)
+        && dtype != DataType::BOOL
+        && device == Device::CPU
+        && framework.table_of.is_some()
+        && framework.needs_copy(new, tensor.is_read_only()).is_none()
+        && refusal(py, framework, new)?.is_none();
+    if as_it_is && let Some(table) = Entrance::of(py, framework)?.table {
+        return match tensor.into_tensor() {
+            Ok(tensor) => table.give(py, tensor),
+            Err(tensor) => to(&Bound::new(py, tensor)?, framework, None),
+        };
+    }
+    to(&Bound::new(py, tensor)?, framework, None)
+}
+
+/// A copy for a framework that computes with the bytes of booleans, if some are neither 0 nor 1.
+fn with_booleans<'py>(
+    tensor: &Bound<'py, PyTensor>,
+    framework: &Framework,
+    copy: Option<bool>,
+) -> PyResult<Option<Bound<'py, PyTensor>>> {
+    let this = tensor.get();
+    if !framework.counts_bytes || this.tensor().dtype() != DataType::BOOL {
+        return Ok(None);
+    }
+    let same = lent::same(this.tensor(), "dlpack", true).map_err(to_py_err)?;
+    match normalized(same, copy)? {
+        (_, None) => Ok(None),
+        (repaired, Some(_)) => Bound::new(tensor.py(), PyTensor::from(repaired)).map(Some),
+    }
+}
+
+/// Why a framework cannot have a tensor: reasons that always hold, and those of its present settings.
+pub(super) fn refusal(
+    py: Python<'_>,
+    framework: &Framework,
+    tensor: &Tensor,
+) -> PyResult<Option<String>> {
+    match framework.refuses(tensor) {
+        None => (framework.settings)(py, tensor.dtype()),
+        reason => Ok(reason),
+    }
+}
