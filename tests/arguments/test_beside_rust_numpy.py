@@ -165,6 +165,43 @@ theirs.hold_readwrite(x, list)
     )
 
 
+def test_view_that_gets_another_owner_gives_its_borrow_back(first: str) -> None:
+    run(
+        first,
+        """
+state = np.arange(6.0).__reduce__()[2]
+for held in [ours.while_reading, ours.while_writing]:
+    x = np.arange(8.0)
+    view = x[2:]
+    held(view, lambda: view.__setstate__(state))
+    ours.negate(x)
+    theirs.hold_readwrite(x, list)
+""",
+    )
+
+
+def test_conflict_of_two_arguments_of_ours_is_not_blamed_on_rust_numpy(first: str) -> None:
+    run(
+        first,
+        """
+def message(function):
+    try:
+        function()
+    except BufferError as error:
+        return str(error)
+    raise AssertionError("not refused")
+
+for held, verb in [(ours.while_reading, "read"), (ours.while_writing, "written")]:
+    text = message(lambda: held(x, lambda: ours.negate(x)))
+    assert f"overlaps that of a numpy.ndarray, borrowed to be {verb}" in text, text
+text = message(lambda: theirs.hold_readonly(x, lambda: ours.negate(x)))
+assert "numpy.ndarray" in text, text
+ours.negate(x)
+theirs.hold_readwrite(x, list)
+""",
+    )
+
+
 CHANGES = [
     "x.shape = (2, 4)",
     "x.dtype = 'f4'",

@@ -38,8 +38,8 @@ impl<N> Guard<N> {
     /// Nothing is borrowed: for memory that nobody else can reach.
     pub(crate) const NONE: Self = Self { ticket: None, numpy: None };
 
-    fn of(ticket: usize, numpy: Option<N>) -> Self {
-        Self { ticket: NonZeroUsize::new(ticket + 1), numpy: numpy.map(Box::new) }
+    fn of(ticket: usize) -> Self {
+        Self { ticket: NonZeroUsize::new(ticket + 1), numpy: None }
     }
 }
 
@@ -148,27 +148,39 @@ impl<'py> AttachedGuard<'py> {
         }
         let py = object.py();
         let shared = Shared::of_process(py)?;
-        let numpy = match kind.numpy_array {
-            true => AttachedBorrow::acquire(object, shared, mode)?,
-            false => None,
+        // Before rust-numpy's registry, which does not say which borrow is in the way.
+        let mut guard = match Self::granted(shared, kind, tensor, mode) {
+            Ok(guard) => guard,
+            Err(conflict) => return Err(refusal(py, &kind.name, mode, &conflict)),
         };
+        if kind.numpy_array {
+            guard.numpy = AttachedBorrow::acquire(object, shared, mode)?.map(Box::new);
+        }
+        Ok(guard)
+    }
+
+    /// Borrows the bytes of a tensor in the registry of the process.
+    #[inline]
+    fn granted(
+        shared: &'static Shared,
+        kind: &Kind,
+        tensor: &TensorRef<'_>,
+        mode: Mode,
+    ) -> Result<Self, Box<InTheWay>> {
         let dtype = tensor.dtype();
-        let granted = match tensor.is_c_contiguous() && !dtype.is_subbyte() {
+        let ticket = match tensor.is_c_contiguous() && !dtype.is_subbyte() {
             true => {
                 let bytes = Bytes::run(tensor, dtype);
                 if mode == Mode::Read
                     && let Some(ticket) = shared.read_here(bytes.address, bytes.item, &kind.label)
                 {
-                    return Ok(Self { ticket: Some(ticket), numpy: numpy.map(Box::new) });
+                    return Ok(Self { ticket: Some(ticket), numpy: None });
                 }
-                shared.acquire(&bytes, mode, &kind.name)
+                shared.acquire(&bytes, mode, &kind.name)?
             }
-            false => shared.acquire(&Bytes::of(tensor), mode, &kind.name),
+            false => shared.acquire(&Bytes::of(tensor), mode, &kind.name)?,
         };
-        match granted {
-            Ok(ticket) => Ok(Self::of(ticket, numpy)),
-            Err(conflict) => Err(refusal(py, &kind.name, mode, &conflict)),
-        }
+        Ok(Self::of(ticket))
     }
 
     /// The same borrow, to be given back on any thread.
@@ -187,7 +199,7 @@ impl Guard {
         Python::attach(|py| {
             let shared = Shared::of_process(py)?;
             match shared.acquire(&Bytes::of(&TensorRef::from(tensor)), Mode::Read, name) {
-                Ok(ticket) => Ok(Self::of(ticket, None)),
+                Ok(ticket) => Ok(Self::of(ticket)),
                 Err(conflict) => Err(refusal(py, "tensor", Mode::Read, &conflict)),
             }
         })

@@ -71,12 +71,15 @@ struct Entry {
 pub(crate) struct AttachedBorrow<'py> {
     entry: Entry,
     array: Option<Bound<'py, PyAny>>,
+    /// The object that kept the elements of the array, if that was another one. `__setstate__` takes it from the array.
+    base: Option<Bound<'py, PyAny>>,
 }
 
 /// A borrow in a registry that is rust-numpy's own, given back on any thread.
 pub(crate) struct NumpyBorrow {
     entry: Entry,
     array: Option<Py<PyAny>>,
+    base: Option<Py<PyAny>>,
 }
 
 /// Whether rust-numpy uses our registry, as far as is known.
@@ -105,13 +108,14 @@ impl<'py> AttachedBorrow<'py> {
             return None;
         }
         let entry = Entry { interface, mode, place: None };
-        let mut borrow = Box::new(Self { entry, array: None });
+        let mut borrow = Box::new(Self { entry, array: None, base: None });
         // Written where it stays, since moving it costs more than reading the array.
         let place = borrow.entry.place.insert(Geometry::EMPTY);
         if !NumpyArray::read_geometry(object, place) || interface.borrow(object, mode) != GRANTED {
             return None;
         }
         borrow.array = Some(object.clone());
+        borrow.base = NumpyArray::base(object);
         Some(borrow)
     }
 
@@ -135,7 +139,8 @@ impl<'py> AttachedBorrow<'py> {
         let reason = match interface.borrow(&object, mode) {
             GRANTED => {
                 let entry = Entry { interface, mode, place };
-                return Ok(Some(Self { entry, array: Some(object) }));
+                let base = NumpyArray::base(&object);
+                return Ok(Some(Self { entry, array: Some(object), base }));
             }
             NOT_WRITEABLE => "the array is not writeable; pass one that is, or a copy",
             _ => {
@@ -148,7 +153,8 @@ impl<'py> AttachedBorrow<'py> {
 
     /// The same borrow, to be given back on any thread.
     pub(super) fn detached(mut self) -> NumpyBorrow {
-        NumpyBorrow { entry: self.entry, array: self.array.take().map(Bound::unbind) }
+        let array = self.array.take().map(Bound::unbind);
+        NumpyBorrow { entry: self.entry, array, base: self.base.take().map(Bound::unbind) }
     }
 }
 
@@ -156,32 +162,33 @@ impl Drop for AttachedBorrow<'_> {
     #[inline]
     fn drop(&mut self) {
         if let Some(array) = &self.array {
-            self.entry.give_back(array);
+            self.entry.give_back(array, self.base.as_ref());
         }
     }
 }
 
 impl Drop for NumpyBorrow {
     fn drop(&mut self) {
-        let (entry, mut array) = (self.entry, self.array.take());
+        let (entry, mut kept) = (self.entry, Some((self.array.take(), self.base.take())));
         while_it_lives(|py| {
-            if let Some(array) = array.take() {
-                entry.give_back(array.bind(py));
+            if let Some((Some(array), base)) = kept.take() {
+                let (array, base) = (array.into_bound(py), base.map(|base| base.into_bound(py)));
+                entry.give_back(&array, base.as_ref());
             }
         });
         // Without an interpreter there is no reference to give back.
-        std::mem::forget(array);
+        std::mem::forget(kept);
     }
 }
 
 impl Entry {
-    /// Gives the borrow back, by the array that was borrowed or by a view of it as it was, if it has changed since. If its elements
-    /// have another owner now, no array leads to the borrow any more: then the memory stays borrowed, because rust-numpy ends the
-    /// process when a borrow is given back that it does not find.
-    fn give_back(&self, array: &Bound<'_, PyAny>) {
+    /// Gives the borrow back, by the array that was borrowed or by a view of its elements as it was, if it has changed since. The
+    /// view has the same base. If the array owned its elements and has others now, no array leads to the borrow any more: then the
+    /// memory stays borrowed, because rust-numpy ends the process when a borrow is given back that it does not find.
+    fn give_back(&self, array: &Bound<'_, PyAny>, base: Option<&Bound<'_, PyAny>>) {
         match &self.place {
             Some(was) if !was.is_of(array) => keeping_pending(array.py(), || {
-                if let Some(view) = view_as_it_was(array, was) {
+                if let Some(view) = view_as_it_was(base.unwrap_or(array), was) {
                     self.interface.give_back(&view, self.mode);
                 }
             }),
@@ -190,14 +197,13 @@ impl Entry {
     }
 }
 
-/// A view of the elements that an array had; `None` if they have another owner now.
+/// A view of the elements that an array had, with a base that kept them; `None` if they have another owner now.
 #[cold]
-fn view_as_it_was<'py>(array: &Bound<'py, PyAny>, was: &Geometry) -> Option<Bound<'py, PyAny>> {
-    let api = NumpyApi::known(array.py())?;
+fn view_as_it_was<'py>(base: &Bound<'py, PyAny>, was: &Geometry) -> Option<Bound<'py, PyAny>> {
+    let api = NumpyApi::known(base.py())?;
     // SAFETY: a registry of rust-numpy computes with the addresses of elements alone, and nothing else gets the view.
-    let view = unsafe {
-        api.view_as_it_was(array, was.descr, was.data, was.extents(), was.byte_strides())
-    };
+    let view =
+        unsafe { api.view_as_it_was(base, was.descr, was.data, was.extents(), was.byte_strides()) };
     view.ok().flatten().filter(|view| was.is_of(view))
 }
 
@@ -405,19 +411,23 @@ impl Axes {
 /// # Safety
 /// As [`Interface`] says; `flags` is a [`Shared`].
 unsafe fn give_back(flags: *mut c_void, array: *mut Head, mode: Mode) {
-    // SAFETY: a `Shared` that stays.
-    let shared = unsafe { &*flags.cast_const().cast::<Shared>() };
-    // SAFETY: an array.
-    let (data, now) = unsafe { ((*array).data.addr(), Axes::of(&*array)) };
-    let mut lent = LENT.lock();
-    let of_array = |lent: &Lent| (lent.array, lent.mode) == (array.addr(), mode);
-    let same = lent.iter().position(|l| of_array(l) && l.data == data && l.axes == now);
-    let place = same.or_else(|| lent.iter().position(of_array));
-    let ticket = place.map(|place| lent.swap_remove(place).ticket);
-    drop(lent);
-    if let Some(ticket) = ticket {
-        shared.release(ticket);
-    }
+    let release = || {
+        // SAFETY: a `Shared` that stays.
+        let shared = unsafe { &*flags.cast_const().cast::<Shared>() };
+        // SAFETY: an array.
+        let (data, now) = unsafe { ((*array).data.addr(), Axes::of(&*array)) };
+        let mut lent = LENT.lock();
+        let of_array = |lent: &Lent| (lent.array, lent.mode) == (array.addr(), mode);
+        let same = lent.iter().position(|l| of_array(l) && l.data == data && l.axes == now);
+        let place = same.or_else(|| lent.iter().position(of_array));
+        let ticket = place.map(|place| lent.swap_remove(place).ticket);
+        drop(lent);
+        if let Some(ticket) = ticket {
+            shared.release(ticket);
+        }
+    };
+    // A panic must not cross into another extension. The list is right at any time.
+    let _ = panic::catch_unwind(AssertUnwindSafe(release));
 }
 
 unsafe extern "C" fn acquire_here(flags: *mut c_void, array: *mut Head) -> c_int {

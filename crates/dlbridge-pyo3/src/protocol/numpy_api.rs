@@ -207,20 +207,20 @@ impl NumpyApi {
         self.max_ndim
     }
 
-    /// A view of an array as it was: over the memory at `data`, with extents and byte strides of its own. `descr` is the
+    /// A view of an array as it was: over the memory at `data`, with a base, extents and byte strides of its own. `descr` is the
     /// address of one of NumPy's own descriptions of its dtypes.
     ///
     /// # Safety
     /// Nothing reads or writes the elements of the view, which need not be there any more.
     pub(crate) unsafe fn view_as_it_was<'py>(
         &self,
-        array: &Bound<'py, PyAny>,
+        base: &Bound<'py, PyAny>,
         descr: usize,
         data: usize,
         extents: &[isize],
         byte_strides: &[isize],
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let py = array.py();
+        let py = base.py();
         let known = self.dtypes.iter().find(|(known, _)| known.as_ptr().addr() == descr);
         let Some((descr, _)) = known else { return Ok(None) };
         // SAFETY: Api, attached. The class and the dtype are NumPy's own; the reference to the dtype is given away. So many extents
@@ -239,7 +239,7 @@ impl NumpyApi {
             Bound::from_owned_ptr_or_err(py, view)?
         };
         // SAFETY: Api, attached: a new array without a base, and a reference that is given away.
-        match unsafe { (self.set_base_object)(view.as_ptr(), array.clone().into_ptr()) } {
+        match unsafe { (self.set_base_object)(view.as_ptr(), base.clone().into_ptr()) } {
             0 => Ok(Some(view)),
             _ => Err(PyErr::fetch(py)),
         }

@@ -203,7 +203,7 @@ static NUMPY: PyOnceLock<Option<(usize, Numpy)>> = PyOnceLock::new();
 impl NumpyArray {
     /// The object that keeps the memory of an array of NumPy's own class; `None` for other objects, and for arrays that
     /// own their memory.
-    pub(super) fn base<'py>(object: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
+    pub(crate) fn base<'py>(object: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
         let py = object.py();
         let (array_type, _) = NUMPY.get(py)?.as_ref()?;
         if object.get_type_ptr().addr() != *array_type {
