@@ -65,6 +65,11 @@ class _ArgumentError(Exception):
         self._name()
         ARGUMENTS.__set__(self, arguments)
 
+    @args.deleter
+    def args(self) -> None:
+        # Raises the `TypeError` of all exceptions.
+        ARGUMENTS.__delete__(self)
+
     def __str__(self) -> str:
         self._name()
         return super().__str__()

@@ -98,6 +98,7 @@ def test_orders_and_alignments() -> None:
     array = np.arange(6, dtype="f8").reshape(2, 3)
     assert typed.total(array.astype("f4")) == 15
     assert typed.first_column(np.asfortranarray(array)) == [0, 3]
+    assert typed.first_column(np.empty((1, 0), order="F")) == []
     with pytest.raises(TypeError, match=r"Fortran order; got float64\[2, 3\] on cpu, strides \[3, 1\]"):
         typed.first_column(array)
     with pytest.raises(TypeError, match=r"C order; got float32\[3, 2\] on cpu, strides \[1, 3\]"):

@@ -244,16 +244,70 @@ def test_shown_exception_names_the_argument_once(show: Callable[[BaseException],
         assert lines[-1 - len(more) :] == [message, *more]
 
 
+def test_arguments_of_a_refusal_cannot_be_deleted() -> None:
+    for error in (dlbridge.TensorMismatchError("text"), ValueError("text")):
+        with pytest.raises(TypeError, match="args may not be deleted"):
+            del error.args
+        assert error.args == ("text",)
+
+
 def test_refusal_in_rust_has_the_message_of_its_exception() -> None:
     assert typed.refusal(np.zeros(3)) is None
     for x in (np.zeros((2, 2)), np.zeros(2, "i4"), [1.0], "text", object()):
         message, debug, error = typed.refusal(x)
         assert type(error) is dlbridge.TensorMismatchError
-        assert error.args == (message,)
+        assert message == f"TensorMismatchError: {error.args[0]}"
         assert message in debug
     message, _, error = typed.refusal(Producer(KeyError("key")))
     assert type(error) is KeyError
     assert message == "KeyError: 'key'"
+
+
+class Interrupting:
+    """An object whose attribute of some name interrupts the program when it is asked for the nth time."""
+
+    def __init__(self, name: str, nth: int = 1) -> None:
+        self._name, self._left = name, nth
+
+    def __getattr__(self, name: str) -> Any:
+        if name == self._name:
+            self._left -= 1
+            if self._left == 0:
+                raise KeyboardInterrupt
+        raise AttributeError(name)
+
+
+def test_refusal_interrupted_while_its_words_are_made_is_the_interrupt() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        typed.mean(Interrupting("__iter__"))
+    message, _, error = typed.refusal(Interrupting("__iter__"))
+    assert message.startswith("KeyboardInterrupt")
+    assert type(error) is dlbridge.TensorMismatchError
+
+
+def test_refusal_interrupted_while_protocols_are_looked_up_is_the_interrupt() -> None:
+    asked = 0
+    while True:
+        asked += 1
+        x = Interrupting("__dlpack__", asked)
+        try:
+            typed.mean(x)
+        except KeyboardInterrupt:
+            continue
+        except TypeError:
+            # Every question was interrupted once; the last object was asked less often.
+            assert x._left > 0
+            break
+    assert asked > 1
+
+
+def test_list_with_a_number_whose_text_interrupts_is_the_interrupt() -> None:
+    class Large(int):
+        def __str__(self) -> str:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        typed.as_int32([Large(1 << 40)])
 
 
 def test_refusal_has_the_exception_that_is_being_handled_as_its_context() -> None:

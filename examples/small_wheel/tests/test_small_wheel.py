@@ -188,6 +188,24 @@ def test_objects_of_a_protocol_that_is_left_out_are_none_for_try_extract(kind: s
         assert "must be real number" in str(error) or "only 0-dimensional arrays" in str(error)
 
 
+@pytest.mark.skipif("arrow" in BUILT_WITH, reason="the column is imported")
+@pytest.mark.parametrize("error", [KeyboardInterrupt, TypeError])
+def test_column_whose_length_raises_is_refused_or_raises_it(error: type[BaseException]) -> None:
+    series = pytest.importorskip("polars").Series([1.0, 2.0])
+
+    class Column:
+        def __arrow_c_stream__(self, requested: object = None) -> object:
+            return series.__arrow_c_stream__(requested)
+
+        def __len__(self) -> int:
+            raise error
+
+    # A column without a length is one that only an import describes.
+    expected = BufferError if error is TypeError else error
+    with pytest.raises(expected):
+        small_wheel.sum(Column())
+
+
 @pytest.mark.parametrize("dtype", ["M8[ns]", "O", "U3", "longdouble", "f8,f8", "V4"])
 def test_arrays_without_a_dtype_are_refused_for_the_reason_of_the_full_build(dtype: str) -> None:
     made = np.zeros(2, dtype)

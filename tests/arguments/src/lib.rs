@@ -35,7 +35,9 @@ fn total(x: PyReadonlyTensor<'_, f32, 2, COrder>) -> f32 {
 #[pyfunction]
 fn first_column(x: PyReadonlyTensor<'_, f64, 2, FortranOrder>) -> Vec<f64> {
     let [rows, _] = x.dims();
-    x.view().transpose().as_slice().map_or(vec![], |elements| elements[..rows].to_vec())
+    let view = x.view().transpose();
+    // Of a matrix without columns there are fewer elements than rows.
+    view.as_slice().map_or(vec![], |elements| elements.iter().take(rows).copied().collect())
 }
 
 /// The number of elements of a vector in one piece, at an address for vector instructions.

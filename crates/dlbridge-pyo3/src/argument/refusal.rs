@@ -83,21 +83,23 @@ impl Refusal {
     pub(super) fn into_err(self, object: &Bound<'_, PyAny>) -> PyErr {
         match self {
             Self::Unimportable(error) | Self::Raised(error) => *error,
-            Self::Elements(expected) => expected.refusal_of_elements(object).into_err(object),
-            Self::Object(_) | Self::Mismatch(_) => {
-                ErrorClass::Mismatch.new_err(object.py(), &self.words(object))
-            }
+            _ => self.err(object),
         }
     }
 
-    /// The message.
-    fn words(&self, object: &Bound<'_, PyAny>) -> String {
-        match self {
+    /// The same, by reference.
+    #[cold]
+    fn err(&self, object: &Bound<'_, PyAny>) -> PyErr {
+        let py = object.py();
+        let words = match self {
             Self::Object(expected) => expected.words_of(object),
-            Self::Mismatch(mismatch) => mismatch.words(object.py()),
-            Self::Elements(expected) => expected.refusal_of_elements(object).words(object),
-            Self::Unimportable(error) | Self::Raised(error) => error.to_string(),
-        }
+            Self::Mismatch(mismatch) => mismatch.words(py),
+            Self::Elements(expected) => {
+                return expected.refusal_of_elements(object).into_err(object);
+            }
+            Self::Unimportable(error) | Self::Raised(error) => return error.clone_ref(py),
+        };
+        words.map_or_else(|error| error, |words| ErrorClass::Mismatch.new_err(py, &words))
     }
 
     /// The same, of a tensor whose elements are times.
@@ -126,6 +128,8 @@ impl Refusal {
 ///
 /// The exception and its message are made by that conversion, so code that tries several types drops an `ArgumentError` at
 /// little cost. `try_extract` of the arguments also returns an error, for exceptions that no other type would avoid.
+///
+/// It is shown as that `PyErr` is: the name of the exception's class, and the message.
 ///
 /// ```no_run
 /// use dlbridge_pyo3::PyReadonlyTensor;
@@ -177,13 +181,13 @@ impl From<ArgumentError<'_, '_>> for PyErr {
 
 impl fmt::Display for ArgumentError<'_, '_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.refusal.words(&self.object))
+        self.refusal.err(&self.object).fmt(f)
     }
 }
 
 impl fmt::Debug for ArgumentError<'_, '_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("ArgumentError").field(&self.refusal.words(&self.object)).finish()
+        f.debug_tuple("ArgumentError").field(&self.to_string()).finish()
     }
 }
 

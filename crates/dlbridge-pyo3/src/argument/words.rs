@@ -33,18 +33,17 @@ pub(super) struct Shown<'a> {
 
 impl Expected {
     /// The message for an object.
-    pub(super) fn words_of(&self, object: &Bound<'_, PyAny>) -> String {
+    pub(super) fn words_of(&self, object: &Bound<'_, PyAny>) -> PyResult<String> {
         if let Some(kind) = protocol::array_of(object)
             && let Some(text) = self.words_of_array(kind, object)
         {
-            return text;
+            return Ok(text);
         }
         let plain = protocol::plain_python(object);
         if plain.is_none()
-            && let Ok(kind) = protocol::kind_of(object)
-            && let Some(text) = self.words_of_array(&kind, object)
+            && let Some(text) = self.words_of_array(&*protocol::kind_of(object)?, object)
         {
-            return text;
+            return Ok(text);
         }
         let mut text = self.words();
         text += "; got ";
@@ -54,23 +53,22 @@ impl Expected {
         };
         text += ", which speaks no exchange protocol";
         let has_elements = || match plain {
-            Some(plain) => plain.has_elements,
-            None => {
-                let is_text =
-                    object.is_instance_of::<PyString>() || object.is_instance_of::<PyDict>();
-                !is_text && object.hasattr(intern!(object.py(), "__iter__")).unwrap_or(false)
+            Some(plain) => Ok(plain.has_elements),
+            None if object.is_instance_of::<PyString>() || object.is_instance_of::<PyDict>() => {
+                Ok(false)
             }
+            None => object.hasattr(intern!(object.py(), "__iter__")),
         };
         if buffer_abi::is_missing(object.py()) {
             text += "; ";
             text += buffer_abi::MISSING;
-        } else if has_elements() {
+        } else if has_elements()? {
             text += match self.requirement.allow_sequence {
                 true => "; pass list(x)",
                 false => "; pass an array of its elements",
             };
         }
-        text
+        Ok(text)
     }
 
     /// The same for an array of NumPy; `None` if it fits, or if only an import tells.
@@ -151,9 +149,9 @@ impl Expected {
 
 impl Mismatch {
     /// The message.
-    pub(super) fn words(&self, py: Python<'_>) -> String {
+    pub(super) fn words(&self, py: Python<'_>) -> PyResult<String> {
         let expected = self.expected;
-        match &self.found {
+        Ok(match &self.found {
             Found::Tensor { dtype, device, dims, unmet, out_of_range, time } => {
                 let (shape, strides) = dims.split_at(dims.len() / 2);
                 expected.words_of_tensor(&Shown {
@@ -169,9 +167,9 @@ impl Mismatch {
             Found::Other(found) => expected.words() + "; got " + found,
             Found::Sequence { object_type, misfit } => {
                 let name = name_of(object_type.bind(py));
-                expected.words() + "; got " + &with_article(&name) + &misfit.words(py)
+                expected.words() + "; got " + &with_article(&name) + &misfit.words(py)?
             }
-        }
+        })
     }
 }
 
@@ -221,11 +219,14 @@ impl Expected {
         if protocol::is_left_out(&error) {
             return self.left_out(object, error);
         }
-        if !error.is_instance_of::<PyTypeError>(py) || protocol::has_a_door(object).unwrap_or(true)
-        {
+        if !error.is_instance_of::<PyTypeError>(py) {
             return Refusal::from(error);
         }
-        Refusal::Object(self)
+        match protocol::has_a_door(object) {
+            Ok(true) => Refusal::from(error),
+            Ok(false) => Refusal::Object(self),
+            Err(error) => Refusal::from(error),
+        }
     }
 
     /// The refusal of an object that has a protocol that the extension is built without. It does not name the feature if

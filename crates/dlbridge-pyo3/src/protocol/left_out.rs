@@ -1,7 +1,7 @@
 //! Refusals of objects whose protocol is a feature that the extension is built without.
 
 use dlbridge::DataType;
-use pyo3::exceptions::PyBufferError;
+use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyMemoryView, PyString, PyTuple};
 
@@ -133,7 +133,11 @@ pub(crate) fn described(object: &Bound<'_, PyAny>) -> PyResult<Option<Described>
 /// The same for a column of Arrow.
 fn of_column(object: &Bound<'_, PyAny>) -> PyResult<Option<Described>> {
     let Some(elements) = arrow::described(object)? else { return Ok(None) };
-    let Ok(length) = object.len() else { return Ok(None) };
+    let length = match object.len() {
+        Ok(length) => length,
+        Err(error) if error.is_instance_of::<PyTypeError>(object.py()) => return Ok(None),
+        Err(error) => return Err(error),
+    };
     let (dtype, reason) = match elements {
         Some(dtype) => (dtype, None),
         None => (DataType::BOOL, Some(CopyReason::BitPacked)),

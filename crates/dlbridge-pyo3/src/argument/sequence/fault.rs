@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use dlbridge::{DataType, TensorRef};
+use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple, PyType};
 
@@ -23,13 +24,13 @@ pub(in crate::argument) enum Misfit {
 
 impl Misfit {
     /// The words after the type of the list.
-    pub(in crate::argument) fn words(&self, py: Python<'_>) -> String {
-        match self {
+    pub(in crate::argument) fn words(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(match self {
             Self::TooDeep => format!(" that is nested more than {MAX_DEPTH} deep"),
             Self::Shape(shape) => format!(" of shape {shape:?}"),
             Self::NoElements(dtype) => format!(", and lists do not become tensors of {dtype}"),
-            Self::Item(dtype, item) => format!(", but {}", item.words(py, &dtype.to_string())),
-        }
+            Self::Item(dtype, item) => format!(", but {}", item.words(py, &dtype.to_string())?),
+        })
     }
 }
 
@@ -166,7 +167,7 @@ impl Item {
     }
 
     /// The words, for elements that become those of a dtype.
-    pub(super) fn words(&self, py: Python<'_>, dtype: &str) -> String {
+    pub(super) fn words(&self, py: Python<'_>, dtype: &str) -> PyResult<String> {
         let mut place = String::new();
         for index in self.index.iter().rev() {
             let _ = write!(place, "[{index}]");
@@ -174,7 +175,7 @@ impl Item {
         let place =
             if place.is_empty() { "the list".to_owned() } else { format!("element {place}") };
         let name = |found: &Py<PyType>| with_article(&name_of(found.bind(py)));
-        match &self.problem {
+        Ok(match &self.problem {
             Problem::NotANumber(found) => {
                 format!("{place} is {}, which is not a number; convert it first", name(found))
             }
@@ -182,9 +183,8 @@ impl Item {
                 format!("{place} is {}, which {dtype} cannot hold; convert it first", name(found))
             }
             Problem::OutOfRange(item) => {
-                // Nobody reads more digits, and Python does not write thousands of them.
-                let number = item.bind(py).str().map(|text| text.to_string_lossy().into_owned());
-                let number = number.ok().filter(|number| number.len() <= 40);
+                // A reader does not need more digits, and Python does not write thousands of them.
+                let number = text_of(item.bind(py))?.filter(|number| number.len() <= 40);
                 let number = number.unwrap_or_else(|| "a larger number".to_owned());
                 format!("{place} is {number}, which is out of range for {dtype}")
             }
@@ -201,14 +201,22 @@ impl Item {
                 format!("{place} is {found} where numbers of shape {extents:?} on cpu are expected")
             }
             Problem::Refused(found, error) => {
-                let reason = error.value(py).str().map(|text| text.to_string_lossy().into_owned());
-                let reason = reason.unwrap_or_default();
+                let reason = text_of(error.value(py))?.unwrap_or_default();
                 format!("{place} is {} that cannot be imported: {reason}", name(found))
             }
             Problem::Changed => {
                 format!("{place} changed while it was read; do not change a list meanwhile")
             }
-        }
+        })
+    }
+}
+
+/// The text of an object; `None` if it has none. Exceptions that programs do not handle, such as `KeyboardInterrupt`, are raised.
+fn text_of(object: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
+    match object.str() {
+        Ok(text) => Ok(Some(text.to_string_lossy().into_owned())),
+        Err(error) if error.is_instance_of::<PyException>(object.py()) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

@@ -67,7 +67,7 @@ pub(super) fn tensor_of<A: Accepts>(
         Ok(None) => refusal(Misfit::NoElements(dtype)),
         Err(Fault::Raised(error)) => Err((*error).into()),
         Err(Fault::Item(item)) if item.is_change() => {
-            Err(PyRuntimeError::new_err(item.words(object.py(), "")).into())
+            Err(PyRuntimeError::new_err(item.words(object.py(), "")?).into())
         }
         Err(Fault::Item(item)) => refusal(Misfit::Item(dtype, item)),
     }
