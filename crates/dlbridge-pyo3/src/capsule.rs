@@ -8,14 +8,19 @@ use std::ffi::{CStr, c_void};
 use std::ptr::NonNull;
 
 use dlbridge::Tensor;
-use dlbridge::sys::{DLManagedTensor, DLManagedTensorVersioned, DLPackVersion};
+use dlbridge::sys::{
+    DLManagedTensor, DLManagedTensorVersioned, DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION,
+    DLPackVersion,
+};
 use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::sync::critical_section::with_critical_section;
-use pyo3::types::{PyCapsule, PyCapsuleMethods};
+use pyo3::types::{PyCapsule, PyCapsuleMethods, PyTuple};
 
 use crate::error::to_py_err;
+use crate::once::once;
 use crate::pending::keeping_pending;
 use crate::protocol::{Imported, Protocol};
 use crate::shown::shown;
@@ -27,6 +32,13 @@ const USED_VERSIONED: &CStr = c"used_dltensor_versioned";
 
 /// The name of a capsule over the versioned managed tensor that an array of NumPy was made from.
 pub(crate) const OWNER_OF_ARRAY: &CStr = c"dlbridge_owner_of_array";
+
+/// The `max_version` that a producer is asked for.
+pub(crate) fn max_version(py: Python<'_>) -> PyResult<&Bound<'_, PyTuple>> {
+    static VERSION: PyOnceLock<Py<PyTuple>> = PyOnceLock::new();
+    let make = || Ok((DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION).into_pyobject(py)?.unbind());
+    once(&VERSION, py, make).map(|version| version.bind(py))
+}
 
 /// A capsule over a versioned managed tensor, which it owns from here on.
 ///

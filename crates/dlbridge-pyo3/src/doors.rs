@@ -5,7 +5,8 @@ use dlbridge::{Error, Tensor};
 use pyo3::prelude::*;
 
 use crate::error::to_py_err;
-use crate::protocol::{self, Request, exchange_table};
+use crate::protocol::dlpack_export::{self, Request};
+use crate::protocol::exchange_table;
 use crate::{PyTensor, pickle, to_library};
 
 /// What a function may return that lends the tensor of an object.
@@ -65,7 +66,7 @@ pub fn dlpack<'py>(
     copy: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let request = Request { stream, max_version, dl_device, copy };
-    protocol::export(tensor.py(), tensor.get(), &request).map(Bound::into_any)
+    dlpack_export::export(tensor.py(), tensor.get(), &request).map(Bound::into_any)
 }
 
 pub fn device(tensor: &Bound<'_, PyTensor>) -> (i32, i32) {

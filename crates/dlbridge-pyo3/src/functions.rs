@@ -9,7 +9,8 @@ use pyo3::types::{PyList, PyTuple};
 use crate::PyTensor;
 use crate::dtype_name::DtypeName;
 use crate::error::to_py_err;
-use crate::protocol::{Streams, expect_named_device};
+use crate::protocol::Streams;
+use crate::protocol::dlpack::expect_named_device;
 use crate::shown::shown;
 use crate::wanted::{
     Wanted, expect_alignment, expect_bool, expect_order, expect_protocol, integer, wrong_type,

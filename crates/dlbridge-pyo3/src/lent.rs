@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use dlbridge::{Access, DataType, Error, RawParts, Result, Tensor};
 
-use crate::live::Export;
+use crate::keepalive::Export;
 
 /// The same elements, recorded as an export until the last handle on them is gone.
 pub(crate) fn same(tensor: &Arc<Tensor>, door: &'static str, read_only: bool) -> Result<Tensor> {

@@ -40,7 +40,7 @@
 //! | [`Protocol`] | the protocol of an import |
 //! | [`share_borrows`] | shares the registry of borrows when an extension is imported |
 //! | [`is_main_interpreter`] | for extensions that must refuse a subinterpreter |
-//! | `protocol/` | one file per protocol, import and export together |
+//! | `import/`, `protocol/` | the pipeline of an import; one file per protocol, import and export together |
 //!
 //! # Borrows
 //!
@@ -79,7 +79,9 @@ mod frameworks;
 mod functions;
 mod gpu;
 mod image;
+mod import;
 mod interpreter;
+mod keepalive;
 mod lent;
 mod live;
 #[cfg(doctest)]
@@ -173,6 +175,7 @@ pub use dlbridge_pyo3_macros::producer;
 #[cfg(feature = "tensor-class")]
 #[doc(hidden)]
 pub use functions::{asdlpack, empty, from_dlpack};
+pub use import::import;
 pub use interpreter::is_main_interpreter;
 #[cfg(feature = "tensor-class")]
 #[doc(hidden)]
@@ -180,9 +183,9 @@ pub use live::{live_exports, record_exports};
 #[cfg(feature = "tensor-class")]
 #[doc(hidden)]
 pub use pickle::{copy_bytes, rebuild};
+pub use protocol::Protocol;
 #[cfg(feature = "tensor-class")]
 pub use protocol::exchange_table::exchange_table;
-pub use protocol::{Protocol, import};
 pub use receipt::CopyReason;
 pub use returned::{IntoNumpy, Numpy, into_capsule};
 #[cfg(feature = "tensor-class")]

@@ -2,7 +2,6 @@
 //! unless somebody asked for it.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
@@ -10,8 +9,6 @@ use dlbridge::Tensor;
 use dlbridge_fork::ForkMutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-
-use crate::protocol::source::root;
 
 /// True while exports are recorded.
 static RECORDING: AtomicBool = AtomicBool::new(false);
@@ -37,6 +34,9 @@ struct Record {
 pub(crate) struct Recorded(Option<u64>);
 
 impl Recorded {
+    /// No record.
+    pub(crate) const NONE: Self = Self(None);
+
     pub(crate) fn new(tensor: &Tensor, door: &'static str) -> Self {
         Self(is_recording().then(|| record(tensor, door)))
     }
@@ -48,29 +48,6 @@ impl Drop for Recorded {
             let mut live = EXPORTS.lock();
             live.records.remove(&number);
         }
-    }
-}
-
-/// A tensor that is lent, recorded until it is dropped if exports are recorded now.
-pub(crate) struct Export {
-    tensor: Arc<Tensor>,
-    _recorded: Recorded,
-}
-
-impl Export {
-    pub(crate) fn new(tensor: &Arc<Tensor>, door: &'static str) -> Self {
-        let recorded = Recorded::new(tensor, door);
-        Self { tensor: root(tensor), _recorded: recorded }
-    }
-
-    /// A handle that keeps the tensor alive for another tensor of this library, which is not an export.
-    pub(crate) fn unrecorded(tensor: &Arc<Tensor>) -> Self {
-        Self { tensor: root(tensor), _recorded: Recorded(None) }
-    }
-
-    /// The tensor that keeps the memory alive.
-    pub(crate) fn tensor(&self) -> &Arc<Tensor> {
-        &self.tensor
     }
 }
 

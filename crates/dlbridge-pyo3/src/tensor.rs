@@ -3,24 +3,22 @@
 mod cycles;
 pub(crate) mod dtype;
 mod elements;
+mod import;
 mod index;
 mod methods;
 mod operators;
-mod streams;
 mod value;
 
 use std::sync::{Arc, OnceLock};
 
+use dlbridge::Tensor;
 use dlbridge::sys::{DLManagedTensor, DLManagedTensorVersioned, DLPackVersion};
-use dlbridge::{Device, Tensor};
 use pyo3::prelude::*;
 
-use self::streams::remembered;
 use crate::borrow::{Borrowed, Guard};
 use crate::error::to_py_err;
-use crate::protocol::{self, DataStream, Imported, Protocol, Streams};
+use crate::protocol::{DataStream, Imported, Protocol, stream};
 use crate::receipt::CopyReason;
-use crate::wanted::Wanted;
 use crate::{lent, live};
 
 /// A tensor over memory that Rust owns or a producer shares.
@@ -66,72 +64,19 @@ impl From<Imported> for PyTensor {
 }
 
 impl PyTensor {
-    /// Imports any Python object that supports a protocol. Returns a `Tensor` as it is, if it meets the options and they
-    /// do not select a protocol.
-    ///
-    /// # Errors
-    /// As [`import`](crate::import); `BufferError` if the data cannot be had as wanted.
-    ///
-    /// ```no_run
-    /// use dlbridge_pyo3::{PyTensor, Wanted};
-    /// use pyo3::prelude::*;
-    ///
-    /// #[pyfunction]
-    /// fn keep<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyTensor>> {
-    ///     PyTensor::import(x, &Wanted::default())
-    /// }
-    /// ```
-    pub fn import<'py>(object: &Bound<'py, PyAny>, wanted: &Wanted) -> PyResult<Bound<'py, Self>> {
-        let py = object.py();
-        let ours = object.cast::<Self>().ok().filter(|_| wanted.protocol.is_none());
-        let Some(ours) = ours else {
-            let imported = protocol::by_ladder(object, wanted)?;
-            return match imported.tensor.device().device_type().is_host_accessible() {
-                true => Bound::new(py, Self::from(imported)),
-                false => Self::on_stream(object, imported, &Streams::default()),
-            };
-        };
-        let Self { tensor, protocol, version, .. } = ours.get();
-        let read_only = ours.get().is_read_only();
-        if let Some(copied) = ours.get().copied_by_driver(py, wanted, &Streams::default())? {
-            return Bound::new(py, copied);
-        }
-        if let Some((copy, reason)) = wanted.copy_of(tensor, read_only, false)? {
-            let copy = if wanted.writable == Some(false) { copy.into_read_only() } else { copy };
-            let (tensor, protocol, version) = (Arc::new(copy), *protocol, *version);
-            let (reason, reading) = (Some(reason), OnceLock::new());
-            let stream = None;
-            return Bound::new(py, Self { tensor, protocol, reason, version, stream, reading });
-        }
-        if wanted.writable == Some(false) && !tensor.is_read_only() {
-            return Bound::new(py, ours.get().with_tensor(py, Arc::new(tensor.share())));
-        }
-        Ok(ours.clone())
+    /// The stream that the data is in the order of.
+    pub(crate) fn stream(&self) -> &DataStream {
+        static DEFAULT: DataStream = DataStream::Default;
+        self.stream.as_deref().unwrap_or(&DEFAULT)
     }
 
-    /// Imports through `__dlpack__` alone, as the function `from_dlpack` of the array API standard:
-    /// `device` is where the data is to be.
-    ///
-    /// # Errors
-    /// As [`import`](crate::import); `BufferError` if the producer cannot give the data on `device`;
-    /// `AttributeError` for an object without `__dlpack__`.
-    ///
-    /// ```no_run
-    /// use dlbridge_pyo3::PyTensor;
-    /// use pyo3::prelude::*;
-    ///
-    /// #[pyfunction]
-    /// fn on_cpu<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyTensor>> {
-    ///     PyTensor::from_dlpack(x, Some(dlbridge::Device::CPU), None)
-    /// }
-    /// ```
-    pub fn from_dlpack<'py>(
-        object: &Bound<'py, PyAny>,
-        device: Option<Device>,
-        copy: Option<bool>,
-    ) -> PyResult<Bound<'py, Self>> {
-        let wanted = Wanted { copy, device, ..Wanted::default() };
-        Self::from_dlpack_on(object, &wanted, &Streams::default())
+    /// Makes the default stream of the device wait, for a consumer that knows of no other.
+    pub(crate) fn in_default_order(&self, py: Python<'_>) -> PyResult<()> {
+        let device = self.tensor.device();
+        match stream::has_streams(device) {
+            true => stream::order(py, device, self.stream(), &DataStream::Default),
+            false => Ok(()),
+        }
     }
 
     /// The tensor. Code that returns a view of it must borrow its memory.
@@ -231,5 +176,13 @@ impl PyTensor {
             self.tensor.lend_legacy()
         };
         lent.map_err(to_py_err)
+    }
+}
+
+/// What a tensor remembers of its stream: nothing where that is the default one.
+fn remembered(stream: DataStream) -> Option<Box<DataStream>> {
+    match stream {
+        DataStream::Default => None,
+        other => Some(Box::new(other)),
     }
 }

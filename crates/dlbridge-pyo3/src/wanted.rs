@@ -1,15 +1,12 @@
-//! The options of an import, and the copy that fulfils them where the data is otherwise.
+//! The options of an import.
 
-use dlbridge::{Device, DeviceType, Tensor, TensorRef};
+use dlbridge::{Device, DeviceType};
 use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt, PyString};
 
-use crate::borrow::Guard;
-use crate::copies;
 use crate::gpu::{Driver, Failure};
-use crate::protocol::{Imported, Protocol};
-use crate::receipt::CopyReason;
+use crate::protocol::Protocol;
 use crate::shown::shown;
 
 /// The options of an import. By default the data is shared as it is, and
@@ -77,99 +74,6 @@ impl Wanted {
     pub(crate) fn missing_driver(&self, device: Device) -> Option<Failure> {
         let by_driver = device.device_type() == DeviceType::CUDA && self.copy != Some(false);
         if by_driver { Driver::of(DeviceType::CUDA).err() } else { None }
-    }
-
-    /// Why a tensor is not as wanted, so that it must be copied.
-    fn unmet(&self, tensor: &Tensor, read_only: bool) -> PyResult<Option<CopyReason>> {
-        use dlbridge::CopyReason as Core;
-        let found = tensor.device();
-        if let Some(device) = self.device.filter(|&device| device != found) {
-            if device != Device::CPU || !found.device_type().is_host_accessible() {
-                return Err(PyBufferError::new_err(format!(
-                    "the data is on {found} and cannot be imported on {device}; move it first"
-                )));
-            }
-            return Ok(Some(CopyReason::Device));
-        }
-        let address = tensor.data().addr();
-        let misaligned = self.align.filter(|&required| !address.is_multiple_of(required));
-        Ok(match self.contiguous {
-            Some(Order::C) if !tensor.is_c_contiguous() => {
-                Some(CopyReason::Core(Core::NotContiguous))
-            }
-            Some(Order::Fortran) if !tensor.is_f_contiguous() => {
-                Some(CopyReason::NotFortranContiguous)
-            }
-            _ if misaligned.is_some() => {
-                misaligned.map(|required| CopyReason::Core(Core::Misaligned { address, required }))
-            }
-            _ if self.writable == Some(true) && read_only => Some(CopyReason::Core(Core::ReadOnly)),
-            _ => None,
-        })
-    }
-
-    /// A copy of the tensor that is as wanted; `None` if the tensor is so already.
-    pub(crate) fn copy_of(
-        &self,
-        tensor: &Tensor,
-        read_only: bool,
-        already_copied: bool,
-    ) -> PyResult<Option<(Tensor, CopyReason)>> {
-        let unmet = self.unmet(tensor, read_only)?;
-        if let (Some(reason), Some(false)) = (unmet, self.copy) {
-            return Err(PyBufferError::new_err(format!(
-                "a copy would be needed, since {reason}, and copy=False forbids it; leave that out, \
-                 or give a tensor that is as asked for"
-            )));
-        }
-        // What was copied on its way is not copied again, unless it is in another order and the CPU can do that.
-        let in_order = self.contiguous.is_some()
-            || tensor.is_c_contiguous()
-            || !tensor.device().device_type().is_host_accessible();
-        let done = already_copied && in_order;
-        let requested = self.copy == Some(true) && !done;
-        let Some(reason) = unmet.or(requested.then_some(CopyReason::Requested)) else {
-            return Ok(None);
-        };
-        let _reading = Guard::reading(tensor, "tensor that is copied")?;
-        let source = TensorRef::from(tensor);
-        let alignment = self.align.unwrap_or(1);
-        let copy = match self.contiguous {
-            Some(Order::Fortran) => copies::copied(&source.transpose(), alignment)?.transpose(),
-            _ => copies::copied(&source, alignment)?,
-        };
-        Ok(Some((copy, reason)))
-    }
-
-    /// Whether a tensor is as wanted as it comes.
-    fn is_content(&self) -> bool {
-        let Self { protocol: _, copy, device, align, contiguous, writable } = self;
-        copy.is_none()
-            && device.is_none()
-            && align.is_none()
-            && contiguous.is_none()
-            && writable.is_none()
-    }
-
-    /// Makes what was imported as wanted.
-    #[inline]
-    pub(crate) fn settle(&self, imported: Imported) -> PyResult<Imported> {
-        match self.is_content() {
-            true => Ok(imported),
-            false => self.settled(imported),
-        }
-    }
-
-    fn settled(&self, mut imported: Imported) -> PyResult<Imported> {
-        let (read_only, copied) = (imported.is_read_only(), imported.reason.is_some());
-        if let Some((tensor, reason)) = self.copy_of(&imported.tensor, read_only, copied)? {
-            imported.tensor = tensor;
-            imported.reason.get_or_insert(reason);
-        }
-        if self.writable == Some(false) {
-            imported.tensor = imported.tensor.into_read_only();
-        }
-        Ok(imported)
     }
 }
 

@@ -9,7 +9,8 @@ use super::refusal::{Found, Refusal};
 use super::taken::{Taken, outliving};
 use crate::borrow::Guard;
 use crate::error::to_py_err;
-use crate::protocol::{Imported, Kind, Lender};
+use crate::protocol::lender::Lender;
+use crate::protocol::{Imported, Kind};
 use crate::receipt::CopyReason;
 
 impl Expected {

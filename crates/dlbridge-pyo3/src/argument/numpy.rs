@@ -10,7 +10,7 @@ use super::refusal::Refusal;
 use super::taken::{Taken, outliving, taken_copy};
 use crate::borrow::{Bytes, Guard};
 use crate::protocol::numpy_array::NumpyArray;
-use crate::protocol::{self, Kind};
+use crate::protocol::{Kind, kind};
 
 impl Expected {
     /// Takes an array of NumPy that fits and is contiguous in C order, where it is read in its place; `None` for all else.
@@ -19,7 +19,7 @@ impl Expected {
     /// reference to the tensor, so it is written once, where the argument stays.
     #[inline(always)]
     pub(super) fn take_run<'py>(&self, object: &Bound<'py, PyAny>) -> Option<Box<Taken<'py>>> {
-        let kind = protocol::array_of(object)?;
+        let kind = kind::array_of(object)?;
         let run = kind.head?.run(object, self.ndim, self.dtypes)?;
         let fits = self.fits_extents(run.shape())
             && self.fits_device(DeviceType::CPU)

@@ -14,7 +14,7 @@ use super::expected::Expected;
 use super::sequence::Misfit;
 use super::unmet::Unmet;
 use crate::error::ErrorClass;
-use crate::protocol;
+use crate::protocol::{left_out, typestr};
 
 /// Why an argument was not taken. Two words, since it is passed up through several functions.
 pub(super) enum Refusal {
@@ -65,7 +65,7 @@ impl Found {
 
 impl From<PyErr> for Refusal {
     fn from(error: PyErr) -> Self {
-        match protocol::is_beyond_tensors(&error) || protocol::is_left_out(&error) {
+        match typestr::is_beyond_tensors(&error) || left_out::is_left_out(&error) {
             true => Self::Unimportable(Box::new(error)),
             false => Self::Raised(Box::new(error)),
         }

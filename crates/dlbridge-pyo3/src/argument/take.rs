@@ -10,7 +10,9 @@ use super::taken::{Taken, outliving};
 #[cfg(feature = "tensor-class")]
 use crate::PyTensor;
 use crate::borrow::Guard;
-use crate::protocol::{self, ByTable, Imported, Lender, Protocol, StreamOf};
+use crate::import::{self, ByTable};
+use crate::protocol::lender::{self, Lender};
+use crate::protocol::{Imported, Protocol, StreamOf, classes, is_copied, kind};
 use crate::wanted::Wanted;
 
 impl Expected {
@@ -20,7 +22,7 @@ impl Expected {
         &'static self,
         object: &Bound<'py, PyAny>,
     ) -> Result<Box<Taken<'py>>, Refusal> {
-        if let Some(kind) = protocol::array_of(object) {
+        if let Some(kind) = kind::array_of(object) {
             if self.times.is_empty()
                 && let Some(taken) = self.take_array(kind, object)
             {
@@ -38,14 +40,14 @@ impl Expected {
             // Nothing is derived from our class.
             let (tensor, ours) = (TensorRef::from(&**ours.get().tensor()), ours.get());
             if self.fits(&tensor, ours.is_read_only()) {
-                let kind = protocol::kind_of(object)?;
+                let kind = kind::of(object)?;
                 // SAFETY: the object keeps its tensor, which no code can exchange for another.
                 let tensor = unsafe { outliving(tensor) };
                 return self.taken(tensor, None, &kind, object);
             }
         }
-        let quick = protocol::quick_kind_of(object);
-        if quick.is_none() && protocol::is_plain_python(object) {
+        let quick = kind::quick_of(object);
+        if quick.is_none() && classes::is_plain_python(object) {
             return Err(Refusal::Object(self));
         }
         if !self.times.is_empty() {
@@ -53,9 +55,9 @@ impl Expected {
         }
         let kind = match quick {
             Some(kind) => kind,
-            None => protocol::kind_of(object)?,
+            None => kind::of(object)?,
         };
-        if protocol::never_has_a_door(object, &kind) {
+        if import::never_has_protocol(object, &kind) {
             return Err(Refusal::Object(self));
         }
         self.refuse_array(&kind, object)?;
@@ -65,7 +67,7 @@ impl Expected {
         {
             return Ok(taken);
         }
-        if let Some(buffer) = protocol::same_buffer(object, &kind)?
+        if let Some(buffer) = lender::same_buffer(object, &kind)?
             && let Some(tensor) = buffer.describe()
             && self.fits(&tensor, buffer.is_read_only())
         {
@@ -79,22 +81,22 @@ impl Expected {
         let is_ours = false;
         let answer = match is_ours || self.requirement.allow_copy {
             true => ByTable::None,
-            false => protocol::by_table(object, &kind)?,
+            false => import::by_table(object, &kind)?,
         };
         let imported = match answer {
             ByTable::Tensor(tensor, storage) => {
                 // Writes to a copy would be lost.
-                let lent = self.mode == Mode::Read || !protocol::is_copied(&tensor);
+                let lent = self.mode == Mode::Read || !is_copied(&tensor);
                 if lent && self.fits(&TensorRef::from(&tensor), tensor.is_read_only()) {
                     return self.taken_from(tensor, storage, &kind, object);
                 }
                 let imported = Imported::new(tensor, Protocol::ExchangeApi);
-                let told = protocol::told_copied(imported, &Wanted::default());
+                let told = import::told_copied(imported, &Wanted::default());
                 let imported = told.map_err(|error| self.no_tensor(object, error))?;
                 return self.take_imported(imported, storage, &kind, object);
             }
-            ByTable::OnDevice => protocol::past_table(object, &self.wanted()),
-            ByTable::None => protocol::any_imported(object, &self.wanted()),
+            ByTable::OnDevice => import::past_table(object, &self.wanted()),
+            ByTable::None => import::any_imported(object, &self.wanted()),
         };
         let imported = imported.map_err(|error| self.no_tensor(object, error))?;
         let imported = imported.ok_or(Refusal::Object(self))?;
@@ -108,11 +110,11 @@ impl Expected {
         object: &Bound<'py, PyAny>,
         choice: Option<StreamOf>,
     ) -> Result<Box<Taken<'py>>, Refusal> {
-        if protocol::is_plain_python(object) {
+        if classes::is_plain_python(object) {
             return Err(Refusal::Object(self));
         }
-        let (imported, stream) =
-            protocol::on_device(object, choice).map_err(|error| self.no_tensor(object, error))?;
+        let (imported, stream) = import::on_device::on_device(object, choice)
+            .map_err(|error| self.no_tensor(object, error))?;
         let unmet = self.compare(&imported);
         if !unmet.is_empty() {
             return Err(Refusal::new(
@@ -125,7 +127,7 @@ impl Expected {
         let tensor = unsafe { outliving(TensorRef::from(&owner)) };
         let guard = match tensor.device().device_type().is_host_accessible() {
             true => {
-                let kind = protocol::kind_of(object)?;
+                let kind = kind::of(object)?;
                 Guard::acquire(&kind, object, &tensor, self.mode)?
             }
             false => Guard::NONE,

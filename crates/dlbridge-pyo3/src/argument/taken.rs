@@ -8,7 +8,7 @@ use dlbridge::{Tensor, TensorRef, TensorRefMut};
 use pyo3::prelude::*;
 
 use crate::borrow::{AttachedGuard, Guard};
-use crate::protocol::Lender;
+use crate::protocol::lender::Lender;
 
 /// An argument that is as it must be.
 ///

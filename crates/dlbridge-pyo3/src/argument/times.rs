@@ -9,8 +9,9 @@ use super::expected::Expected;
 use super::refusal::{Found, Refusal};
 use super::taken::Taken;
 use crate::borrow::Guard;
+use crate::import;
 use crate::protocol::time::Times;
-use crate::protocol::{self, Imported};
+use crate::protocol::{Imported, kind};
 use crate::receipt::CopyReason;
 
 impl Expected {
@@ -21,7 +22,7 @@ impl Expected {
     ) -> Result<Box<Taken<'py>>, Refusal> {
         let casts = self.requirement.cast.map(|cast| cast == Casting::SameKind);
         let times = Times::new(self.times, self.requirement.allow_copy, casts);
-        let imported = protocol::time::import(object, &times);
+        let imported = import::times::import(object, &times);
         if let Some(found) = times.found() {
             return Err(Refusal::new(self, Found::Other(found)));
         }
@@ -29,7 +30,7 @@ impl Expected {
             return Err(Refusal::Object(self));
         };
         let Some(chosen) = times.chosen() else { return Err(Refusal::Object(self)) };
-        let kind = protocol::kind_of(&source)?;
+        let kind = kind::of(&source)?;
         if !chosen.scale.is_one() && self.fits_extents(imported.tensor.shape()) {
             let found = TensorRef::from(&imported.tensor);
             let _reading = Guard::acquire(&kind, &source, &found, Mode::Read)?;
@@ -50,7 +51,7 @@ impl Expected {
     #[cold]
     pub(super) fn refusal_of_elements(&'static self, object: &Bound<'_, PyAny>) -> Refusal {
         let refusal = match self.times.is_empty() {
-            true => protocol::imported(object, &self.wanted()).map_err(Refusal::from).err(),
+            true => import::imported(object, &self.wanted()).map_err(Refusal::from).err(),
             false => self.take_times(object).err(),
         };
         match refusal {

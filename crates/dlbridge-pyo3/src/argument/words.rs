@@ -14,8 +14,9 @@ use super::expected::{Expected, Place};
 use super::refusal::{Found, Mismatch, Refusal};
 use super::unmet::{Unmet, Unwritable};
 use crate::error::{name_of, type_name, with_article};
-use crate::protocol::buffer_abi;
-use crate::protocol::{self, Described, Kind};
+use crate::import;
+use crate::protocol::left_out::Described;
+use crate::protocol::{Kind, buffer_abi, classes, kind, left_out};
 
 /// The bytes of most messages, at most.
 const ROOM: usize = 224;
@@ -34,14 +35,14 @@ pub(super) struct Shown<'a> {
 impl Expected {
     /// The message for an object.
     pub(super) fn words_of(&self, object: &Bound<'_, PyAny>) -> PyResult<String> {
-        if let Some(kind) = protocol::array_of(object)
+        if let Some(kind) = kind::array_of(object)
             && let Some(text) = self.words_of_array(kind, object)
         {
             return Ok(text);
         }
-        let plain = protocol::plain_python(object);
+        let plain = classes::plain_python(object);
         if plain.is_none()
-            && let Some(text) = self.words_of_array(&*protocol::kind_of(object)?, object)
+            && let Some(text) = self.words_of_array(&*kind::of(object)?, object)
         {
             return Ok(text);
         }
@@ -216,13 +217,13 @@ impl Expected {
     /// The refusal of an object that is not a tensor, with what was expected; another error as it is.
     pub(super) fn no_tensor(&'static self, object: &Bound<'_, PyAny>, error: PyErr) -> Refusal {
         let py = object.py();
-        if protocol::is_left_out(&error) {
+        if left_out::is_left_out(&error) {
             return self.left_out(object, error);
         }
         if !error.is_instance_of::<PyTypeError>(py) {
             return Refusal::from(error);
         }
-        match protocol::has_a_door(object) {
+        match import::has_protocol(object) {
             Ok(true) => Refusal::from(error),
             Ok(false) => Refusal::Object(self),
             Err(error) => Refusal::from(error),
@@ -233,7 +234,7 @@ impl Expected {
     /// an extension with the feature would refuse the object too.
     #[cold]
     fn left_out(&'static self, object: &Bound<'_, PyAny>, error: PyErr) -> Refusal {
-        let found = match protocol::described(object) {
+        let found = match left_out::described(object) {
             Ok(Some(found)) => found,
             Ok(None) => return Refusal::Unimportable(Box::new(error)),
             Err(error) => return Refusal::from(error),

@@ -5,21 +5,24 @@
 //!   region, unless both read. Whoever hands out a typed view of memory that came from Python holds a
 //!   guard for as long.
 
+mod bytes;
 mod numpy;
 mod shared;
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use dlbridge::{Access, DataType, RawParts, Tensor, TensorRef};
-use dlbridge_borrow::{Mode, Region};
+use dlbridge::{Access, RawParts, Tensor, TensorRef};
+use dlbridge_borrow::Mode;
 use pyo3::prelude::*;
 
+pub(crate) use self::bytes::Bytes;
+use self::bytes::Numbers;
 pub(crate) use self::numpy::{AttachedBorrow, NumpyBorrow};
 use self::shared::InTheWay;
 pub(crate) use self::shared::Shared;
 use crate::error::{ErrorClass, to_py_err};
-use crate::protocol::{Kind, kind_of};
+use crate::protocol::{Kind, kind};
 
 /// A borrow of the bytes of a tensor, given back when it is dropped, on any thread. As small as two
 /// pointers, so that it is returned in registers.
@@ -260,96 +263,6 @@ fn verb(mode: Mode) -> &'static str {
     }
 }
 
-impl Numbers {
-    fn of(numbers: &[i64]) -> Self {
-        let mut few = [0; 8];
-        match few.get_mut(..numbers.len()) {
-            Some(place) => {
-                place.copy_from_slice(numbers);
-                Self::Few(few)
-            }
-            None => Self::Many(numbers.to_vec()),
-        }
-    }
-}
-
-/// The bytes of a tensor: an address, and extents and byte strides.
-pub(crate) struct Bytes<'a> {
-    address: usize,
-    item: usize,
-    shape: &'a [i64],
-    strides: Numbers,
-}
-
-/// The address of the element at index zero.
-#[inline]
-fn address(tensor: &TensorRef<'_>) -> usize {
-    tensor.data().addr().saturating_add(tensor.byte_offset() as usize)
-}
-
-/// As many byte strides as most tensors have, or more of them.
-enum Numbers {
-    None,
-    Few([i64; 8]),
-    Many(Vec<i64>),
-}
-
-impl<'a> Bytes<'a> {
-    /// Those of whole elements that are adjacent.
-    #[inline(always)]
-    pub(crate) fn run(tensor: &TensorRef<'_>, dtype: DataType) -> Self {
-        let (address, item) = (address(tensor), tensor.len() * dtype.itemsize());
-        Self { address, item, shape: &[], strides: Numbers::None }
-    }
-
-    pub(crate) fn of(tensor: &'a TensorRef<'_>) -> Self {
-        let address = address(tensor);
-        let dtype = tensor.dtype();
-        let run = |address, item| Self { address, item, shape: &[], strides: Numbers::None };
-        if dtype.is_subbyte() && !tensor.is_subbyte_padded() {
-            // Several elements in a byte: all bytes from the first to the last.
-            let bits = i128::from(dtype.element_bits());
-            let (mut lowest, mut highest) = (0_i128, bits - 1);
-            for (&extent, &stride) in tensor.shape().iter().zip(tensor.strides()) {
-                let reach = i128::from(extent - 1) * i128::from(stride) * bits;
-                if reach < 0 { lowest += reach } else { highest += reach }
-            }
-            let (first, last) = (lowest.div_euclid(8), highest.div_euclid(8));
-            let address = address.saturating_add_signed(first as isize);
-            return run(address, (last - first + 1) as usize);
-        }
-        let item = dtype.itemsize();
-        // The core has checked that no extent overflows.
-        if tensor.is_c_contiguous() {
-            return run(address, tensor.len() * item);
-        }
-        let (shape, strides) = (tensor.shape(), tensor.strides());
-        let in_bytes = |stride: &i64| stride.saturating_mul(item as i64);
-        let mut few = [0; 8];
-        let strides = match few.get_mut(..strides.len()) {
-            Some(place) => {
-                place.iter_mut().zip(strides).for_each(|(to, stride)| *to = in_bytes(stride));
-                Numbers::Few(few)
-            }
-            None => Numbers::Many(strides.iter().map(in_bytes).collect()),
-        };
-        Self { address, item, shape, strides }
-    }
-
-    /// One for each extent.
-    fn strides(&self) -> &[i64] {
-        match &self.strides {
-            Numbers::None => &[],
-            Numbers::Few(few) => &few[..self.shape.len()],
-            Numbers::Many(many) => many,
-        }
-    }
-
-    fn region(&self) -> Region {
-        Region::new(self.address, self.item, self.shape, self.strides())
-    }
-}
-
 /// A tensor with the borrow of its memory, as the owner of another one over the same memory.
 pub(crate) struct Borrowed<T> {
     // Dropped in this order: the borrow ends before the memory may.
@@ -378,7 +291,7 @@ impl Borrowed<Tensor> {
             // Nobody gets a view of it.
             return Ok(if read_only { tensor.into_read_only() } else { tensor });
         }
-        let kind = kind_of(object)?;
+        let kind = kind::of(object)?;
         let guard = Guard::acquire(&kind, object, &TensorRef::from(&tensor), Mode::Read)?;
         let guard = guard.detached();
         let parts = parts(&tensor, read_only);

@@ -19,8 +19,8 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyCapsule;
 
+use super::bytes::{Bytes, Numbers};
 use super::shared::Shared;
-use super::{Bytes, Numbers};
 use crate::error::ErrorClass;
 use crate::interpreter::while_it_lives;
 use crate::once::once;

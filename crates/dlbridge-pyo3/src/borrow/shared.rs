@@ -19,7 +19,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 
-use super::Bytes;
+use super::bytes::Bytes;
 
 /// The name of the capsule and its key in the interpreter's dictionary.
 const NAME: &CStr = c"dlbridge.borrow.2";

@@ -15,15 +15,16 @@ use pyo3::types::{PyDict, PyTuple};
 
 use super::buffer::Buffer;
 use super::memory::{MAX_NDIM, Memory, access};
+use super::strides::byte_strides;
 use super::typestr::{self, ElementType};
-use super::{Imported, Lacking, Method, Protocol, picture};
+use super::{Imported, Lacking, Method, Protocol, arrow, kind, picture};
 use crate::interpreter::PyOwner;
 use crate::receipt::CopyReason;
 use crate::shown::shown;
 use crate::wanted::Wanted;
 
 /// Imports an object that has `__array_interface__`; `None` for one that has not.
-pub(super) fn import(
+pub(crate) fn import(
     object: &Bound<'_, PyAny>,
     lacking: Lacking,
     wanted: &Wanted,
@@ -59,7 +60,7 @@ pub(super) fn import(
             drop(interface);
             let made_for_us = buffer.is_of_bytes_without_another_reference(object.py());
             if made_for_us && wanted.copy == Some(false) {
-                return Err(picture::copies_always(object, wanted));
+                return Err(picture::copies_always(object.py(), shared_by_arrow(object, wanted)));
             }
             check_within(buffer.len(), offset, &shape, strides.as_deref(), dtype.itemsize())?;
             let access = match made_for_us {
@@ -275,9 +276,11 @@ pub(super) fn fields<'py>(
     Ok(fields)
 }
 
-/// Strides in bytes, of a tensor whose elements are whole bytes.
-pub(super) fn byte_strides(tensor: &Tensor) -> Vec<isize> {
-    let itemsize = tensor.dtype().itemsize() as isize;
-    // Layout: the byte extent fits; the stride of an axis with one element may be anything.
-    tensor.strides().iter().map(|&stride| (stride as isize).wrapping_mul(itemsize)).collect()
+/// Imports by Arrow what the array interface copies.
+#[cold]
+fn shared_by_arrow(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Option<Imported>> {
+    match cfg!(feature = "arrow") {
+        true => arrow::import(object, &*kind::of(object)?, Lacking::UNKNOWN, wanted),
+        false => Ok(None),
+    }
 }

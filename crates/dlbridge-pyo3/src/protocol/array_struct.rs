@@ -13,12 +13,12 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyCapsuleMethods, PyTuple};
 
-use super::array_interface::byte_strides;
 use super::memory::{MAX_NDIM, Memory, access};
+use super::strides::byte_strides;
 use super::typestr::{self, ElementType};
 use super::{Imported, Lacking, Method, Protocol};
 use crate::interpreter::PyOwner;
-use crate::live::Export;
+use crate::keepalive::Export;
 use crate::shown::shown;
 use crate::wanted::Wanted;
 
@@ -44,7 +44,7 @@ const NATIVE_BYTE_ORDER: c_int = 0x200;
 const WRITABLE: c_int = 0x400;
 
 /// Imports an object that has `__array_struct__`; `None` for one that has not.
-pub(super) fn import(
+pub(crate) fn import(
     object: &Bound<'_, PyAny>,
     lacking: Lacking,
     wanted: &Wanted,

@@ -17,7 +17,8 @@ use pyo3::{PyTraverseError, PyVisit, ffi};
 
 use super::buffer_abi::{self, View};
 use super::buffer_format::{self, Unfit};
-use super::memory::{MAX_NDIM, Memory, access, in_elements};
+use super::memory::{MAX_NDIM, Memory, access};
+use super::strides::in_elements;
 use super::{Imported, Protocol, typestr};
 use crate::borrow::Guard;
 use crate::copies;
@@ -275,7 +276,7 @@ impl Buffer {
 }
 
 /// Imports an object that exports a buffer; `None` for one that does not.
-pub(super) fn import(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Option<Imported>> {
+pub(crate) fn import(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Option<Imported>> {
     if !buffer_abi::check(object) {
         return Ok(None);
     }

@@ -12,8 +12,8 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 
 use super::Protocol;
-use super::array_interface::byte_strides;
 use super::buffer_format;
+use super::strides::byte_strides;
 use crate::live::Recorded;
 
 /// The numbers that an exported buffer points at.

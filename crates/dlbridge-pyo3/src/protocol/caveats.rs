@@ -9,14 +9,14 @@ use pyo3::exceptions::{
 use pyo3::prelude::*;
 
 use super::kind::{self, Caveats};
-use super::{pandas, typestr};
+use super::{classes, pandas, typestr};
 use crate::copies;
 use crate::shown::named;
 
 /// Refuses an object in a state that its bytes do not show; `dtype` is the dtype of its tensor, because
 /// most states belong to some dtypes only.
 #[inline]
-pub(super) fn check(object: &Bound<'_, PyAny>, caveats: &Caveats, dtype: DataType) -> PyResult<()> {
+pub(crate) fn check(object: &Bound<'_, PyAny>, caveats: &Caveats, dtype: DataType) -> PyResult<()> {
     let Caveats { requires_grad, lazy_bits, stop_gradient, .. } = caveats;
     match requires_grad.is_none() && lazy_bits.is_none() && stop_gradient.is_none() {
         true => Ok(()),
@@ -64,7 +64,7 @@ fn check_states(object: &Bound<'_, PyAny>, caveats: &Caveats, dtype: DataType) -
 }
 
 /// Refuses an object for states that must be known before an import through any protocol.
-pub(super) fn check_before(object: &Bound<'_, PyAny>, caveats: &Caveats) -> PyResult<()> {
+pub(crate) fn check_before(object: &Bound<'_, PyAny>, caveats: &Caveats) -> PyResult<()> {
     copies::forget_interrupt();
     if caveats.mask {
         check_mask(object)?;
@@ -124,7 +124,7 @@ const NOT_STRIDED: [(&str, &str); 4] = [
 
 /// The refusal of an object whose library failed for a reason that the object can tell, or whose
 /// library's own exception does not say what to do; with that exception as the cause.
-pub(super) fn explained(object: &Bound<'_, PyAny>, caveats: &Caveats, error: PyErr) -> PyErr {
+pub(crate) fn explained(object: &Bound<'_, PyAny>, caveats: &Caveats, error: PyErr) -> PyErr {
     let py = object.py();
     if !error.is_instance_of::<PyException>(py) || copies::is_interrupt(py, &error) {
         return error;
@@ -167,7 +167,7 @@ fn not_strided(object: &Bound<'_, PyAny>) -> Option<&'static str> {
 /// Returns why a JAX array or a Paddle tensor does not have its elements in memory, or `None` if no reason is found.
 fn gone(object: &Bound<'_, PyAny>) -> Option<&'static str> {
     let py = object.py();
-    if kind::is_instance(object, intern!(py, "jax.core"), intern!(py, "Tracer")).ok()? {
+    if classes::is_instance(object, intern!(py, "jax.core"), intern!(py, "Tracer")).ok()? {
         return Some(
             "the array is a tracer of JAX, which stands for elements that are not computed yet; convert \
              it outside of the transformed function, or in a function called by jax.pure_callback",
@@ -186,7 +186,7 @@ fn gone(object: &Bound<'_, PyAny>) -> Option<&'static str> {
 }
 
 /// Returns true if a producer's exception means that it cannot export its data, judged by the exception's class.
-pub(super) fn is_refusal(object: &Bound<'_, PyAny>, error: &PyErr) -> bool {
+pub(crate) fn is_refusal(object: &Bound<'_, PyAny>, error: &PyErr) -> bool {
     let py = object.py();
     let of_library = || kind::of(object).is_ok_and(|kind| kind.caveats.library);
     error.is_instance_of::<PyBufferError>(py)

@@ -24,7 +24,7 @@ use crate::wanted::Wanted;
 ///
 /// The device is the one that the driver finds the address on. The caller's stream is made to wait for what the
 /// producer has under way on the one that it names.
-pub(super) fn import<'py>(
+pub(crate) fn import<'py>(
     object: &Bound<'py, PyAny>,
     lacking: Lacking,
     wanted: &Wanted,

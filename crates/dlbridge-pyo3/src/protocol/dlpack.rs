@@ -2,31 +2,23 @@
 //!
 //! Source: the array API standard 2024.12 and the Python specification of DLPack.
 
-use dlbridge::sys::{self, DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
+use dlbridge::sys;
 use dlbridge::{Device, DeviceType, Error, Tensor};
 use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyList, PyString, PyTuple};
+use pyo3::types::{PyDict, PyList, PyString};
 
+use super::source::is_ours;
 use super::stream::Streams;
 use super::{Imported, Lacking, Method, attribute, caveats, kind};
 use crate::capsule;
 use crate::gpu;
-use crate::once::once;
 use crate::receipt::CopyReason;
 use crate::shown::named;
 use crate::wanted::{Wanted, wrong_type};
 
-/// The `max_version` that a producer is asked for.
-pub(super) fn max_version(py: Python<'_>) -> PyResult<&Bound<'_, PyTuple>> {
-    static VERSION: PyOnceLock<Py<PyTuple>> = PyOnceLock::new();
-    let make = || Ok((DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION).into_pyobject(py)?.unbind());
-    once(&VERSION, py, make).map(|version| version.bind(py))
-}
-
 /// Imports an object that has `__dlpack__`; `None` for one that has not.
-pub(super) fn import<'py>(
+pub(crate) fn import<'py>(
     object: &Bound<'py, PyAny>,
     lacking: Lacking,
     wanted: &Wanted,
@@ -81,7 +73,7 @@ fn not_there(
     error: PyErr,
 ) -> PyErr {
     let (Some(claimed), Some(to)) = (claimed, wanted.device) else { return error };
-    let is_ours = super::is_ours(object);
+    let is_ours = is_ours(object);
     if claimed == to || is_ours || !caveats::is_refusal(object, &error) {
         return error;
     }
@@ -116,15 +108,20 @@ fn check_behind(
     caveats::check(&behind, &kind.caveats, tensor.dtype())
 }
 
+/// Whether an object says that its data is where the CPU cannot read it.
+pub(crate) fn is_on_device(object: &Bound<'_, PyAny>) -> bool {
+    matches!(is_on_host(object), Ok(false))
+}
+
 /// Whether an object does not say that its data is where the CPU cannot read it.
-pub(super) fn is_on_host(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+pub(crate) fn is_on_host(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     let claimed = claimed_device(object)?;
     Ok(claimed.is_none_or(|device| device.device_type().is_host_accessible()))
 }
 
 /// Imports an object that has `__dlpack__` as a legacy consumer does, who asks for nothing; `None`
 /// for one that has not.
-pub(super) fn import_legacy<'py>(
+pub(crate) fn import_legacy<'py>(
     object: &Bound<'py, PyAny>,
     lacking: Lacking,
     wanted: &Wanted,
@@ -225,7 +222,7 @@ fn ask<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = method.py();
     let keywords = PyDict::new(py);
-    keywords.set_item(intern!(py, "max_version"), max_version(py)?)?;
+    keywords.set_item(intern!(py, "max_version"), capsule::max_version(py)?)?;
     if let Some(stream) = &stream {
         keywords.set_item(intern!(py, "stream"), stream)?;
     }

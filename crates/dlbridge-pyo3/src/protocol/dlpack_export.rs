@@ -7,6 +7,7 @@ use pyo3::types::{PyCapsule, PyTuple};
 
 use super::Protocol;
 use super::dlpack::{expect_pair, must_move};
+use super::moved::copied;
 use super::stream::{self, DataStream};
 use crate::borrow::Guard;
 use crate::error::to_py_err;
@@ -135,5 +136,5 @@ fn copied_to(
         (false, None) => DataStream::Default,
         (false, Some(stream)) => DataStream::expect(stream, to)?,
     };
-    super::copied(py, lender.tensor(), lender.stream(), to, &consumers)
+    copied(py, lender.tensor(), lender.stream(), to, &consumers)
 }

@@ -18,8 +18,6 @@ use pyo3::types::{PyCapsule, PyCapsuleMethods, PyType};
 use super::sibling::{self, KeeperOf};
 use super::stream::{self, DataStream, Streams};
 use super::{Imported, Protocol, attribute};
-#[cfg(feature = "tensor-class")]
-use crate::PyTensor;
 use crate::error::to_py_err;
 use crate::gpu::Driver;
 use crate::wanted::Wanted;
@@ -39,7 +37,7 @@ pub(crate) struct Table {
 
 impl Table {
     /// The table of a type; `None` if there is none that can be used.
-    pub(super) fn of_type(object_type: &Bound<'_, PyType>) -> PyResult<Option<Self>> {
+    pub(crate) fn of_type(object_type: &Bound<'_, PyType>) -> PyResult<Option<Self>> {
         let name = intern!(object_type.py(), "__dlpack_c_exchange_api__");
         let Some(attribute) = object_type.getattr_opt(name)? else { return Ok(None) };
         let Ok(capsule) = attribute.cast_into::<PyCapsule>() else { return Ok(None) };
@@ -84,7 +82,7 @@ impl Table {
     /// Imports an object of the type. The table does not synchronise streams: for data on a device the caller's is made
     /// to wait for the one that the table tells. `None` where that cannot be, if the object has `__dlpack__`, which
     /// synchronises.
-    pub(super) fn import<'py>(
+    pub(crate) fn import<'py>(
         self,
         object: &Bound<'py, PyAny>,
         wanted: &Wanted,
@@ -124,7 +122,7 @@ impl Table {
 
     /// The tensor of an object of the type; `None` as [`import`](Self::import), for who wants no door in particular.
     #[inline]
-    pub(super) fn on_host(self, object: &Bound<'_, PyAny>) -> PyResult<Option<Tensor>> {
+    pub(crate) fn on_host(self, object: &Bound<'_, PyAny>) -> PyResult<Option<Tensor>> {
         let (tensor, _) = self.unsynchronized(object)?;
         match tensor.device().device_type().is_host_accessible() {
             true => Ok(Some(tensor)),
@@ -134,7 +132,7 @@ impl Table {
 
     /// Imports an object of the type with the stream on which its producer works on the data, for who works
     /// on it there; `None` if the table cannot tell the stream. NULL on the CPU.
-    pub(super) fn import_on_work_stream(
+    pub(crate) fn import_on_work_stream(
         self,
         object: &Bound<'_, PyAny>,
     ) -> PyResult<Option<(Imported, *mut c_void)>> {
@@ -173,23 +171,17 @@ impl Table {
         }
     }
 
-    /// A tensor as an object of the type, over the same memory. PyTorch and Paddle leak what they do
-    /// not take.
-    #[cfg(feature = "tensor-class")]
-    pub(crate) fn export<'py>(
-        self,
-        py: Python<'py>,
-        tensor: &PyTensor,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        self.object_of(py, tensor.lend(Protocol::ExchangeApi)?)
-    }
-
     /// A tensor of Rust's own as an object of the type, which owns it from here on.
     pub(crate) fn give<'py>(self, py: Python<'py>, tensor: Tensor) -> PyResult<Bound<'py, PyAny>> {
-        self.object_of(py, tensor.into_raw())
+        // SAFETY: just made from a tensor, which is given up.
+        unsafe { self.object_of(py, tensor.into_raw()) }
     }
 
-    fn object_of<'py>(
+    /// A managed tensor as an object of the type. PyTorch and Paddle leak what they do not take.
+    ///
+    /// # Safety
+    /// `managed` is valid, and the caller gives it up.
+    pub(super) unsafe fn object_of<'py>(
         self,
         py: Python<'py>,
         managed: *mut DLManagedTensorVersioned,

@@ -17,7 +17,7 @@ use pyo3::exceptions::{PyBufferError, PyRuntimeError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use super::exchange_api::CAPSULE_NAME;
+use super::exchange_api::{self, CAPSULE_NAME};
 use super::{Imported, Protocol};
 use crate::PyTensor;
 use crate::error::{to_py_err, type_name};
@@ -224,6 +224,16 @@ unsafe extern "C" fn allocate(
         unsafe { set_error(context, kind.as_ptr(), message.as_ptr()) };
     }
     -1
+}
+
+/// A tensor as an object of the type that a table is of, over the same memory.
+pub(crate) fn export<'py>(
+    py: Python<'py>,
+    table: exchange_api::Table,
+    tensor: &PyTensor,
+) -> PyResult<Bound<'py, PyAny>> {
+    // SAFETY: `lend` returns a valid managed tensor, which nothing else uses.
+    unsafe { table.object_of(py, tensor.lend(Protocol::ExchangeApi)?) }
 }
 
 /// A new tensor of a description's dtype and shape, on the CPU.

@@ -9,10 +9,9 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use dlbridge_borrow::LabelWords;
 use dlbridge_fork::ForkMutex;
 use pyo3::prelude::*;
-use pyo3::types::{
-    PyBool, PyDict, PyFloat, PyInt, PyList, PyMemoryView, PyString, PyTuple, PyType,
-};
+use pyo3::types::{PyMemoryView, PyTuple, PyType};
 
+use super::classes::{is_subclass, package_of};
 use super::exchange_api::Table;
 use super::lacking::Remembered;
 use super::numpy_api;
@@ -38,18 +37,18 @@ pub(crate) struct Kind {
     /// The same as a label of borrows.
     pub(crate) label: LabelWords,
     /// Its table of C functions.
-    pub(super) table: Option<Table>,
+    pub(crate) table: Option<Table>,
     /// What its objects may be that their bytes do not show.
-    pub(super) caveats: Caveats,
+    pub(crate) caveats: Caveats,
     /// Whether it is NumPy's array or derived from it.
     pub(crate) numpy_array: bool,
     /// How to read an object where it is, if the type is NumPy's array itself.
     pub(crate) head: Option<NumpyArray>,
     /// Whether the buffer of its objects says what their `__dlpack__` does, and sooner: JAX's, which makes
     /// one on a single device that is the CPU.
-    pub(super) same_buffer: bool,
+    pub(crate) same_buffer: bool,
     /// The attributes of protocols that its objects lack.
-    pub(super) lacking: Remembered,
+    pub(crate) lacking: Remembered,
 }
 
 impl Kind {
@@ -61,27 +60,27 @@ impl Kind {
 }
 
 /// States of a tensor in which its bytes are not its values, or must not be lent.
-pub(super) struct Caveats {
+pub(crate) struct Caveats {
     /// The attribute `requires_grad`: PyTorch.
-    pub(super) requires_grad: Option<Question>,
+    pub(crate) requires_grad: Option<Question>,
     /// The methods `is_conj` and `is_neg`: PyTorch.
-    pub(super) lazy_bits: Option<(Question, Question)>,
+    pub(crate) lazy_bits: Option<(Question, Question)>,
     /// The attribute `stop_gradient`: Paddle.
-    pub(super) stop_gradient: Option<Question>,
+    pub(crate) stop_gradient: Option<Question>,
     /// The method `untyped_storage`, which answers with the memory that a tensor has now: PyTorch.
-    pub(super) storage: Option<Question>,
+    pub(crate) storage: Option<Question>,
     /// The attribute `mask`, of NumPy's masked arrays.
-    pub(super) mask: bool,
+    pub(crate) mask: bool,
     /// Python's own memoryview, whose object may be such an array.
-    pub(super) memoryview: bool,
+    pub(crate) memoryview: bool,
     /// A dtype that has no elements in memory, on which the producer ends the process: TensorFlow.
-    pub(super) dtype: bool,
+    pub(crate) dtype: bool,
     /// One of the libraries whose refusals are of all classes.
-    pub(super) library: bool,
+    pub(crate) library: bool,
     /// `pandas.Series` or a class derived from it.
-    pub(super) series: bool,
+    pub(crate) series: bool,
     /// `PIL.Image.Image` or a class derived from it.
-    pub(super) picture: bool,
+    pub(crate) picture: bool,
 }
 
 /// What is known of a type, for as long as it is needed.
@@ -112,45 +111,6 @@ pub(crate) struct Entry {
 /// When there are more types than this, all are forgotten and found out again: a program that makes
 /// them without end would keep them all.
 const MAX_SHARED: usize = 256;
-
-/// One of Python's own classes that are no tensors.
-#[derive(Clone, Copy)]
-pub(crate) struct Plain {
-    pub(crate) name: &'static str,
-    /// Whether an array could be made of the elements of its objects.
-    pub(crate) has_elements: bool,
-}
-
-/// Which of Python's own classes that are no tensors an object is of, by a few comparisons.
-#[inline]
-pub(crate) fn plain_python(object: &Bound<'_, PyAny>) -> Option<Plain> {
-    let plain = |name, has_elements| Some(Plain { name, has_elements });
-    if object.is_none() {
-        plain("NoneType", false)
-    } else if object.is_exact_instance_of::<PyList>() {
-        plain("list", true)
-    } else if object.is_exact_instance_of::<PyTuple>() {
-        plain("tuple", true)
-    } else if object.is_exact_instance_of::<PyInt>() {
-        plain("int", false)
-    } else if object.is_exact_instance_of::<PyFloat>() {
-        plain("float", false)
-    } else if object.is_exact_instance_of::<PyString>() {
-        plain("str", false)
-    } else if object.is_exact_instance_of::<PyBool>() {
-        plain("bool", false)
-    } else if object.is_exact_instance_of::<PyDict>() {
-        plain("dict", false)
-    } else {
-        None
-    }
-}
-
-/// Whether an object is of one of Python's own classes that are no tensors, by a few comparisons.
-#[inline]
-pub(crate) fn is_plain_python(object: &Bound<'_, PyAny>) -> bool {
-    plain_python(object).is_some()
-}
 
 /// What is known for ever of the type of an object that is imported quickly.
 #[inline]
@@ -271,13 +231,6 @@ fn jax_has_one_cpu(py: Python<'_>) -> bool {
 const LIBRARIES: [&str; 8] =
     ["jax", "jaxlib", "paddle", "pandas", "polars", "pyarrow", "tensorflow", "torch"];
 
-/// The package that a class or a function says it is of; nothing if it says so in no usual way.
-pub(crate) fn package_of(object: &Bound<'_, PyAny>) -> PyResult<String> {
-    let module = object.getattr_opt(intern!(object.py(), "__module__"))?;
-    let module = module.and_then(|module| module.extract::<String>().ok()).unwrap_or_default();
-    Ok(module.split('.').next().unwrap_or_default().to_owned())
-}
-
 /// Whether a subclass has a `__dlpack__` of its own and the table of its base: then what the
 /// subclass says holds.
 fn overrides_table(object_type: &Bound<'_, PyType>) -> PyResult<bool> {
@@ -293,35 +246,4 @@ fn overrides_table(object_type: &Bound<'_, PyType>) -> PyResult<bool> {
         }
     }
     Ok(false)
-}
-
-/// Whether an object is of a class of a module, as [`is_subclass`] has it.
-pub(crate) fn is_instance(
-    object: &Bound<'_, PyAny>,
-    module: &Bound<'_, PyString>,
-    class: &Bound<'_, PyString>,
-) -> PyResult<bool> {
-    is_subclass(&object.get_type(), module, class)
-}
-
-/// Whether a type is a class of a module or derived from it; without importing the module, since who has
-/// an object of the class has done so.
-fn is_subclass(
-    object_type: &Bound<'_, PyType>,
-    module: &Bound<'_, PyString>,
-    class: &Bound<'_, PyString>,
-) -> PyResult<bool> {
-    loaded_class(module, class)?.map_or(Ok(false), |class| object_type.is_subclass(&class))
-}
-
-/// A class of a module, if the module is loaded.
-pub(super) fn loaded_class<'py>(
-    module: &Bound<'py, PyString>,
-    class: &Bound<'py, PyString>,
-) -> PyResult<Option<Bound<'py, PyType>>> {
-    let py = module.py();
-    let modules = py.import(intern!(py, "sys"))?.getattr(intern!(py, "modules"))?;
-    let Some(module) = modules.cast::<PyDict>()?.get_item(module)? else { return Ok(None) };
-    // Any module may have the name.
-    Ok(module.getattr_opt(class)?.and_then(|class| class.cast_into::<PyType>().ok()))
 }

@@ -15,12 +15,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple, PyType};
 
 use super::attribute;
-use super::kind::package_of;
-use super::question::is_plain;
+use super::classes::{is_plain, package_of};
 
 /// An attribute by which an object offers a protocol.
 #[derive(Clone, Copy)]
-pub(super) enum Method {
+pub(crate) enum Method {
     Dlpack,
     CudaArrayInterface,
     ArrayInterface,
@@ -41,7 +40,7 @@ impl Method {
         Self::ArrowStream,
     ];
 
-    pub(super) fn name(self, py: Python<'_>) -> &Bound<'_, PyString> {
+    pub(crate) fn name(self, py: Python<'_>) -> &Bound<'_, PyString> {
         match self {
             Self::Dlpack => intern!(py, "__dlpack__"),
             Self::CudaArrayInterface => intern!(py, "__cuda_array_interface__"),
@@ -55,7 +54,7 @@ impl Method {
 
     /// The attribute of an object; `None` if the object lacks it.
     #[inline]
-    pub(super) fn of<'py>(
+    pub(crate) fn of<'py>(
         self,
         object: &Bound<'py, PyAny>,
         lacking: Lacking,
@@ -69,13 +68,13 @@ impl Method {
 
 /// A set of attributes that an object lacks.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Lacking(u8);
+pub(crate) struct Lacking(u8);
 
 impl Lacking {
     /// Nothing is known, so each attribute is looked up.
-    pub(super) const UNKNOWN: Self = Self(0);
+    pub(crate) const UNKNOWN: Self = Self(0);
     /// All of them.
-    pub(super) const ALL: Self = Self((1 << Method::ALL.len()) - 1);
+    pub(crate) const ALL: Self = Self((1 << Method::ALL.len()) - 1);
 
     #[inline]
     fn has(self, method: Method) -> bool {
@@ -87,7 +86,7 @@ impl Lacking {
     }
 
     /// Returns true if an object has one of these attributes all the same.
-    pub(super) fn is_wrong_for(self, object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    pub(crate) fn is_wrong_for(self, object: &Bound<'_, PyAny>) -> PyResult<bool> {
         for method in self.methods() {
             if method.of(object, Self::UNKNOWN)?.is_some() {
                 return Ok(true);
@@ -98,7 +97,7 @@ impl Lacking {
 }
 
 /// The attributes that objects of a type lack, and how long that holds.
-pub(super) enum Remembered {
+pub(crate) enum Remembered {
     /// Fixed.
     Always(Lacking),
     /// Made up: while none of these namespaces has one of the attributes.
@@ -107,7 +106,7 @@ pub(super) enum Remembered {
 
 impl Remembered {
     /// Finds out what objects of the type of an object lack.
-    pub(super) fn find_out(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+    pub(crate) fn find_out(object: &Bound<'_, PyAny>) -> PyResult<Self> {
         let object_type = object.get_type();
         let py = object.py();
         let mut namespaces = Vec::new();
@@ -134,7 +133,7 @@ impl Remembered {
     }
 
     /// What objects of the type lack now.
-    pub(super) fn now(&self, py: Python<'_>) -> PyResult<Lacking> {
+    pub(crate) fn now(&self, py: Python<'_>) -> PyResult<Lacking> {
         let (lacking, namespaces) = match self {
             Self::Always(lacking) => return Ok(*lacking),
             Self::While(lacking, namespaces) => (*lacking, namespaces),
@@ -150,12 +149,12 @@ impl Remembered {
     }
 
     /// Returns true if no object of the type ever has one of them.
-    pub(super) fn is_all_for_ever(&self) -> bool {
+    pub(crate) fn is_all_for_ever(&self) -> bool {
         matches!(self, Self::Always(lacking) if *lacking == Lacking::ALL)
     }
 
     /// Returns true if one object may have what other objects of its type lack.
-    pub(super) fn may_differ(&self) -> bool {
+    pub(crate) fn may_differ(&self) -> bool {
         matches!(self, Self::While(..))
     }
 }

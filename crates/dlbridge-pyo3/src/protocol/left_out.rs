@@ -7,7 +7,7 @@ use pyo3::types::{PyMemoryView, PyString, PyTuple};
 
 use super::array_interface::Interface;
 use super::typestr::ElementType;
-use super::{Lacking, Method, Protocol, arrow, buffer_abi, buffer_format, kind, typestr};
+use super::{Lacking, Method, Protocol, arrow, buffer_abi, buffer_format, classes, typestr};
 use crate::error::type_name;
 use crate::receipt::CopyReason;
 
@@ -17,7 +17,8 @@ const IS_ANY_LEFT_OUT: bool =
 
 /// The refusal of an object whose protocol is left out. If the array interface says what keeps any build from importing the
 /// object, that is the refusal.
-pub(super) fn refusal(protocol: Protocol, object: &Bound<'_, PyAny>) -> PyErr {
+#[cold]
+pub(crate) fn refusal(protocol: Protocol, object: &Bound<'_, PyAny>) -> PyErr {
     match found_and_remedy(protocol, object) {
         Ok((found, remedy)) => marked(protocol, object, &found, &remedy),
         Err(error) => error,
@@ -35,7 +36,7 @@ fn found_and_remedy(protocol: Protocol, object: &Bound<'_, PyAny>) -> PyResult<(
     let fields = method.map(|method| method.of(object, Lacking::UNKNOWN)).transpose()?.flatten();
     if let Some(fields) = fields
         && let Some(of_array) = of_interface(&Interface::new(object, fields)?)?
-        && kind::is_instance(object, intern!(py, "numpy"), intern!(py, "ndarray"))?
+        && classes::is_instance(object, intern!(py, "numpy"), intern!(py, "ndarray"))?
     {
         return Ok(of_array);
     }
@@ -106,7 +107,7 @@ pub(crate) struct Described {
 pub(crate) fn described(object: &Bound<'_, PyAny>) -> PyResult<Option<Described>> {
     let py = object.py();
     let (dtype, shape, is_read_only) =
-        if kind::is_instance(object, intern!(py, "numpy"), intern!(py, "generic"))? {
+        if classes::is_instance(object, intern!(py, "numpy"), intern!(py, "generic"))? {
             let name = object.getattr(intern!(py, "dtype"))?.getattr(intern!(py, "name"))?;
             let Ok(dtype) = name.extract::<String>()?.parse() else { return Ok(None) };
             (dtype, vec![], true)

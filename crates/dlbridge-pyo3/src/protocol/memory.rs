@@ -12,6 +12,7 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 
 use super::source::Source;
+use super::strides::NO_EXTENT;
 use crate::borrow::Guard;
 use crate::copies;
 use crate::error::to_py_err;
@@ -19,18 +20,6 @@ use crate::receipt::CopyReason;
 
 /// The most dimensions that these protocols have.
 pub(super) const MAX_NDIM: usize = 64;
-
-/// An extent that no tensor has: an axis that cannot be told is refused with it, in the one place where a layout is
-/// checked. A second way out would keep the compiler from writing the tensor once.
-pub(super) const NO_EXTENT: i64 = -1;
-
-/// The extent and the stride of an axis, of elements of `1 << shift` bytes; [`NO_EXTENT`] where the byte stride is no
-/// whole number of them.
-#[inline(always)]
-pub(super) fn in_elements(extent: isize, byte_stride: isize, shift: u32) -> (i64, i64) {
-    let whole = byte_stride >> shift << shift == byte_stride;
-    (if whole { extent as i64 } else { NO_EXTENT }, (byte_stride >> shift) as i64)
-}
 
 /// Elements somewhere in memory.
 pub(super) struct Memory<'a> {
@@ -237,7 +226,7 @@ pub(super) fn with_dtype<S: Copy + TryInto<i64>>(
 }
 
 /// Integers of 64 bits as the counts of a unit of time.
-pub(super) fn as_times(counts: Tensor) -> PyResult<Tensor> {
+pub(crate) fn as_times(counts: Tensor) -> PyResult<Tensor> {
     if counts.dtype() != DataType::INT64 {
         let refusal = format!("times are counted by {}, and not by int64", counts.dtype());
         return Err(PyBufferError::new_err(refusal));

@@ -1,93 +1,13 @@
-//! Tensors that are wanted on another device than they are on, or copied where the CPU cannot: the copy is made by the
-//! driver of CUDA.
+//! Copies to a device and from it, which the driver of CUDA makes, and memory that is kept until a stream has passed.
 
 use std::sync::Arc;
 
-use dlbridge::{Device, DeviceType, Tensor};
-use pyo3::exceptions::PyBufferError;
+use dlbridge::{Device, Tensor};
 use pyo3::prelude::*;
-use pyo3::types::PyCapsule;
 
-use super::stream::{self, DataStream, Streams, has_streams};
-use super::{Imported, is_on_device, normalized};
+use super::stream::{self, DataStream, has_streams};
 use crate::borrow::Guard;
-use crate::gpu::{self, Driver, Place};
-use crate::receipt::CopyReason;
-use crate::wanted::Wanted;
-
-/// What is asked of a producer instead, which does not give its data where it is wanted: the data where it is.
-/// `None` if it would be of no use there.
-pub(super) fn wherever_it_is(
-    object: &Bound<'_, PyAny>,
-    wanted: &Wanted,
-    refusal: &PyErr,
-) -> Option<Wanted> {
-    // The CPU's memory is copied to and on it by others.
-    let is_on_device = || is_on_device(object);
-    let by_driver = match wanted.device {
-        Some(Device::CPU) => is_on_device(),
-        Some(device) => has_streams(device),
-        None => wanted.copy == Some(true) && is_on_device(),
-    };
-    let is_final = wanted.copy == Some(false)
-        || object.is_instance_of::<PyCapsule>()
-        || !refusal.is_instance_of::<PyBufferError>(object.py());
-    let has_driver = || Driver::of(DeviceType::CUDA).is_ok();
-    (by_driver && !is_final && has_driver()).then_some(Wanted {
-        device: None,
-        copy: None,
-        ..*wanted
-    })
-}
-
-/// Imports data from where it is: the caller's stream is of the device that it goes to, if that has streams.
-pub(super) fn from_source<'py>(
-    wanted: &Wanted,
-    streams: &Streams<'_, 'py>,
-    import: impl FnOnce(&Streams<'_, 'py>) -> PyResult<Option<Imported>>,
-) -> PyResult<Option<Imported>> {
-    match wanted.device.is_some_and(has_streams) {
-        true => import(&Streams::default()),
-        false => import(streams),
-    }
-}
-
-/// Whether the driver of CUDA can make what is wanted of a tensor.
-pub(super) fn is_within_reach(tensor: &Tensor, wanted: &Wanted) -> bool {
-    let found = tensor.device();
-    gpu::is_possible(found, wanted.device.unwrap_or(found))
-}
-
-/// Copies what was imported to the device where it is wanted, or on its own, if the driver of CUDA can; what it cannot is
-/// left as it is.
-pub(super) fn moved<'py>(
-    object: &Bound<'py, PyAny>,
-    imported: Imported,
-    wanted: &Wanted,
-    streams: &Streams<'_, 'py>,
-) -> PyResult<Imported> {
-    let found = imported.tensor.device();
-    let to = wanted.device.unwrap_or(found);
-    let copied_here = wanted.copy == Some(true) && imported.reason.is_none();
-    let reason = match to == found {
-        true if copied_here => CopyReason::Requested,
-        true => return Ok(imported),
-        false => CopyReason::Device,
-    };
-    if !gpu::is_possible(found, to) || wanted.copy == Some(false) {
-        return Ok(imported);
-    }
-    // The producer has put its data in order with this one already.
-    let on = if to == Device::CPU { found } else { to };
-    let passed = match has_streams(found) {
-        true => streams.on_source(found, wanted)?,
-        false => DataStream::Unsynchronized,
-    };
-    let source = Arc::new(imported.tensor);
-    let tensor = copied(object.py(), &source, &passed, to, &streams.on(on)?)?;
-    let (tensor, _) = normalized(tensor, None)?;
-    Ok(Imported { tensor, reason: Some(reason), ..imported })
-}
+use crate::gpu::{self, Place};
 
 /// A copy of a tensor on another device or its own, `passed` being the stream that it is in the order of.
 pub(crate) fn copied(

@@ -17,18 +17,15 @@ use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use dlbridge::sys::DLPackVersion;
-use dlbridge::{Access, DataType, RawParts, Tensor, TensorRef};
+use dlbridge::{DataType, RawParts, Tensor, TensorRef};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCapsule, PyDict, PyType};
 use pyo3::{PyTraverseError, PyVisit, ffi};
 
-use super::memory::{NO_EXTENT, in_elements};
 use super::numpy_api::{C_CONTIGUOUS, NumpyApi, WRITEABLE, loaded};
-use super::source::{Source, address_range};
-use super::{Imported, Protocol, dlpack};
+use super::strides::{NO_EXTENT, in_elements};
 use crate::capsule;
-use crate::interpreter::PyOwner;
 use crate::once::once;
 
 /// The head of an array.
@@ -83,7 +80,7 @@ pub(crate) struct Described<'a> {
     pub(crate) tensor: TensorRef<'a>,
     pub(crate) dtype: DataType,
     pub(crate) read_only: bool,
-    data: *mut u8,
+    pub(super) data: *mut u8,
 }
 
 /// The elements of an array that are contiguous in C order; there are some.
@@ -378,7 +375,7 @@ impl NumpyArray {
 
     /// Whether the numbers of an array, which is of the type that this is of, are in the other byte order: then
     /// `__dlpack__` refuses, as there is nothing that it could say.
-    pub(super) fn is_byte_swapped(self, array: &Bound<'_, PyAny>) -> bool {
+    pub(crate) fn is_byte_swapped(self, array: &Bound<'_, PyAny>) -> bool {
         const OTHER: u8 = if cfg!(target_endian = "little") { b'>' } else { b'<' };
         let (kind, byte_order, _) = Self::dtype(array);
         matches!(kind, b'i' | b'u' | b'f' | b'c') && byte_order == OTHER
@@ -404,30 +401,9 @@ impl NumpyArray {
         unsafe { ((*(*head).descr).kind, (*(*head).descr).byte_order, (*(*head).descr).number) }
     }
 
-    /// Imports an array, which is of the type that this is of; `None` if `__dlpack__` must be asked.
-    pub(super) fn import(self, array: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
-        let Some(described) = self.describe(array) else { return Ok(None) };
-        let Described { tensor, dtype, read_only, data } = described;
-        let access = if read_only { Access::ReadOnly } else { Access::Shared };
-        let parts = RawParts { access, ..RawParts::new(data.cast(), dtype) };
-        let (shape, strides) = (tensor.shape(), Some(tensor.strides()));
-        let source = Self::base(array).and_then(|base| Source::of(&base, &address_range(&tensor)));
-        let owner = match source {
-            None => PyOwner::new(array)?,
-            Some(Source::Object(owner)) => owner,
-            Some(Source::Tensor(owner)) => {
-                // SAFETY: as in `describe`; the owner keeps the memory (Within).
-                let imported = unsafe { Tensor::from_raw_parts(owner, parts, shape, strides) };
-                return Ok(imported.ok().map(|tensor| self.imported(tensor)));
-            }
-        };
-        // SAFETY: as in `describe`; the owner keeps the array, or the memory (Within).
-        let imported = unsafe { Tensor::from_raw_parts(owner, parts, shape, strides) };
-        Ok(imported.ok().map(|tensor| self.imported(tensor)))
-    }
-
-    fn imported(self, tensor: Tensor) -> Imported {
-        Imported { version: self.0.version, ..Imported::new(tensor, Protocol::Dlpack) }
+    /// The version of DLPack that the managed tensors of arrays say they are of.
+    pub(super) fn version(self) -> Option<DLPackVersion> {
+        self.0.version
     }
 }
 
@@ -475,7 +451,7 @@ fn exported(module: &Bound<'_, PyAny>) -> PyResult<Option<(Option<DLPackVersion>
     let py = module.py();
     let Some(empty) = module.getattr_opt(intern!(py, "empty"))? else { return Ok(None) };
     let keywords = PyDict::new(py);
-    keywords.set_item(intern!(py, "max_version"), dlpack::max_version(py)?)?;
+    keywords.set_item(intern!(py, "max_version"), capsule::max_version(py)?)?;
     // A new axis has a stride of zero.
     let Ok(array) = empty.call1((3,)).and_then(|array| array.get_item(py.None())) else {
         return Ok(None);

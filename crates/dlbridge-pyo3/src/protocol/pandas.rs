@@ -9,8 +9,8 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyString, PyType};
 
-use super::attribute;
-use super::kind::{self, is_instance};
+use super::classes::{is_instance, loaded_class};
+use super::{attribute, kind};
 use crate::error::type_name;
 use crate::once::once;
 use crate::receipt::CopyReason;
@@ -19,7 +19,7 @@ use crate::wanted::Wanted;
 
 /// The array of NumPy that holds the values of a `pandas.Series`, and why it is a copy, if it is one; `None` for a
 /// column whose dtype is not NumPy's.
-pub(super) fn array_of<'py>(
+pub(crate) fn array_of<'py>(
     series: &Bound<'py, PyAny>,
     wanted: &Wanted,
 ) -> PyResult<Option<(Bound<'py, PyAny>, Option<CopyReason>)>> {
@@ -50,7 +50,7 @@ pub(super) fn array_of<'py>(
 }
 
 /// Returns true if the dtype of an object is a NumPy dtype, and not a pandas extension type.
-pub(super) fn has_numpy_dtype(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+pub(crate) fn has_numpy_dtype(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     let py = object.py();
     match object.getattr_opt(intern!(py, "dtype"))? {
         Some(dtype) => is_of_numpy(&dtype),
@@ -65,7 +65,7 @@ fn is_of_numpy(dtype: &Bound<'_, PyAny>) -> PyResult<bool> {
     if let Some(class) = CLASS.get(py) {
         return dtype.is_instance(class.bind(py));
     }
-    let Some(class) = kind::loaded_class(intern!(py, "numpy"), intern!(py, "dtype"))? else {
+    let Some(class) = loaded_class(intern!(py, "numpy"), intern!(py, "dtype"))? else {
         return Ok(false);
     };
     let class = once(&CLASS, py, || Ok::<_, PyErr>(class.unbind()))?;
@@ -124,7 +124,7 @@ fn not_numbers(dtype: &Bound<'_, PyAny>) -> Option<&'static NotNumbers> {
 
 /// Explains by its dtype why a pandas column cannot become a tensor; `None` for a dtype of
 /// numbers.
-pub(super) fn refusal(series: &Bound<'_, PyAny>) -> Option<String> {
+pub(crate) fn refusal(series: &Bound<'_, PyAny>) -> Option<String> {
     let dtype = series.getattr(intern!(series.py(), "dtype")).ok()?;
     let remedy = not_numbers(&dtype)?.column;
     Some(format!(
@@ -134,7 +134,7 @@ pub(super) fn refusal(series: &Bound<'_, PyAny>) -> Option<String> {
 }
 
 /// The array to pass instead of a pandas index or extension array, which support no protocol; `None` for other objects.
-pub(super) fn remedy(object: &Bound<'_, PyAny>) -> Option<String> {
+pub(crate) fn remedy(object: &Bound<'_, PyAny>) -> Option<String> {
     let py = object.py();
     let is = |class| is_instance(object, intern!(py, "pandas"), class).unwrap_or(false);
     let is_array =

@@ -4,8 +4,8 @@ use pyo3::exceptions::{PyBufferError, PyException};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
+use super::Imported;
 use super::kind::{self, Caveats};
-use super::{Lacking, arrow};
 use crate::shown::{named, shown};
 use crate::wanted::Wanted;
 
@@ -56,14 +56,9 @@ fn arguments(wanted: &Wanted) -> &'static str {
 }
 
 /// The refusal of an object whose array interface is a copy, where `copy=False` forbids that. It names the Arrow
-/// protocol if that shares this very object.
-pub(super) fn copies_always(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyErr {
-    let py = object.py();
-    let shared = || match cfg!(feature = "arrow") {
-        true => arrow::import(object, &*kind::of(object)?, Lacking::UNKNOWN, wanted),
-        false => Ok(None),
-    };
-    let (way_out, cause) = match shared() {
+/// protocol if that shares this very object, as its import by that protocol shows.
+pub(super) fn copies_always(py: Python<'_>, by_arrow: PyResult<Option<Imported>>) -> PyErr {
+    let (way_out, cause) = match by_arrow {
         Ok(Some(shared)) => {
             let (dtype, shape) = (shared.tensor.dtype(), shared.tensor.shape());
             let shape =

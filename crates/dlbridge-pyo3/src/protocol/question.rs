@@ -7,7 +7,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyType};
 
-use super::kind::package_of;
+use super::classes::{is_plain, package_of};
 
 /// How objects of a type tell whether something is so.
 ///
@@ -15,7 +15,7 @@ use super::kind::package_of;
 /// has found once saves Python to look the name up in all classes each time, a third of the whole. That is
 /// done for the classes of the libraries alone: a class that a program derives may say something else, now or
 /// later, and is asked by name.
-pub(super) struct Question {
+pub(crate) struct Question {
     name: Py<PyString>,
     way: Way,
 }
@@ -97,13 +97,6 @@ impl Question {
             },
         })
     }
-}
-
-/// Whether attributes of objects of a type are looked for as those of `object` are.
-pub(super) fn is_plain(object_type: &Bound<'_, PyType>) -> bool {
-    // SAFETY: attached; a type, and the number of one of its slots.
-    let lookup = unsafe { ffi::PyType_GetSlot(object_type.as_type_ptr(), ffi::Py_tp_getattro) };
-    lookup.addr() == ffi::PyObject_GenericGetAttr as *const () as usize
 }
 
 /// Whether a type is of one of the libraries that have such states.

@@ -17,7 +17,7 @@ use dlbridge::{Access, RawParts, Tensor, TensorRef};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyType};
 
-use super::source::{address_range, inner, is_within, root};
+use crate::keepalive::{address_range, inner, is_within, root};
 
 /// The name of the capsule that the class carries. It changes with [`Functions`], except for additions at its end.
 const NAME: &CStr = c"dlbridge.source.1";

@@ -9,7 +9,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use dlbridge::{Access, Tensor, TensorRef};
+use dlbridge::{Access, Tensor};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyMemoryView};
 
@@ -18,7 +18,7 @@ use super::numpy_array::NumpyArray;
 use crate::PyTensor;
 use crate::capsule::OWNER_OF_ARRAY;
 use crate::interpreter::PyOwner;
-use crate::live::Export;
+use crate::keepalive::{inner, is_within, root};
 
 /// The name of the capsule that a NumPy array holds around the versioned managed tensor that it was made from.
 const NUMPY_CAPSULE: &std::ffi::CStr = c"numpy_dltensor_versioned";
@@ -88,39 +88,13 @@ impl Source {
     }
 }
 
-/// The tensor that owns the memory of a tensor: follows the sources to the first one.
-pub(crate) fn root(tensor: &Arc<Tensor>) -> Arc<Tensor> {
-    let mut tensor = tensor;
-    while let Some(source) = inner(tensor) {
-        tensor = source;
-    }
-    Arc::clone(tensor)
-}
-
-/// The source that a tensor shares its memory with. `None` for an exclusive tensor, whose holder must be its only user.
-pub(super) fn inner(tensor: &Tensor) -> Option<&Arc<Tensor>> {
-    if tensor.access() == Access::Exclusive {
-        return None;
-    }
-    // SAFETY: no element is accessed through the owner.
-    let (lent, export) =
-        unsafe { (tensor.owner_ref::<Arc<Tensor>>(), tensor.owner_ref::<Export>()) };
-    lent.or_else(|| export.map(Export::tensor))
-}
-
-/// Returns true if bytes lie within those of a tensor's elements (Within). An empty range does.
-pub(super) fn is_within(bytes: &Range<usize>, tensor: &Tensor) -> bool {
-    if bytes.is_empty() {
-        return true;
-    }
-    let available = address_range(&TensorRef::from(tensor));
-    tensor.device().device_type().is_host_accessible()
-        && available.start <= bytes.start
-        && bytes.end <= available.end
-}
-
-/// The addresses of the bytes of a tensor's elements.
-pub(super) fn address_range(tensor: &TensorRef<'_>) -> Range<usize> {
-    let (bounds, first) = (tensor.byte_bounds(), tensor.data().addr());
-    first.wrapping_add_signed(bounds.start)..first.wrapping_add_signed(bounds.end)
+/// Whether an object is of our own class, which has no subclasses.
+pub(crate) fn is_ours(object: &Bound<'_, PyAny>) -> bool {
+    #[cfg(feature = "tensor-class")]
+    return object.is_exact_instance_of::<PyTensor>();
+    #[cfg(not(feature = "tensor-class"))]
+    return {
+        let _ = object;
+        false
+    };
 }

@@ -12,7 +12,7 @@ use crate::interpreter::PyOwner;
 
 /// The storage of an object whose storage can be replaced. `None` for all other objects, and for tensors without a storage
 /// or whose library does not return it: their managed tensor keeps the memory alive, as any producer's does.
-pub(super) fn storage<'py>(
+pub(crate) fn storage<'py>(
     object: &Bound<'py, PyAny>,
     kind: &Kind,
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
@@ -32,7 +32,7 @@ struct Stored {
 }
 
 /// Adds the storage that holds the memory to a tensor imported from an object.
-pub(super) fn with_storage(
+pub(crate) fn with_storage(
     object: &Bound<'_, PyAny>,
     kind: &Kind,
     imported: Imported,

@@ -140,7 +140,7 @@ pub(super) fn kind_of(dtype: DataType) -> Option<(char, usize)> {
 }
 
 /// The typestr of a dtype, if it has one.
-pub(super) fn of_dtype(dtype: DataType) -> Option<String> {
+pub(crate) fn of_dtype(dtype: DataType) -> Option<String> {
     let (kind, size) = kind_of(dtype)?;
     let order = if size == 1 { '|' } else { NATIVE };
     Some(format!("{order}{kind}{size}"))

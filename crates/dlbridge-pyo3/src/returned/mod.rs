@@ -15,7 +15,9 @@ use pyo3::types::PyCapsule;
 use crate::argument::{Accepts, DYNAMIC};
 use crate::capsule;
 #[cfg(feature = "tensor-class")]
-use crate::{PyTensor, protocol, to_library, to_numpy};
+use crate::protocol::{Protocol, kind};
+#[cfg(feature = "tensor-class")]
+use crate::{PyTensor, to_library, to_numpy};
 
 #[cfg(feature = "tensor-class")]
 pub use like::Like;
@@ -54,7 +56,7 @@ fn check<A: Accepts, const N: usize>(tensor: &Tensor) -> Result<(), Error> {
 pub fn into_capsule(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyCapsule>> {
     let managed = match tensor.is_read_only() {
         #[cfg(feature = "tensor-class")]
-        true => PyTensor::from(tensor).lend(protocol::Protocol::Dlpack)?,
+        true => PyTensor::from(tensor).lend(Protocol::Dlpack)?,
         #[cfg(not(feature = "tensor-class"))]
         true => crate::borrow::Borrowed::read_only(&std::sync::Arc::new(tensor))?.into_raw(),
         false => tensor.into_raw(),
@@ -85,7 +87,7 @@ impl PyTensor {
     /// }
     /// ```
     pub fn into_like<'py>(self, likeness: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        if protocol::array_of(likeness).is_some() {
+        if kind::array_of(likeness).is_some() {
             return self.into_library(likeness.py(), "numpy");
         }
         let tensor = Bound::new(likeness.py(), self)?;

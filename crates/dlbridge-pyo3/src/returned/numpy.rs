@@ -11,7 +11,8 @@ use pyo3::prelude::*;
 use crate::argument::{Accepts, AnyDataType, DYNAMIC};
 use crate::elements::Elements;
 use crate::error::to_py_err;
-use crate::{protocol, to_numpy};
+use crate::protocol::memory;
+use crate::to_numpy;
 
 /// A result that is a `numpy.ndarray` in Python: write `-> Numpy<f64, 1>`.
 ///
@@ -189,7 +190,7 @@ pub(super) fn array_of_times<'py>(
     times: Tensor,
     name: &str,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let counts = to_numpy::give_numpy(py, protocol::counts_of_times(times)?)?;
+    let counts = to_numpy::give_numpy(py, memory::counts_of_times(times)?)?;
     counts.call_method1(intern!(py, "view"), (name,))
 }
 

@@ -14,7 +14,7 @@ use dlbridge::Tensor;
 use pyo3::{PyTraverseError, PyVisit};
 
 use crate::interpreter::PyOwner;
-use crate::live::Export;
+use crate::keepalive::Export;
 use crate::protocol::buffer::Buffer;
 use crate::protocol::numpy_array;
 

@@ -8,7 +8,7 @@ use pyo3::types::{PyBool, PyList, PyNotImplemented, PyTuple};
 
 use super::PyTensor;
 use super::elements;
-use crate::protocol::has_a_door;
+use crate::import::has_protocol;
 
 /// The error for an operation that a tensor does not support.
 pub(super) fn refusal(what: &str) -> PyErr {
@@ -154,7 +154,7 @@ fn equality<'py>(
         Ok(class.hasattr(float)? || class.hasattr(index)? || class.hasattr(complex)?)
     };
     let is_sequence = other.is_instance_of::<PyList>() || other.is_instance_of::<PyTuple>();
-    if is_tensor(other) || is_sequence || is_number()? || has_a_door(other)? {
+    if is_tensor(other) || is_sequence || is_number()? || has_protocol(other)? {
         return Err(refused(py, symbol, cause));
     }
     Ok(PyNotImplemented::get(py).to_owned().into_any())

@@ -7,7 +7,6 @@ use crate::error::library;
 use crate::frameworks::{FRAMEWORKS, Framework};
 use crate::once::once;
 use crate::protocol::exchange_api::Table;
-use crate::protocol::table_of;
 
 /// The functions that import a tensor into a framework.
 pub(super) struct Entrance {
@@ -41,7 +40,7 @@ impl Entrance {
             within(prepare)?.call0()?;
         }
         let table = match framework.table_of {
-            Some(class) => table_of(&within(class)?.cast_into()?)?,
+            Some(class) => Table::of_type(&within(class)?.cast_into()?)?,
             None => None,
         };
         Ok(Self { function: function.unbind(), table })

@@ -8,7 +8,9 @@ use super::names::framework_of;
 use super::to::to;
 use crate::PyTensor;
 use crate::error::type_name;
-use crate::protocol::{buffer_abi, is_instance, table_of};
+use crate::protocol::classes::is_instance;
+use crate::protocol::exchange_api::Table;
+use crate::protocol::{buffer_abi, exchange_table};
 use crate::wanted::{Wanted, expect_bool};
 
 /// Make an object of the library that `likeness` belongs to, from anything that `asdlpack` takes.
@@ -66,9 +68,9 @@ pub(crate) fn like_tensor<'py>(
     if let Some(framework) = framework_of(likeness)? {
         return to(tensor, framework, copy).map(Some);
     }
-    if let Some(table) = table_of(&likeness.get_type())? {
+    if let Some(table) = Table::of_type(&likeness.get_type())? {
         tensor.get().in_default_order(py)?;
-        return table.export(py, tensor.get()).map(Some);
+        return exchange_table::export(py, table, tensor.get()).map(Some);
     }
     if buffer_abi::check(likeness) {
         if !buffer_abi::EXPORTS {

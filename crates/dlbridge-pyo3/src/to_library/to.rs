@@ -12,7 +12,8 @@ use crate::error::to_py_err;
 use crate::frameworks::dtypes::is_common;
 use crate::frameworks::{Framework, Need};
 use crate::lent;
-use crate::protocol::normalized;
+use crate::protocol::exchange_table;
+use crate::protocol::memory::normalized;
 use crate::wanted::{Wanted, expect_bool};
 
 /// As [`to`], with arguments as Python passes them.
@@ -63,7 +64,7 @@ pub(crate) fn to<'py>(
         && is_common(dtype)
         && tensor.get().tensor().device() == Device::CPU
     {
-        return table.export(py, tensor.get());
+        return exchange_table::export(py, table, tensor.get());
     }
     let offered = Offered { tensor, may_copy: copy != Some(false) };
     (framework.enter)(entrance.function.bind(py), &offered)

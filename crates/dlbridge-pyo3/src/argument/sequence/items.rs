@@ -11,7 +11,8 @@ use super::number::{Kinds, Known, Number, NumberKind, element, kind_of};
 use crate::borrow::Guard;
 use crate::copies;
 use crate::error::{ErrorClass, to_py_err};
-use crate::protocol::{self, Imported};
+use crate::import;
+use crate::protocol::{Imported, classes, kind};
 use crate::wanted::Wanted;
 
 /// Items that are read between two questions for interrupts.
@@ -162,18 +163,18 @@ pub(super) trait Sink<'py> {
 #[cold]
 fn is_tensor(item: &Bound<'_, PyAny>) -> PyResult<bool> {
     let py = item.py();
-    Ok(!protocol::is_plain_python(item)
+    Ok(!classes::is_plain_python(item)
         && !item.is_instance_of::<PyBytes>()
         && !item.is_instance_of::<PyString>()
-        && !protocol::is_instance(item, intern!(py, "numpy"), intern!(py, "generic"))?
-        && protocol::has_a_door(item)?)
+        && !classes::is_instance(item, intern!(py, "numpy"), intern!(py, "generic"))?
+        && import::has_protocol(item)?)
 }
 
 /// Imports an item. A refusal of the producer is a fault of the item; other exceptions are raised.
 #[cold]
 fn imported(item: &Bound<'_, PyAny>) -> Result<Imported, Fault> {
     let py = item.py();
-    protocol::imported(item, &Wanted::default()).map_err(|error| {
+    import::imported(item, &Wanted::default()).map_err(|error| {
         let is_refusal =
             error.is_instance_of::<PyBufferError>(py) || error.is_instance_of::<PyTypeError>(py);
         // The import may copy, which a borrow of the memory or a signal may end.
@@ -209,7 +210,7 @@ fn read_tensor<'py>(
         return Err(Fault::tensor(&tensor, extents));
     }
     {
-        let kind = protocol::kind_of(item)?;
+        let kind = kind::of(item)?;
         let _reading = Guard::acquire(&kind, item, &tensor, Mode::Read)?;
         if sink.put_tensor(&tensor)? {
             return Ok(true);

@@ -25,7 +25,7 @@ use super::convert::accepts;
 use super::expected::Expected;
 use super::refusal::{Found, Refusal};
 use crate::error::to_py_err;
-use crate::protocol;
+use crate::import;
 
 /// A tensor of one of the dtypes expected, of the numbers of a list, tuple or range; `None` for other objects.
 pub(super) fn tensor_of<A: Accepts>(
@@ -35,7 +35,7 @@ pub(super) fn tensor_of<A: Accepts>(
     let is_plain =
         object.is_exact_instance_of::<PyList>() || object.is_exact_instance_of::<PyTuple>();
     // A class of its own may export a tensor.
-    if !is_plain && (!is_list(object) || protocol::has_a_door(object)?) {
+    if !is_plain && (!is_list(object) || import::has_protocol(object)?) {
         return Ok(None);
     }
     let Some(items) = Items::of(object)? else { return Ok(None) };

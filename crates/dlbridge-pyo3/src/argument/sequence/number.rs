@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt, PyType};
 
 use super::fault::Fault;
-use crate::protocol;
+use crate::protocol::classes;
 
 /// What a number is, in NumPy's order: a number becomes an element of its own kind or of a later one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -95,7 +95,7 @@ fn known(item: &Bound<'_, PyAny>) -> PyResult<Option<Known>> {
         return Ok(Some(NumberKind::Complex.into()));
     }
     let py = item.py();
-    if !protocol::is_instance(item, intern!(py, "numpy"), intern!(py, "generic"))? {
+    if !classes::is_instance(item, intern!(py, "numpy"), intern!(py, "generic"))? {
         return Ok(None);
     }
     let dtype = item.getattr(intern!(py, "dtype"))?;
@@ -113,7 +113,7 @@ fn known(item: &Bound<'_, PyAny>) -> PyResult<Option<Known>> {
         'f' => of(NumberKind::Float, DataTypeCode::FLOAT),
         'c' => of(NumberKind::Complex, DataTypeCode::COMPLEX),
         // The numbers of ml_dtypes. Structures are not numbers.
-        'V' if protocol::package_of(item.get_type().as_any())? == "ml_dtypes" => {
+        'V' if classes::package_of(item.get_type().as_any())? == "ml_dtypes" => {
             let is_bfloat16 = dtype.getattr(intern!(py, "name"))?.eq("bfloat16")?;
             let dtype = is_bfloat16.then_some(DataType::BFLOAT16);
             Some(Known { kind: NumberKind::Float, dtype })

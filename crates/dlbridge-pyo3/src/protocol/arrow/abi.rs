@@ -294,3 +294,8 @@ impl<T: Release> Drop for Owned<T> {
         }
     }
 }
+
+/// The refusal of an array that breaks the interface.
+pub(super) fn broken(what: &str) -> PyErr {
+    PyBufferError::new_err(format!("the Arrow array has {what}; the producer must mend that"))
+}

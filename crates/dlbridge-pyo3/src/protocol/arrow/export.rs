@@ -13,7 +13,7 @@ use pyo3::types::PyCapsule;
 
 use super::abi::{ArrowArray, ArrowSchema, NULLABLE, Release};
 use super::format;
-use crate::live::Export;
+use crate::keepalive::Export;
 use crate::protocol::Protocol;
 
 /// A capsule over the schema and one over the array of a tensor.

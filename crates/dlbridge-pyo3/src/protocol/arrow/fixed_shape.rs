@@ -5,12 +5,8 @@
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 
-use super::abi::{ArrowSchema, Owned};
-use super::format::{extension_name, metadata};
-use super::import::broken;
-
-/// The name of the extension type.
-pub(super) const NAME: &str = "arrow.fixed_shape_tensor";
+use super::abi::{ArrowSchema, Owned, broken};
+use super::format::{FIXED_SHAPE, extension_name, metadata};
 
 /// Extents of elements in C order, and the order in which the axes are to be.
 pub(super) struct Shape {
@@ -24,7 +20,7 @@ pub(super) struct Shape {
 /// A valid schema.
 pub(super) unsafe fn is_one(schema: &ArrowSchema) -> PyResult<bool> {
     // SAFETY: by contract.
-    Ok(unsafe { extension_name(schema) }?.is_some_and(|name| name == NAME))
+    Ok(unsafe { extension_name(schema) }?.is_some_and(|name| name == FIXED_SHAPE))
 }
 
 pub(super) fn unfit(what: &str) -> PyErr {

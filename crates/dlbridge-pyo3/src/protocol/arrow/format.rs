@@ -9,11 +9,12 @@ use dlbridge::DataType;
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 
-use super::abi::ArrowSchema;
-use super::fixed_shape;
-use super::import::broken;
+use super::abi::{ArrowSchema, broken};
 use crate::protocol::time::{DATES, Times};
 use crate::protocol::typestr::beyond_tensors;
+
+/// The name of the extension type of tensors of a fixed shape.
+pub(super) const FIXED_SHAPE: &str = "arrow.fixed_shape_tensor";
 
 /// One level of an array.
 pub(super) enum Level {
@@ -38,7 +39,7 @@ impl Level {
         let format = unsafe { CStr::from_ptr(schema.format) }.to_string_lossy();
         // SAFETY: by contract.
         let is_bool8 = match (unsafe { extension_name(schema) }?.as_deref(), &*format) {
-            (None | Some(fixed_shape::NAME), _) => false,
+            (None | Some(FIXED_SHAPE), _) => false,
             (Some("arrow.bool8"), "c") => true,
             (Some(name), _) => return Err(unknown_extension(name)),
         };

@@ -11,7 +11,9 @@ use pyo3::exceptions::{PyBufferError, PyMemoryError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use super::abi::{ArrowArray, ArrowArrayStream, ArrowDeviceArray, ArrowSchema, Owned, Release};
+use super::abi::{
+    ArrowArray, ArrowArrayStream, ArrowDeviceArray, ArrowSchema, Owned, Release, broken,
+};
 use super::export;
 use super::fixed_shape::{self, Shape};
 use super::format::Level;
@@ -20,8 +22,8 @@ use crate::borrow::Guard;
 use crate::copies;
 use crate::error::to_py_err;
 use crate::interpreter::check_main_interpreter;
+use crate::keepalive::{is_within, root};
 use crate::protocol::memory::{MAX_NDIM, normalized, with_dtype};
-use crate::protocol::source::{is_within, root};
 use crate::protocol::time::Times;
 use crate::protocol::{Imported, Kind, Lacking, Method, Protocol, kind, pandas, picture};
 use crate::receipt::CopyReason;
@@ -29,7 +31,7 @@ use crate::shown::shown;
 use crate::wanted::Wanted;
 
 /// Imports an object that speaks Arrow; `None` for one that does not.
-pub(in crate::protocol) fn import(
+pub(crate) fn import(
     object: &Bound<'_, PyAny>,
     kind: &Kind,
     lacking: Lacking,
@@ -39,7 +41,7 @@ pub(in crate::protocol) fn import(
 }
 
 /// Imports the counts of times.
-pub(in crate::protocol) fn import_times(
+pub(crate) fn import_times(
     object: &Bound<'_, PyAny>,
     kind: &Kind,
     lacking: Lacking,
@@ -53,9 +55,7 @@ pub(in crate::protocol) fn import_times(
 ///
 /// # Errors
 /// The refusal of elements that a tensor cannot express.
-pub(in crate::protocol) fn described(
-    object: &Bound<'_, PyAny>,
-) -> PyResult<Option<Option<DataType>>> {
+pub(crate) fn described(object: &Bound<'_, PyAny>) -> PyResult<Option<Option<DataType>>> {
     let method = |method: Method| method.of(object, Lacking::UNKNOWN);
     let array = match method(Method::ArrowArray)? {
         None => method(Method::ArrowDeviceArray)?,
@@ -381,10 +381,6 @@ fn room<T: Element>(count: i64, what: &str) -> PyResult<Tensor> {
             "no memory for the {count} {what}, of an Arrow array; import a slice of it"
         ))
     })
-}
-
-pub(super) fn broken(what: &str) -> PyErr {
-    PyBufferError::new_err(format!("the Arrow array has {what}; the producer must mend that"))
 }
 
 fn range(first: i64, count: i64) -> PyResult<Range<i64>> {

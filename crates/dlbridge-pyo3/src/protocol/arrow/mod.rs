@@ -11,4 +11,4 @@ mod import;
 mod stream;
 
 pub(crate) use export::{export, export_schema};
-pub(super) use import::{described, import, import_times};
+pub(crate) use import::{described, import, import_times};

@@ -1,9 +1,13 @@
-//! Tries the protocols one after the other, until an object has one.
+//! The import of an object: tries the protocols one after the other, until the object has one.
+
+pub(crate) mod on_device;
+mod protocols;
+pub(crate) mod satisfy;
+pub(crate) mod times;
 
 use std::cell::Cell;
 
-use dlbridge::sys::DLPACK_FLAG_BITMASK_IS_COPIED;
-use dlbridge::{Device, Tensor};
+use dlbridge::{Access, Device, Tensor};
 use pyo3::exceptions::{
     PyAttributeError, PyBufferError, PyException, PyRecursionError, PyTypeError,
 };
@@ -12,34 +16,89 @@ use pyo3::types::{
     PyCapsule, PyComplex, PyFloat, PyInt, PyList, PyModule, PyString, PyTuple, PyType,
 };
 
-use super::numpy_array::NumpyArray;
-use super::storage::{storage, with_storage};
-use super::stream::Streams;
-use super::{
-    Imported, Kind, Lacking, Method, Protocol, arrow, attribute, buffer, buffer_abi, caveats,
-    dlpack, is_left_out, kind, moved, pandas, typestr,
-};
-use crate::copies;
+use self::protocols::ORDER;
+#[cfg(feature = "tensor-class")]
+use crate::PyTensor;
+use crate::borrow::Borrowed;
 use crate::error::type_name;
+use crate::protocol::left_out::is_left_out;
+use crate::protocol::numpy_array::NumpyArray;
+use crate::protocol::source::is_ours;
+use crate::protocol::storage::{storage, with_storage};
+use crate::protocol::{
+    Imported, Kind, Lacking, Method, Protocol, Streams, arrow, attribute, buffer, buffer_abi,
+    caveats, dlpack, is_copied, kind, left_out, numpy_import, pandas, typestr,
+};
 use crate::receipt::CopyReason;
 use crate::wanted::Wanted;
+use crate::{capsule, copies};
 
-/// Imports by the protocol that the caller wants, or by the first that the object has.
-pub(crate) fn by_ladder(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Imported> {
-    match at_once(object, wanted)? {
-        Some(imported) => wanted.settle(imported),
-        None => by_ladder_on(object, wanted, &Streams::default()),
+/// Imports any Python object that speaks a protocol, without a copy wherever a tensor can express the
+/// data; whether a producer of DLPack makes one is up to it. What a legacy producer lends comes as
+/// read-only, since that one cannot say whether it is.
+///
+/// The memory is borrowed to be read until the tensor, and all that was made of it without a copy, is
+/// dropped. To keep an object without that, there is [`PyTensor::import`].
+///
+/// # Errors
+/// `TypeError` for an object that speaks none; `BufferError` if the memory is borrowed to be written; `BufferError` for data that breaks the specification or
+/// that a tensor cannot express; `ValueError` for a capsule that was consumed before or holds
+/// something else; whatever the producer raises.
+///
+/// ```no_run
+/// use pyo3::prelude::*;
+///
+/// #[pyfunction]
+/// fn ndim(x: &Bound<'_, PyAny>) -> PyResult<usize> {
+///     Ok(dlbridge_pyo3::import(x)?.ndim())
+/// }
+/// ```
+pub fn import(object: &Bound<'_, PyAny>) -> PyResult<Tensor> {
+    let imported = imported(object, &Wanted::default())?;
+    let read_only = imported.is_read_only();
+    if imported.tensor.access() == Access::Exclusive {
+        return Ok(imported.tensor);
+    }
+    Borrowed::tensor(object, imported.tensor, read_only)
+}
+
+/// Imports an object, also one of our own class.
+pub(crate) fn imported(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Imported> {
+    #[cfg(feature = "tensor-class")]
+    if let Ok(tensor) = object.cast::<PyTensor>() {
+        tensor.get().in_default_order(object.py())?;
+        return Ok(Imported::new(tensor.get().alias()?, Protocol::ExchangeApi));
+    }
+    from_producer(object, wanted)
+}
+
+/// As [`imported`]; `None` for an object that has no protocol.
+pub(crate) fn any_imported(
+    object: &Bound<'_, PyAny>,
+    wanted: &Wanted,
+) -> PyResult<Option<Imported>> {
+    match is_ours(object) {
+        true => imported(object, wanted).map(Some),
+        false => any_from_producer(object, wanted),
     }
 }
 
-/// As [`by_ladder`]; `None` for an object that has no protocol.
-pub(crate) fn any_by_ladder(
+/// Imports by the protocol that the caller wants, or by the first that the object has.
+pub(crate) fn from_producer(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Imported> {
+    match at_once(object, wanted)? {
+        Some(imported) => satisfy::settle(wanted, imported),
+        None => from_producer_on(object, wanted, &Streams::default()),
+    }
+}
+
+/// As [`from_producer`]; `None` for an object that has no protocol.
+pub(crate) fn any_from_producer(
     object: &Bound<'_, PyAny>,
     wanted: &Wanted,
 ) -> PyResult<Option<Imported>> {
     match at_once(object, wanted)? {
-        Some(imported) => wanted.settle(imported).map(Some),
-        None => any_by_ladder_on(object, wanted, &Streams::default()),
+        Some(imported) => satisfy::settle(wanted, imported).map(Some),
+        None => any_from_producer_on(object, wanted, &Streams::default()),
     }
 }
 
@@ -63,7 +122,7 @@ fn in_place(
     head: NumpyArray,
     wanted: &Wanted,
 ) -> PyResult<Option<Imported>> {
-    if let Some(imported) = head.import(object)? {
+    if let Some(imported) = numpy_import::import(head, object)? {
         return Ok(Some(imported));
     }
     // The buffer would be left in the end, and says the same as the array interface, sooner.
@@ -108,33 +167,33 @@ pub(crate) fn by_table<'py>(object: &Bound<'py, PyAny>, kind: &Kind) -> PyResult
     }
 }
 
-/// As [`any_by_ladder`], past the table of the object's type, which has been asked.
+/// As [`any_from_producer`], past the table of the object's type, which has been asked.
 pub(crate) fn past_table(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Option<Imported>> {
     let _depth = Depth::enter()?;
-    let doors = &Protocol::LADDER[1..];
-    let imported = by_first_door(doors, object, wanted, &Streams::default())?;
-    imported.map(|imported| wanted.settle(told_copied(imported, wanted)?)).transpose()
+    let protocols_ = &ORDER[1..];
+    let imported = by_first_protocol(protocols_, object, wanted, &Streams::default())?;
+    imported.map(|imported| satisfy::settle(wanted, told_copied(imported, wanted)?)).transpose()
 }
 
-/// As [`by_ladder`], synchronised with a stream.
-pub(crate) fn by_ladder_on<'py>(
+/// As [`from_producer`], synchronised with a stream.
+pub(crate) fn from_producer_on<'py>(
     object: &Bound<'py, PyAny>,
     wanted: &Wanted,
     streams: &Streams<'_, 'py>,
 ) -> PyResult<Imported> {
-    let imported = any_by_ladder_on(object, wanted, streams)?;
-    imported.ok_or_else(|| no_door(object, &Protocol::LADDER))
+    let imported = any_from_producer_on(object, wanted, streams)?;
+    imported.ok_or_else(|| no_protocol(object, &ORDER))
 }
 
-/// As [`by_ladder_on`]; `None` for an object that has no protocol.
-fn any_by_ladder_on<'py>(
+/// As [`from_producer_on`]; `None` for an object that has no protocol.
+fn any_from_producer_on<'py>(
     object: &Bound<'py, PyAny>,
     wanted: &Wanted,
     streams: &Streams<'_, 'py>,
 ) -> PyResult<Option<Imported>> {
     let _depth = Depth::enter()?;
     as_wanted(object, wanted, streams, |wanted, streams| {
-        by_capsule_or_door(object, wanted, streams)
+        by_capsule_or_protocol(object, wanted, streams)
     })
 }
 
@@ -148,11 +207,11 @@ fn as_wanted<'py>(
     let imported = match import(wanted, streams) {
         Ok(None) => return Ok(None),
         Ok(Some(imported)) => told_copied(imported, wanted)?,
-        Err(refusal) => match moved::wherever_it_is(object, wanted, &refusal) {
+        Err(refusal) => match satisfy::wherever_it_is(object, wanted, &refusal) {
             // Its data is where it is, if it has any: what it said first is the answer if it has none.
             Some(anywhere) => {
-                match moved::from_source(wanted, streams, |streams| import(&anywhere, streams)) {
-                    Ok(Some(imported)) if moved::is_within_reach(&imported.tensor, wanted) => {
+                match satisfy::from_source(wanted, streams, |streams| import(&anywhere, streams)) {
+                    Ok(Some(imported)) if satisfy::is_within_reach(&imported.tensor, wanted) => {
                         imported
                     }
                     _ => return Err(refusal),
@@ -162,13 +221,13 @@ fn as_wanted<'py>(
         },
     };
     let imported = match wanted.device.is_some() || wanted.copy == Some(true) {
-        true => moved::moved(object, imported, wanted, streams)?,
+        true => satisfy::moved(object, imported, wanted, streams)?,
         false => imported,
     };
-    wanted.settle(imported).map(Some)
+    satisfy::settle(wanted, imported).map(Some)
 }
 
-fn by_capsule_or_door<'py>(
+fn by_capsule_or_protocol<'py>(
     object: &Bound<'py, PyAny>,
     wanted: &Wanted,
     streams: &Streams<'_, 'py>,
@@ -176,12 +235,12 @@ fn by_capsule_or_door<'py>(
     match (object.cast::<PyCapsule>(), wanted.protocol) {
         (Ok(capsule), None | Some(Protocol::Dlpack | Protocol::LegacyDlpack)) => {
             if wanted.protocol == Some(Protocol::LegacyDlpack) {
-                crate::capsule::expect_legacy(capsule)?;
+                capsule::expect_legacy(capsule)?;
             }
-            crate::capsule::take(capsule).map(Some)
+            capsule::take(capsule).map(Some)
         }
-        (_, Some(protocol)) => by_door(protocol, object, wanted, streams).map(Some),
-        _ => by_first_door(&Protocol::LADDER, object, wanted, streams),
+        (_, Some(protocol)) => by_protocol(protocol, object, wanted, streams).map(Some),
+        _ => by_first_protocol(&ORDER, object, wanted, streams),
     }
 }
 
@@ -197,11 +256,6 @@ pub(crate) fn told_copied(mut imported: Imported, wanted: &Wanted) -> PyResult<I
         imported.reason = Some(CopyReason::Producer);
     }
     Ok(imported)
-}
-
-/// Returns true if the producer says that the tensor is a copy.
-pub(crate) fn is_copied(tensor: &Tensor) -> bool {
-    tensor.flags() & DLPACK_FLAG_BITMASK_IS_COPIED != 0
 }
 
 /// A producer that imports itself again and again is stopped. Python's own limit counts calls, and
@@ -238,16 +292,16 @@ impl Drop for Depth {
 
 /// Imports through `__dlpack__` alone, as the array API standard describes it: an object without it
 /// is an AttributeError.
-pub(crate) fn by_dlpack<'py>(
+pub(crate) fn from_dlpack<'py>(
     object: &Bound<'py, PyAny>,
     wanted: &Wanted,
     streams: &Streams<'_, 'py>,
 ) -> PyResult<Imported> {
     let imported = as_wanted(object, wanted, streams, |wanted, streams| {
-        by_door(Protocol::Dlpack, object, wanted, streams).map(Some)
+        by_protocol(Protocol::Dlpack, object, wanted, streams).map(Some)
     });
-    let imported =
-        imported.and_then(|imported| imported.ok_or_else(|| no_door(object, &[Protocol::Dlpack])));
+    let imported = imported
+        .and_then(|imported| imported.ok_or_else(|| no_protocol(object, &[Protocol::Dlpack])));
     match imported {
         Ok(imported) => Ok(imported),
         Err(_) if attribute(object, intern!(object.py(), "__dlpack__"))?.is_none() => {
@@ -260,7 +314,7 @@ pub(crate) fn by_dlpack<'py>(
     }
 }
 
-fn by_door<'py>(
+fn by_protocol<'py>(
     protocol: Protocol,
     object: &Bound<'py, PyAny>,
     wanted: &Wanted,
@@ -268,26 +322,25 @@ fn by_door<'py>(
 ) -> PyResult<Imported> {
     let kind = kind::of(object)?;
     if let Err(refusal) = caveats::check_before(object, &kind.caveats) {
-        return Err(if protocol.is_there(object, &kind)? {
+        return Err(if protocols::has(protocol, object, &kind)? {
             refusal
         } else {
-            no_door(object, &[protocol])
+            no_protocol(object, &[protocol])
         });
     }
     let imported = without_lacking(object, &kind, |lacking| {
-        let imported = protocol
-            .import(object, &kind, lacking, wanted, streams)
+        let imported = protocols::import(protocol, object, &kind, lacking, wanted, streams)
             .map_err(|error| caveats::explained(object, &kind.caveats, error))?;
-        imported.ok_or_else(|| no_door(object, &[protocol])).map(Some)
+        imported.ok_or_else(|| no_protocol(object, &[protocol])).map(Some)
     })?;
-    let imported = imported.ok_or_else(|| no_door(object, &[protocol]))?;
+    let imported = imported.ok_or_else(|| no_protocol(object, &[protocol]))?;
     caveats::check(object, &kind.caveats, imported.tensor.dtype())?;
     with_storage(object, &kind, imported)
 }
 
 /// Imports by the first protocol that an object has; `None` if it has none.
-fn by_first_door<'py>(
-    doors: &[Protocol],
+fn by_first_protocol<'py>(
+    protocols_: &[Protocol],
     object: &Bound<'py, PyAny>,
     wanted: &Wanted,
     streams: &Streams<'_, 'py>,
@@ -305,7 +358,7 @@ fn by_first_door<'py>(
             _ => None,
         };
         let imported = match in_place {
-            None => by_first_door(doors, &array, wanted, streams)?,
+            None => by_first_protocol(protocols_, &array, wanted, streams)?,
             imported => imported,
         };
         return Ok(
@@ -313,7 +366,7 @@ fn by_first_door<'py>(
         );
     }
     without_lacking(object, &kind, |lacking| {
-        by_doors_of(doors, object, &kind, lacking, wanted, streams)
+        by_protocols_of(protocols_, object, &kind, lacking, wanted, streams)
     })
 }
 
@@ -334,8 +387,8 @@ fn without_lacking(
 }
 
 /// Imports through the first protocol that an object has, without those that it lacks; `None` if it has none.
-fn by_doors_of<'py>(
-    doors: &[Protocol],
+fn by_protocols_of<'py>(
+    protocols_: &[Protocol],
     object: &Bound<'py, PyAny>,
     kind: &Kind,
     lacking: Lacking,
@@ -345,9 +398,9 @@ fn by_doors_of<'py>(
     // A class has the attributes of its objects.
     let lacks_all = lacking == Lacking::ALL || object.is_instance_of::<PyType>();
     let only_buffer = lacks_all && kind.table.is_none();
-    let doors = if only_buffer { &[Protocol::Buffer] } else { doors };
-    for &protocol in doors {
-        let imported = match protocol.import(object, kind, lacking, wanted, streams) {
+    let protocols_ = if only_buffer { &[Protocol::Buffer] } else { protocols_ };
+    for &protocol in protocols_ {
+        let imported = match protocols::import(protocol, object, kind, lacking, wanted, streams) {
             Ok(Some(imported)) => imported,
             Ok(None) => continue,
             Err(interrupt) if copies::is_interrupt(object.py(), &interrupt) => {
@@ -366,7 +419,7 @@ fn by_doors_of<'py>(
 }
 
 /// Returns true for an object of a type whose objects never have a protocol, by a look at what is known of the type.
-pub(crate) fn never_has_a_door(object: &Bound<'_, PyAny>, kind: &Kind) -> bool {
+pub(crate) fn never_has_protocol(object: &Bound<'_, PyAny>, kind: &Kind) -> bool {
     kind.table.is_none()
         && kind.lacking.is_all_for_ever()
         && !buffer_abi::check(object)
@@ -374,10 +427,10 @@ pub(crate) fn never_has_a_door(object: &Bound<'_, PyAny>, kind: &Kind) -> bool {
 }
 
 /// Returns true if an object has any protocol.
-pub(crate) fn has_a_door(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+pub(crate) fn has_protocol(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     let kind = kind::of(object)?;
-    for protocol in Protocol::LADDER {
-        if protocol.is_there(object, &kind)? {
+    for protocol in ORDER {
+        if protocols::has(protocol, object, &kind)? {
             return Ok(true);
         }
     }
@@ -406,7 +459,7 @@ fn repaired(
     }
     if Method::ArrowArray.of(object, lacking)?.is_some() {
         if Protocol::Arrow.missing_feature().is_some() {
-            let left_out = Protocol::Arrow.left_out(object);
+            let left_out = left_out::refusal(Protocol::Arrow, object);
             left_out.set_cause(py, Some(refusal));
             return Err(left_out);
         }
@@ -424,7 +477,7 @@ fn repaired(
     }
     let mut final_refusal = None;
     for other in [Protocol::ArrayInterface, Protocol::Buffer] {
-        match other.import(object, kind, lacking, wanted, &Streams::default()) {
+        match protocols::import(other, object, kind, lacking, wanted, &Streams::default()) {
             Ok(Some(imported)) if is_beyond_dlpack(&imported) => return Ok(imported),
             // A protocol that is left out would find the same.
             Ok(Some(_)) if Protocol::Buffer.missing_feature().is_some() => break,
@@ -457,7 +510,7 @@ fn is_beyond_dlpack(imported: &Imported) -> bool {
     imported.reason.is_some() || typestr::of_dtype(imported.tensor.dtype()).is_none()
 }
 
-fn no_door(object: &Bound<'_, PyAny>, looked_for: &[Protocol]) -> PyErr {
+fn no_protocol(object: &Bound<'_, PyAny>, looked_for: &[Protocol]) -> PyErr {
     let name = type_name(object);
     let mut names = Vec::new();
     for protocol in looked_for {

@@ -7,13 +7,12 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-use super::ladder::{by_ladder_on, told_copied};
-use super::moved::kept_until_passed;
-use super::storage::with_storage;
-use super::stream::{self, DataStream, StreamOf, Streams};
-use super::{Imported, Protocol, caveats, kind};
+use super::{from_producer_on, told_copied};
 #[cfg(feature = "tensor-class")]
 use crate::PyTensor;
+use crate::protocol::moved::kept_until_passed;
+use crate::protocol::storage::with_storage;
+use crate::protocol::{DataStream, Imported, Protocol, StreamOf, Streams, caveats, kind, stream};
 use crate::wanted::Wanted;
 
 /// Imports an object with the handle of a stream: what is done on it is done after what the producer has
@@ -44,7 +43,7 @@ pub(crate) fn on_device(
     {
         return Ok(answer);
     }
-    let imported = by_ladder_on(object, &Wanted::default(), &streams)?;
+    let imported = from_producer_on(object, &Wanted::default(), &streams)?;
     let device = imported.tensor.device();
     if object.is_instance_of::<PyCapsule>() && !device.device_type().is_host_accessible() {
         return Err(PyBufferError::new_err(format!(

@@ -1,0 +1,74 @@
+//! One import or question for each protocol, by the file of that protocol.
+
+use pyo3::prelude::*;
+
+use crate::protocol::{
+    Imported, Kind, Lacking, Method, Protocol, Streams, array_interface, array_struct, arrow,
+    buffer, buffer_abi, cuda_array_interface, dlpack, left_out,
+};
+use crate::wanted::Wanted;
+
+/// The order in which protocols are tried. `__dlpack__` returns a legacy capsule by itself, if it has no other.
+pub(super) const ORDER: [Protocol; 7] = [
+    Protocol::ExchangeApi,
+    Protocol::Dlpack,
+    Protocol::CudaArrayInterface,
+    Protocol::ArrayInterface,
+    Protocol::ArrayStruct,
+    Protocol::Buffer,
+    Protocol::Arrow,
+];
+
+/// Returns true if an object has the methods of this protocol, without a call of them.
+pub(super) fn has(protocol: Protocol, object: &Bound<'_, PyAny>, kind: &Kind) -> PyResult<bool> {
+    let lacking = kind.lacking.now(object.py())?;
+    let has_method = |method: Method| method.of(object, lacking).map(|found| found.is_some());
+    match protocol {
+        Protocol::ExchangeApi => Ok(kind.table.is_some()),
+        Protocol::Dlpack | Protocol::LegacyDlpack => has_method(Method::Dlpack),
+        Protocol::CudaArrayInterface => has_method(Method::CudaArrayInterface),
+        Protocol::ArrayInterface => has_method(Method::ArrayInterface),
+        Protocol::ArrayStruct => has_method(Method::ArrayStruct),
+        Protocol::Buffer => Ok(buffer_abi::check(object)),
+        Protocol::Arrow => Ok(has_method(Method::ArrowArray)?
+            || has_method(Method::ArrowDeviceArray)?
+            || has_method(Method::ArrowStream)?),
+    }
+}
+
+/// Imports through one protocol alone; `None` if the object does not have it.
+pub(super) fn import<'py>(
+    protocol: Protocol,
+    object: &Bound<'py, PyAny>,
+    kind: &Kind,
+    lacking: Lacking,
+    wanted: &Wanted,
+    streams: &Streams<'_, 'py>,
+) -> PyResult<Option<Imported>> {
+    if protocol.missing_feature().is_some() {
+        return match has(protocol, object, kind)? {
+            true => Err(left_out::refusal(protocol, object)),
+            false => Ok(None),
+        };
+    }
+    match protocol {
+        Protocol::ExchangeApi => match kind.table {
+            Some(table) => table.import(object, wanted, streams),
+            None => Ok(None),
+        },
+        Protocol::Dlpack => dlpack::import(object, lacking, wanted, streams),
+        Protocol::LegacyDlpack => dlpack::import_legacy(object, lacking, wanted, streams),
+        Protocol::CudaArrayInterface if cfg!(feature = "array-interface") => {
+            cuda_array_interface::import(object, lacking, wanted, streams)
+        }
+        Protocol::ArrayInterface if cfg!(feature = "array-interface") => {
+            array_interface::import(object, lacking, wanted)
+        }
+        Protocol::ArrayStruct if cfg!(feature = "array-interface") => {
+            array_struct::import(object, lacking, wanted)
+        }
+        Protocol::Buffer if cfg!(feature = "buffer") => buffer::import(object, wanted),
+        Protocol::Arrow if cfg!(feature = "arrow") => arrow::import(object, kind, lacking, wanted),
+        _ => Ok(None),
+    }
+}

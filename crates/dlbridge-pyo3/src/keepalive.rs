@@ -1,0 +1,68 @@
+//! Tensors that keep the memory of others alive: exports, and the tensor that owns the memory of a tensor.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use dlbridge::{Access, Tensor, TensorRef};
+
+use crate::live::Recorded;
+
+/// A tensor that is lent, recorded until it is dropped if exports are recorded now.
+pub(crate) struct Export {
+    tensor: Arc<Tensor>,
+    _recorded: Recorded,
+}
+
+impl Export {
+    pub(crate) fn new(tensor: &Arc<Tensor>, door: &'static str) -> Self {
+        let recorded = Recorded::new(tensor, door);
+        Self { tensor: root(tensor), _recorded: recorded }
+    }
+
+    /// A handle that keeps the tensor alive for another tensor of this library, which is not an export.
+    pub(crate) fn unrecorded(tensor: &Arc<Tensor>) -> Self {
+        Self { tensor: root(tensor), _recorded: Recorded::NONE }
+    }
+
+    /// The tensor that keeps the memory alive.
+    pub(crate) fn tensor(&self) -> &Arc<Tensor> {
+        &self.tensor
+    }
+}
+
+/// The tensor that owns the memory of a tensor: follows the sources to the first one.
+pub(crate) fn root(tensor: &Arc<Tensor>) -> Arc<Tensor> {
+    let mut tensor = tensor;
+    while let Some(source) = inner(tensor) {
+        tensor = source;
+    }
+    Arc::clone(tensor)
+}
+
+/// The source that a tensor shares its memory with. `None` for an exclusive tensor, whose holder must be its only user.
+pub(crate) fn inner(tensor: &Tensor) -> Option<&Arc<Tensor>> {
+    if tensor.access() == Access::Exclusive {
+        return None;
+    }
+    // SAFETY: no element is accessed through the owner.
+    let (lent, export) =
+        unsafe { (tensor.owner_ref::<Arc<Tensor>>(), tensor.owner_ref::<Export>()) };
+    lent.or_else(|| export.map(Export::tensor))
+}
+
+/// Returns true if bytes lie within those of a tensor's elements (Within). An empty range does.
+pub(crate) fn is_within(bytes: &Range<usize>, tensor: &Tensor) -> bool {
+    if bytes.is_empty() {
+        return true;
+    }
+    let available = address_range(&TensorRef::from(tensor));
+    tensor.device().device_type().is_host_accessible()
+        && available.start <= bytes.start
+        && bytes.end <= available.end
+}
+
+/// The addresses of the bytes of a tensor's elements.
+pub(crate) fn address_range(tensor: &TensorRef<'_>) -> Range<usize> {
+    let (bounds, first) = (tensor.byte_bounds(), tensor.data().addr());
+    first.wrapping_add_signed(bounds.start)..first.wrapping_add_signed(bounds.end)
+}

@@ -1,0 +1,89 @@
+//! Facts about Python classes, found without any protocol.
+
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple, PyType};
+
+/// One of Python's own classes that are no tensors.
+#[derive(Clone, Copy)]
+pub(crate) struct Plain {
+    pub(crate) name: &'static str,
+    /// Whether an array could be made of the elements of its objects.
+    pub(crate) has_elements: bool,
+}
+
+/// Which of Python's own classes that are no tensors an object is of, by a few comparisons.
+#[inline]
+pub(crate) fn plain_python(object: &Bound<'_, PyAny>) -> Option<Plain> {
+    let plain = |name, has_elements| Some(Plain { name, has_elements });
+    if object.is_none() {
+        plain("NoneType", false)
+    } else if object.is_exact_instance_of::<PyList>() {
+        plain("list", true)
+    } else if object.is_exact_instance_of::<PyTuple>() {
+        plain("tuple", true)
+    } else if object.is_exact_instance_of::<PyInt>() {
+        plain("int", false)
+    } else if object.is_exact_instance_of::<PyFloat>() {
+        plain("float", false)
+    } else if object.is_exact_instance_of::<PyString>() {
+        plain("str", false)
+    } else if object.is_exact_instance_of::<PyBool>() {
+        plain("bool", false)
+    } else if object.is_exact_instance_of::<PyDict>() {
+        plain("dict", false)
+    } else {
+        None
+    }
+}
+
+/// Whether an object is of one of Python's own classes that are no tensors, by a few comparisons.
+#[inline]
+pub(crate) fn is_plain_python(object: &Bound<'_, PyAny>) -> bool {
+    plain_python(object).is_some()
+}
+
+/// The package that a class or a function says it is of; nothing if it says so in no usual way.
+pub(crate) fn package_of(object: &Bound<'_, PyAny>) -> PyResult<String> {
+    let module = object.getattr_opt(intern!(object.py(), "__module__"))?;
+    let module = module.and_then(|module| module.extract::<String>().ok()).unwrap_or_default();
+    Ok(module.split('.').next().unwrap_or_default().to_owned())
+}
+
+/// Whether attributes of objects of a type are looked for as those of `object` are.
+pub(super) fn is_plain(object_type: &Bound<'_, PyType>) -> bool {
+    // SAFETY: attached; a type, and the number of one of its slots.
+    let lookup = unsafe { ffi::PyType_GetSlot(object_type.as_type_ptr(), ffi::Py_tp_getattro) };
+    lookup.addr() == ffi::PyObject_GenericGetAttr as *const () as usize
+}
+
+/// Whether an object is of a class of a module, as [`is_subclass`] has it.
+pub(crate) fn is_instance(
+    object: &Bound<'_, PyAny>,
+    module: &Bound<'_, PyString>,
+    class: &Bound<'_, PyString>,
+) -> PyResult<bool> {
+    is_subclass(&object.get_type(), module, class)
+}
+
+/// Whether a type is a class of a module or derived from it; without importing the module, since who has
+/// an object of the class has done so.
+pub(super) fn is_subclass(
+    object_type: &Bound<'_, PyType>,
+    module: &Bound<'_, PyString>,
+    class: &Bound<'_, PyString>,
+) -> PyResult<bool> {
+    loaded_class(module, class)?.map_or(Ok(false), |class| object_type.is_subclass(&class))
+}
+
+/// A class of a module, if the module is loaded.
+pub(super) fn loaded_class<'py>(
+    module: &Bound<'py, PyString>,
+    class: &Bound<'py, PyString>,
+) -> PyResult<Option<Bound<'py, PyType>>> {
+    let py = module.py();
+    let modules = py.import(intern!(py, "sys"))?.getattr(intern!(py, "modules"))?;
+    let Some(module) = modules.cast::<PyDict>()?.get_item(module)? else { return Ok(None) };
+    // Any module may have the name.
+    Ok(module.getattr_opt(class)?.and_then(|class| class.cast_into::<PyType>().ok()))
+}

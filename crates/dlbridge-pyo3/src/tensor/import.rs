@@ -1,0 +1,199 @@
+//! Imports into the Python class, in the order of a stream.
+
+use std::sync::{Arc, OnceLock};
+
+use dlbridge::{Device, DeviceType};
+use pyo3::exceptions::PyBufferError;
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+
+use super::{PyTensor, remembered};
+use crate::gpu;
+use crate::import::{self, satisfy};
+use crate::protocol::dlpack::is_on_device;
+use crate::protocol::moved::{copied, kept_until_passed};
+use crate::protocol::{DataStream, Imported, Protocol, Streams, stream};
+use crate::receipt::CopyReason;
+use crate::wanted::Wanted;
+
+impl PyTensor {
+    /// Imports any Python object that supports a protocol. Returns a `Tensor` as it is, if it meets the options and they
+    /// do not select a protocol.
+    ///
+    /// # Errors
+    /// As [`import`](crate::import); `BufferError` if the data cannot be had as wanted.
+    ///
+    /// ```no_run
+    /// use dlbridge_pyo3::{PyTensor, Wanted};
+    /// use pyo3::prelude::*;
+    ///
+    /// #[pyfunction]
+    /// fn keep<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyTensor>> {
+    ///     PyTensor::import(x, &Wanted::default())
+    /// }
+    /// ```
+    pub fn import<'py>(object: &Bound<'py, PyAny>, wanted: &Wanted) -> PyResult<Bound<'py, Self>> {
+        let py = object.py();
+        let ours = object.cast::<Self>().ok().filter(|_| wanted.protocol.is_none());
+        let Some(ours) = ours else {
+            let imported = import::from_producer(object, wanted)?;
+            return match imported.tensor.device().device_type().is_host_accessible() {
+                true => Bound::new(py, Self::from(imported)),
+                false => Self::on_stream(object, imported, &Streams::default()),
+            };
+        };
+        let Self { tensor, protocol, version, .. } = ours.get();
+        let read_only = ours.get().is_read_only();
+        if let Some(copied) = ours.get().copied_by_driver(py, wanted, &Streams::default())? {
+            return Bound::new(py, copied);
+        }
+        if let Some((copy, reason)) = satisfy::copy_of(wanted, tensor, read_only, false)? {
+            let copy = if wanted.writable == Some(false) { copy.into_read_only() } else { copy };
+            let (tensor, protocol, version) = (Arc::new(copy), *protocol, *version);
+            let (reason, reading) = (Some(reason), OnceLock::new());
+            let stream = None;
+            return Bound::new(py, Self { tensor, protocol, reason, version, stream, reading });
+        }
+        if wanted.writable == Some(false) && !tensor.is_read_only() {
+            return Bound::new(py, ours.get().with_tensor(py, Arc::new(tensor.share())));
+        }
+        Ok(ours.clone())
+    }
+
+    /// Imports through `__dlpack__` alone, as the function `from_dlpack` of the array API standard:
+    /// `device` is where the data is to be.
+    ///
+    /// # Errors
+    /// As [`import`](crate::import); `BufferError` if the producer cannot give the data on `device`;
+    /// `AttributeError` for an object without `__dlpack__`.
+    ///
+    /// ```no_run
+    /// use dlbridge_pyo3::PyTensor;
+    /// use pyo3::prelude::*;
+    ///
+    /// #[pyfunction]
+    /// fn on_cpu<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyTensor>> {
+    ///     PyTensor::from_dlpack(x, Some(dlbridge::Device::CPU), None)
+    /// }
+    /// ```
+    pub fn from_dlpack<'py>(
+        object: &Bound<'py, PyAny>,
+        device: Option<Device>,
+        copy: Option<bool>,
+    ) -> PyResult<Bound<'py, Self>> {
+        let wanted = Wanted { copy, device, ..Wanted::default() };
+        Self::from_dlpack_on(object, &wanted, &Streams::default())
+    }
+
+    /// As [`from_dlpack`](Self::from_dlpack), in order with a stream.
+    pub(crate) fn from_dlpack_on<'py>(
+        object: &Bound<'py, PyAny>,
+        wanted: &Wanted,
+        streams: &Streams<'_, 'py>,
+    ) -> PyResult<Bound<'py, Self>> {
+        Self::on_stream(object, import::from_dlpack(object, wanted, streams)?, streams)
+    }
+
+    /// As [`import`](Self::import), in order with a stream that the caller names.
+    pub(crate) fn import_on<'py>(
+        object: &Bound<'py, PyAny>,
+        wanted: &Wanted,
+        streams: &Streams<'_, 'py>,
+    ) -> PyResult<Bound<'py, Self>> {
+        let py = object.py();
+        let ours = object.cast::<Self>().ok().filter(|_| wanted.protocol.is_none());
+        let Some(ours) = ours else {
+            return Self::on_stream(
+                object,
+                import::from_producer_on(object, wanted, streams)?,
+                streams,
+            );
+        };
+        if let Some(copied) = ours.get().copied_by_driver(py, wanted, streams)? {
+            return Bound::new(py, copied);
+        }
+        let ours = Self::import(object, wanted)?;
+        let (device, stream) = (ours.get().tensor.device(), ours.get().stream());
+        let chosen = streams.on(device)?;
+        if matches!((&chosen, stream), (DataStream::Handle(new), DataStream::Handle(old)) if new == old)
+        {
+            // It is in that order, and kept until that has passed.
+            return Ok(ours);
+        }
+        stream::order(py, device, stream, &chosen)?;
+        let tensor = ours.get().alias()?;
+        let tensor = kept_until_passed(tensor, &chosen)?;
+        let changed = ours.get().with_tensor(py, Arc::new(tensor));
+        Bound::new(py, Self { stream: remembered(chosen), ..changed })
+    }
+
+    /// What was imported in order with a stream, which it remembers.
+    pub(super) fn on_stream<'py>(
+        object: &Bound<'py, PyAny>,
+        mut imported: Imported,
+        streams: &Streams<'_, 'py>,
+    ) -> PyResult<Bound<'py, Self>> {
+        let device = imported.tensor.device();
+        let is_here = device.device_type().is_host_accessible();
+        let came_here = is_here
+            && !streams.is_default()
+            && (device.device_type() == DeviceType::CUDA_HOST
+                || imported.reason == Some(CopyReason::Device)
+                || is_on_device(object));
+        let stream = match came_here {
+            // The stream was for where it came from.
+            true => DataStream::Default,
+            false => stream::of_imported(object, device, streams)?,
+        };
+        if object.is_instance_of::<PyCapsule>()
+            && !is_here
+            && !streams.is_default()
+            && !matches!(stream, DataStream::Unsynchronized)
+        {
+            return Err(PyBufferError::new_err(format!(
+                "the data is on {device}, and a capsule cannot be asked to synchronise with a stream; pass the \
+                 object that makes it, or stream=-1 and synchronise yourself"
+            )));
+        }
+        if !streams.is_default() {
+            imported.tensor = kept_until_passed(imported.tensor, &stream)?;
+        }
+        Bound::new(object.py(), Self { stream: remembered(stream), ..Self::from(imported) })
+    }
+
+    /// The copy on another device, or on its own, that only the driver can make; `None` where none is wanted.
+    pub(super) fn copied_by_driver(
+        &self,
+        py: Python<'_>,
+        wanted: &Wanted,
+        streams: &Streams<'_, '_>,
+    ) -> PyResult<Option<Self>> {
+        let found = self.tensor.device();
+        let to = wanted.device.unwrap_or(found);
+        let is_asked = to != found || wanted.copy == Some(true);
+        if !is_asked || wanted.copy == Some(false) || !gpu::is_possible(found, to) {
+            return Ok(None);
+        }
+        let stream = match to == Device::CPU {
+            true if streams.is_default() => self.stream().clone_ref(py),
+            true => streams.on(found)?,
+            false => streams.on(to)?,
+        };
+        let tensor = copied(py, &self.tensor, self.stream(), to, &stream)?;
+        let reason = if to == found { CopyReason::Requested } else { CopyReason::Device };
+        let imported = satisfy::settle(
+            wanted,
+            Imported {
+                reason: Some(reason),
+                version: self.version,
+                ..Imported::new(tensor, self.protocol.unwrap_or(Protocol::ExchangeApi))
+            },
+        )?;
+        let stream = if to == Device::CPU { DataStream::Default } else { stream };
+        Ok(Some(Self {
+            protocol: self.protocol,
+            stream: remembered(stream),
+            ..Self::from(imported)
+        }))
+    }
+}
