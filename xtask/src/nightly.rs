@@ -152,11 +152,11 @@ fn nightly(workplace: &Workplace, directory: &str, arguments: &[&str]) -> Comman
     cargo
 }
 
-/// The core and its CPU adapters, and the registry of borrows, with pointers that must keep where they
-/// come from.
+/// The core and its CPU adapters, the registry of borrows, and the locks that are safe over forks, with pointers that must keep where
+/// they come from.
 fn miri(workplace: &Workplace) -> Result<()> {
     let mut test = nightly(workplace, "miri", &["miri", "test", "--lib", "--tests"]);
-    test.args(["--package", "dlbridge-borrow"]);
+    test.args(["--package", "dlbridge-borrow", "--package", "dlbridge-fork"]);
     process::run(test.env("MIRIFLAGS", "-Zmiri-strict-provenance"))
 }
 
@@ -194,7 +194,10 @@ fn thread_sanitizer(workplace: &Workplace) -> Result<()> {
     let arguments = ["test", "-Zbuild-std", "--target", HOST];
     let mut test = nightly(workplace, "tsan", &arguments);
     test.args(["--test", "threads", "--test", "export", "--test", "owners", "--test", "bytes"]);
-    process::run(test.env("RUSTFLAGS", "-Zsanitizer=thread"))
+    process::run(test.env("RUSTFLAGS", "-Zsanitizer=thread"))?;
+    let mut test = workplace.cargo(&["+nightly", "test", "-Zbuild-std", "--target", HOST]);
+    test.args(["--package", "dlbridge-fork", "--lib", "--target-dir"]);
+    process::run(test.arg(workplace.target.join("tsan")).env("RUSTFLAGS", "-Zsanitizer=thread"))
 }
 
 /// Only this compiler compares the error codes, wherever in the docs they stand.

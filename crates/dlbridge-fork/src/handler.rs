@@ -2,6 +2,9 @@
 //!
 //! - **List.** A link is put into the list once, while the list is locked, and stays there: its lock is static. Before a fork the list is
 //!   locked too, so no lock is added while the others are held, and none is taken for the first time.
+//!
+//! A fork on one thread calls `before` and then, on the same thread, `in_parent` or `in_child`, also if the fork fails. Two handlers may be
+//! registered, and a fork that began before a handler was registered may call its second half alone: `HELD` says what to release.
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -46,7 +49,7 @@ static LAST: Mutex<Listed> = Mutex::new(Listed(ptr::null()));
 
 /// Adds a lock, unless it is there.
 pub(crate) fn list(lock: &Listed) {
-    #[cfg(unix)]
+    #[cfg(all(unix, not(miri)))]
     fork::register();
     let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
     if links(*last).any(|link| ptr::eq(link, lock.0)) {
@@ -93,19 +96,20 @@ mod fork {
     }
 
     /// Registers the handlers, before the first lock is taken.
+    #[cfg_attr(miri, expect(dead_code, reason = "Miri does not fork"))]
     pub(super) fn register() {
         static DONE: AtomicBool = AtomicBool::new(false);
         if !DONE.load(Ordering::Acquire) {
             // Two threads may both register the handlers before one of them notes it: handlers that are called twice in
             // a fork take the locks once.
-            // SAFETY: functions that can be called at any time, on any thread. Without memory for them, forks are as they
-            // were.
+            // SAFETY: functions that can be called at any time, on any thread, while this library is loaded: glibc removes the
+            // handlers of a library that it unloads, musl and Python unload none. Without memory for them, forks are as they were.
             let _ = unsafe { pthread_atfork(before, in_parent, in_child) };
             DONE.store(true, Ordering::Release);
         }
     }
 
-    extern "C" fn before() {
+    pub(super) extern "C" fn before() {
         if let Some(held) = HELD.take() {
             HELD.set(Some(held));
             return;
@@ -118,7 +122,7 @@ mod fork {
         HELD.set(Some(ManuallyDrop::new(last)));
     }
 
-    fn after(is_child: bool) {
+    pub(super) fn after(is_child: bool) {
         let Some(last) = HELD.take().map(ManuallyDrop::into_inner) else { return };
         for link in links(*last) {
             // SAFETY: in the list, which is locked.
@@ -132,5 +136,56 @@ mod fork {
 
     extern "C" fn in_child() {
         after(true);
+    }
+}
+
+/// Forks without a second process: the handlers are called in their order, on one thread, while others list and take locks.
+#[cfg(all(test, unix))]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{MutexGuard, TryLockError};
+    use std::thread;
+
+    use super::fork::{after, before};
+    use crate::ForkMutex;
+
+    const THREADS: usize = 3;
+    const COUNT: usize = if cfg!(miri) { 8 } else { 200 };
+    const FORKS: usize = if cfg!(miri) { 4 } else { 50 };
+
+    static LOCKS: [ForkMutex<usize>; COUNT] = [const { ForkMutex::new(0) }; COUNT];
+    static IN_CHILDREN: ForkMutex<usize> =
+        ForkMutex::with_child(0, |mut forks: MutexGuard<'_, usize>| *forks += 1);
+
+    #[test]
+    fn fork_while_threads_list_locks_holds_every_listed_lock() {
+        static DONE: AtomicUsize = AtomicUsize::new(0);
+        IN_CHILDREN.listed();
+        let threads = [0; THREADS].map(|_| {
+            thread::spawn(|| {
+                for lock in &LOCKS {
+                    *lock.lock() += 1;
+                }
+                DONE.fetch_add(1, Ordering::Relaxed);
+            })
+        });
+        let mut forks = 0;
+        while forks < FORKS || DONE.load(Ordering::Relaxed) < THREADS {
+            before();
+            // A second handler, which two threads may have registered.
+            before();
+            for lock in LOCKS.iter().filter(|lock| lock.is_listed.load(Ordering::Acquire)) {
+                assert!(matches!(lock.get().try_lock(), Err(TryLockError::WouldBlock)));
+            }
+            after(forks.is_multiple_of(2));
+            after(forks.is_multiple_of(2));
+            forks += 1;
+            thread::yield_now();
+        }
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        assert!(LOCKS.iter().all(|lock| *lock.lock() == THREADS));
+        assert_eq!(*IN_CHILDREN.lock(), forks.div_ceil(2));
     }
 }

@@ -16,6 +16,10 @@
 //! assert_eq!(NAMES.lock().len(), 1);
 //! ```
 //!
+//! The handler is registered when the first lock of an extension is taken. A fork by C code on another thread that has begun just then does
+//! not call it; `os.fork` cannot have, if an attached thread takes the first lock. Calls that run no handlers, such as glibc's `_Fork`, leave
+//! locks as they are; `vfork` and `posix_spawn` need none, because their children only start another program.
+//!
 //! Where there is no `fork`, these are plain locks.
 
 use std::cell::UnsafeCell;
@@ -89,12 +93,12 @@ fn take<T>(mutex: &'static Mutex<T>) -> MutexGuard<'static, T> {
 /// A static lock of any kind that a child process finds free.
 ///
 /// ```
-/// use std::sync::{RwLock, RwLockWriteGuard};
+/// use std::sync::{PoisonError, RwLock, RwLockWriteGuard};
 ///
 /// use dlbridge_fork::ForkLock;
 ///
 /// static TABLE: ForkLock<RwLock<Vec<u8>>, RwLockWriteGuard<'static, Vec<u8>>> =
-///     ForkLock::of(RwLock::new(Vec::new()), |lock| lock.write().unwrap(), drop);
+///     ForkLock::of(RwLock::new(Vec::new()), |lock| lock.write().unwrap_or_else(PoisonError::into_inner), drop);
 ///
 /// TABLE.listed().write().unwrap().push(1);
 /// assert_eq!(*TABLE.listed().read().unwrap(), [1]);
@@ -116,7 +120,10 @@ pub struct ForkLock<L: 'static, H: 'static> {
 unsafe impl<L: Sync, H> Sync for ForkLock<L, H> {}
 
 impl<L: Sync, H> ForkLock<L, H> {
-    /// A lock that `hold` takes before a fork. In the parent what it returned is dropped, in the child given to `in_child`.
+    /// A lock that `hold` takes before a fork. In the parent the result is dropped, in the child it is passed to `in_child`.
+    ///
+    /// Both run while all locks are held, so they take no other lock, and `hold` ignores that a lock is poisoned. A panic in one of them ends
+    /// the process.
     ///
     /// See [`ForkLock`] for an example.
     pub const fn of(lock: L, hold: fn(&'static L) -> H, in_child: fn(H)) -> Self {

@@ -1,42 +1,20 @@
 //! Real forks, while other threads take locks.
 #![cfg(all(unix, not(miri)))]
 
+mod common;
+
 use std::ffi::c_int;
 use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use common::child;
 use dlbridge_fork::ForkMutex;
-
-unsafe extern "C" {
-    fn fork() -> c_int;
-    fn waitpid(process: c_int, status: *mut c_int, options: c_int) -> c_int;
-    fn _exit(code: c_int) -> !;
-    fn alarm(seconds: u32) -> u32;
-}
 
 static PAIR: ForkMutex<(u32, u32)> = ForkMutex::new((0, 0));
 static LATE: ForkMutex<u32> = ForkMutex::new(0);
 static CHILD: ForkMutex<bool> =
     ForkMutex::with_child(false, |mut value: MutexGuard<'_, bool>| *value = true);
-
-/// The exit code of a child that runs `work`, and is ended if that waits for ever.
-fn child(work: fn() -> c_int) -> c_int {
-    // SAFETY: the child calls `work`, which takes locks that are free, and ends without destructors.
-    unsafe {
-        match fork() {
-            0 => {
-                alarm(10);
-                _exit(work())
-            }
-            process => {
-                let mut status = -1;
-                assert_eq!(waitpid(process, &mut status, 0), process);
-                status
-            }
-        }
-    }
-}
 
 #[test]
 fn child_finds_locks_free_and_values_whole() {

@@ -1,0 +1,99 @@
+//! Real forks, while other threads take locks for the first time.
+#![cfg(all(unix, not(miri)))]
+
+mod common;
+
+use std::sync::Barrier;
+use std::thread;
+
+use common::child;
+use dlbridge_fork::ForkMutex;
+
+const COUNT: usize = 400;
+const THREADS: usize = 3;
+
+static FIRST: ForkMutex<()> = ForkMutex::new(());
+static LOCKS: [ForkMutex<u32>; COUNT] = [const { ForkMutex::new(0) }; COUNT];
+
+/// Takes all locks, most for the first time. Each is taken and released by the same amount, so a whole value is even.
+fn take_all() {
+    for lock in &LOCKS {
+        let mut value = lock.lock();
+        *value += 1;
+        *value += 1;
+    }
+}
+
+/// Forks while threads take the locks for the first time; 0 if every child finds them free.
+fn fork_while_others_list() -> i32 {
+    static BEGIN: Barrier = Barrier::new(THREADS + 1);
+    let threads = [0; THREADS].map(|_| {
+        thread::spawn(|| {
+            BEGIN.wait();
+            take_all();
+        })
+    });
+    BEGIN.wait();
+    let mut wrong = 0;
+    while !threads.iter().all(thread::JoinHandle::is_finished) {
+        wrong += i32::from(
+            child(|| {
+                take_all();
+                i32::from(LOCKS.iter().any(|lock| *lock.lock() % 2 != 0))
+            }) != 0,
+        );
+    }
+    for thread in threads {
+        if thread.join().is_err() {
+            return -1;
+        }
+    }
+    wrong
+}
+
+#[test]
+fn child_of_a_fork_while_threads_list_locks_finds_all_free() {
+    // The handlers are registered by the first lock, here: a fork that has begun before does not call them.
+    drop(FIRST.lock());
+    for _ in 0..20 {
+        // A process in which no other lock was taken before.
+        assert_eq!(child(fork_while_others_list), 0, "a child waited for a lock");
+    }
+}
+
+#[test]
+fn child_of_a_child_finds_locks_free() {
+    drop(FIRST.lock());
+    let status = child(|| {
+        take_all();
+        let held = thread::spawn(|| {
+            let _held = FIRST.lock();
+            thread::sleep(std::time::Duration::from_millis(50));
+        });
+        while FIRST.get().try_lock().is_ok() {
+            thread::yield_now();
+        }
+        let status = child(|| {
+            drop(FIRST.lock());
+            child(|| {
+                drop(FIRST.lock());
+                0
+            })
+        });
+        i32::from(status != 0 || held.join().is_err())
+    });
+    assert_eq!(status, 0);
+}
+
+#[test]
+fn panic_while_a_lock_is_held_leaves_it_free_for_fork_and_child() {
+    static POISONED: ForkMutex<u32> = ForkMutex::new(0);
+    let panicked = thread::spawn(|| {
+        let mut value = POISONED.lock();
+        *value = 1;
+        panic!("on purpose");
+    });
+    assert!(panicked.join().is_err());
+    assert_eq!(child(|| i32::from(*POISONED.lock() != 1)), 0);
+    assert_eq!(*POISONED.lock(), 1);
+}
