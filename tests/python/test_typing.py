@@ -101,9 +101,10 @@ LIBRARIES = {
 
 
 @pytest.fixture(scope="module")
-def mypy_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Mypy's cache, shared by all libraries because reading PyTorch's types takes long."""
-    return tmp_path_factory.mktemp("mypy_cache")
+def mypy_cache(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Mypy's cache, shared by all libraries and kept for the next run because reading PyTorch's types takes long."""
+    cache: pytest.Cache | None = getattr(request.config, "cache", None)
+    return cache.mkdir("mypy") if cache else tmp_path_factory.mktemp("mypy_cache")
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

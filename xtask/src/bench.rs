@@ -38,7 +38,7 @@ const BUDGETS: &str = "benches/budgets.json";
 const COUNTED_WITH: &str = "3.11";
 
 pub(crate) fn run(workplace: &Workplace, options: &Options) -> Result<()> {
-    let venv = Venv::ready(workplace)?;
+    let venv = Venv::made(workplace)?;
     if options.render {
         return process::run(venv.python().arg("benches/report/run.py").args(PAGE).arg("--render"));
     }
@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn all_that_is_needed_is_pinned() {
         for project in INSTALLED {
-            assert!(pins::INTEROP.iter().any(|r| is_for(r, project)), "{project}");
+            assert!(pins::interop().any(|r| is_for(r, project)), "{project}");
         }
         assert!(pins::BENCHES.iter().all(|requirement| requirement.contains("==")));
     }

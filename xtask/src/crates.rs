@@ -43,6 +43,23 @@ pub(crate) const LIBRARIES: &[&str] = &[
     "dlbridge-tract",
 ];
 
+/// The crates that the Python package is made of, and the tasks.
+const CORE: &[&str] = &[
+    "dlbridge-sys",
+    "dlbridge",
+    "dlbridge-borrow",
+    "dlbridge-fork",
+    "dlbridge-gpu",
+    "dlbridge-raise",
+    "dlbridge-pyo3",
+    "dlbridge-pyo3-macros",
+    "dlbridge-python",
+    "xtask",
+];
+
+/// Those of them that have no Rust tests but those in their documentation: there is no interpreter in a Rust test binary.
+const WITH_PYTHON: &[&str] = &["dlbridge-pyo3", "dlbridge-python"];
+
 /// The name and the folder of each package in `crates/` and `adapters/`, where `adapters/arrow` has `dlbridge-arrow`.
 pub(crate) fn folders(root: &Path) -> Vec<(String, PathBuf)> {
     let inside = |room: &str, prefix: &str| {
@@ -74,7 +91,7 @@ pub(crate) fn with_frameworks(test: &mut Command, venv: &Venv<'_>) -> Result<()>
     Ok(())
 }
 
-/// Clippy for the core: each set of features that can hide a mistake.
+/// Clippy for the core: each set of features that can hide a mistake. All of them together are linted with the workspace.
 pub(crate) fn lint_core(steps: &mut Steps, workplace: &Workplace) {
     let mut clippy = |name: &str, package: &str, features: &[&str]| {
         let head = ["clippy", "--package", package, "--all-targets"];
@@ -87,7 +104,6 @@ pub(crate) fn lint_core(steps: &mut Steps, workplace: &Workplace) {
         let only = ["--no-default-features", "--features", &feature];
         clippy(&format!("dlbridge, only {feature}"), "dlbridge", &only);
     }
-    clippy("dlbridge, all features", "dlbridge", &["--all-features"]);
 }
 
 /// Cargo's words for the adapters of libraries.
@@ -119,16 +135,39 @@ pub(crate) fn lint_and_document(steps: &mut Steps, venv: &Venv<'_>) {
     });
 }
 
+/// Clippy and tests of the crates that the Python package is made of, with all features.
+pub(crate) fn test_core(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) {
+    let packages = || CORE.iter().flat_map(|package| ["--package", package]);
+    steps.run("clippy: the core", || {
+        let mut clippy = venv.cargo(&["clippy", "--all-targets", "--all-features"]);
+        process::run(clippy.args(packages()).args(["--", "-D", "warnings"]))
+    });
+    steps.run("Rust tests: the core", || {
+        let without_python = |package: &&str| !WITH_PYTHON.contains(package);
+        let tested = CORE.iter().filter(|p| without_python(p)).flat_map(|p| ["--package", p]);
+        process::run(workplace.cargo(&["test", "--all-features"]).args(tested))
+    });
+    steps.run("Rust tests: the layout of dlpack.h", || with_header(workplace, venv));
+    steps.run("Rust tests: the examples in dlbridge-pyo3", || {
+        let arguments = ["test", "--doc", "--all-features", "--package", "dlbridge-pyo3"];
+        process::run(&mut venv.cargo(&arguments))
+    });
+}
+
+/// The tests of `dlbridge-sys`. Those that need `dlpack.h` are ignored where it is not known to be.
+fn with_header(workplace: &Workplace, venv: &Venv<'_>) -> Result<()> {
+    let mut all = workplace.cargo(&["test", "--package", "dlbridge-sys", "--lib", "--tests"]);
+    all.env("DLPACK_INCLUDE", venv.dlpack_include()?);
+    process::run(all.args(["--", "--include-ignored"]))
+}
+
 pub(crate) fn rust_tests(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) {
     let test = |arguments: &[&str]| {
         process::run(&mut workplace.cargo(&[&["test", "--package"], arguments].concat()))
     };
     steps.run("Rust tests: xtask", || test(&["xtask"]));
     steps.run("Rust tests: dlbridge-sys", || {
-        // The tests that need `dlpack.h` are ignored where it is not known to be.
-        let mut all = workplace.cargo(&["test", "--package", "dlbridge-sys", "--lib", "--tests"]);
-        all.env("DLPACK_INCLUDE", venv.dlpack_include()?);
-        process::run(all.args(["--", "--include-ignored"]))?;
+        with_header(workplace, venv)?;
         test(&["dlbridge-sys", "--doc"])
     });
     steps.run("Rust tests: c_producer", || test(&["c_producer"]));
@@ -159,17 +198,10 @@ pub(crate) fn rust_tests(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'
 }
 
 /// The tests of the adapters of libraries.
-pub(crate) fn test_libraries(
-    steps: &mut Steps,
-    workplace: &Workplace,
-    venv: &Venv<'_>,
-    quick: bool,
-) {
+pub(crate) fn test_libraries(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) {
     steps.run("Rust tests: the adapters of libraries", || {
         let mut test = workplace.cargo(&["test"]);
-        if !quick {
-            with_frameworks(&mut test, venv)?;
-        }
+        with_frameworks(&mut test, venv)?;
         process::run(test.args(libraries()))?;
         process::run(&mut workplace.cargo(&[
             "test",

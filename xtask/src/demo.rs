@@ -21,7 +21,7 @@ impl Default for Options {
 
 pub(crate) fn run(workplace: &Workplace, options: &Options) -> Result<()> {
     let out = std::path::absolute(&options.out).map_err(|e| format!("--out: {e}"))?;
-    let venv = Venv::ready(workplace)?;
+    let venv = Venv::made(workplace)?;
     let frameworks = options.with.iter().map(|f| f.requirement);
     let requirements: Vec<_> = [pins::NUMPY, pins::MATURIN].into_iter().chain(frameworks).collect();
     venv.install(&requirements)?;

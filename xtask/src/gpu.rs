@@ -29,7 +29,7 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(workplace: &Workplace, options: &Options) -> Result<()> {
-    let venv = Venv::ready(workplace)?;
+    let venv = Venv::made(workplace)?;
     venv.install(&[pins::MATURIN])?;
     let wheel = venv.build_project(".")?;
     let python = interpreter(&venv);

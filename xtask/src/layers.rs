@@ -20,15 +20,24 @@ const OTHERS: [&str; 2] = ["conformance/crafter", "xtask"];
 
 /// Prints the modules of all crates. Fails if there is a circle.
 pub(crate) fn run(workplace: &Workplace) -> Result<()> {
+    read(workplace, |line| println!("{line}"))
+}
+
+/// Fails if there is a circle.
+pub(crate) fn check(workplace: &Workplace) -> Result<()> {
+    read(workplace, |_| ())
+}
+
+fn read(workplace: &Workplace, show: impl Fn(&str)) -> Result<()> {
     let mut circles = Vec::new();
     let mut folders = crates::folders(&workplace.root);
     folders.extend(OTHERS.map(|folder| (folder.to_owned(), workplace.root.join(folder))));
     for (name, folder) in folders {
         let imports = Crate::read(&folder.join("src"))?.imports();
-        println!("{name}");
+        show(&name);
         for (module, imported) in &imports {
             let imported: Vec<_> = imported.iter().map(|m| shown(m)).collect();
-            println!("    {}: {}", shown(module), imported.join(", "));
+            show(&format!("    {}: {}", shown(module), imported.join(", ")));
         }
         let found = circles_of(&imports);
         circles.extend(found.iter().map(|circle| format!("{name}: {}", circle.join(", "))));
@@ -128,7 +137,9 @@ fn read_folder(
 
 /// Code without the module of its tests, which stands last.
 fn without_tests(code: &str) -> String {
-    code.split_once("#[cfg(test)]\nmod tests").map_or(code, |(code, _)| code).to_owned()
+    let attributes = ["#[cfg(test)]\nmod tests", "#[cfg(all(test, unix))]\nmod tests"];
+    let at = attributes.iter().filter_map(|attribute| code.find(attribute)).min();
+    code[..at.unwrap_or(code.len())].to_owned()
 }
 
 /// Code without comments, and with nothing between quotation marks.
@@ -325,10 +336,12 @@ mod tests {
             ("a", "use crate::{Item, Third, c};\nfn f() { crate::b::g(\"crate::a\") } // super::b"),
             ("b", "mod c;\nfn g() { c::h() }\nuse std::fmt;"),
             ("b::c", "use super::super::a::f;\n#[cfg(test)]\nmod tests { use crate::b::g; }"),
+            ("d", "#[cfg(all(test, unix))]\nmod tests { use crate::a; }"),
         ]);
         assert_eq!(found["a"], list(&["b", "b::c"]));
         assert_eq!(found["b"], list(&["b::c"]));
         assert_eq!(found["b::c"], list(&["a"]));
+        assert_eq!(found["d"], list(&[]));
         assert_eq!(found[""], list(&[]));
         assert_eq!(circles_of(&found), [["a", "b", "b::c"]]);
     }

@@ -7,7 +7,10 @@
 //! | `gpu` | the suite for GPUs, and what it does where there is none |
 //! | `bench` | the benchmarks, their page, and the instruction budgets |
 //! | `peers` | extensions written with peers, for both |
-//! | `test` | everything that has to hold, as one list of `steps` |
+//! | `test` | lists of `steps`, and how long they take |
+//! | `common` | the list of what most changes have to pass |
+//! | `whole` | the list of everything that has to hold |
+//! | `python_tests` | the tests in Python, and what checks the types |
 //! | `crates` | the crates: their lints, documentation and tests in Rust |
 //! | `python` | the virtual environment, what is installed in it, the project's wheels |
 //! | `ports` | extensions of others, moved from rust-numpy to dlbridge |
@@ -25,6 +28,7 @@
 
 mod bench;
 mod c_examples;
+mod common;
 mod compare;
 mod crates;
 mod debian;
@@ -38,6 +42,7 @@ mod pins;
 mod ports;
 mod process;
 mod python;
+mod python_tests;
 mod seeded_faults;
 mod stable_abi;
 mod steps;
@@ -45,6 +50,7 @@ mod template;
 mod test;
 mod toolchains;
 mod unsafe_table;
+mod whole;
 mod wording;
 mod workplace;
 
@@ -52,6 +58,7 @@ use std::env;
 use std::process::ExitCode;
 
 use process::Result;
+use test::Tests;
 use workplace::Workplace;
 
 const USAGE: &str = "\
@@ -60,13 +67,15 @@ cargo xtask demo [--with NAMES] [--out DIR]
     --with NAMES  frameworks to install first, separated by commas, or `all`: {frameworks}
     --out DIR     where the pictures go; `out` if not given
 
-cargo xtask test [--all | --quick | --nightly | --kit]
-    Runs what a change has to pass: formatting, lints, documentation, Rust tests, C examples, Miri,
-    sanitizers, fuzzing, and the Python tests against the real frameworks.
-    --all           then the checks of seeded-faults and ports too, which leave their pages as they are
-    --quick         leaves out Miri, sanitizers, fuzzing, and all frameworks but numpy
-    --nightly       only what needs the nightly toolchain and no Python, which else runs beside the rest
-    --kit           only the tests of the conformance kit, which else run beside the rest
+cargo xtask test [--all | --nightly | --kit | --python VERSION]
+    Runs what most changes have to pass: formatting, lints and Rust tests of the core, and the Python tests
+    of the package and of typed arguments, against the frameworks that many use.
+    --all           everything: also Miri, sanitizers, fuzzing, documentation, C examples, all adapters, all
+                    frameworks, the conformance kit
+    --nightly       only what of --all needs the nightly toolchain and no Python
+    --kit           only the tests of the conformance kit
+    --python VERSION    only the tests of the package, with another Python (3.13) and the wheel that was built
+                    last
 
 cargo xtask compare
     Builds the functions of peers/ with dlbridge and with its peers, runs them on the same
@@ -95,9 +104,10 @@ cargo xtask gpu-test [--quick] [--only NAMES] [--json FILE]
     --only NAMES  some of driver, torch, cupy, numba, jax and timings, separated by commas
     --json FILE   a file for the results
 
-cargo xtask seeded-faults
+cargo xtask seeded-faults [--check]
     Makes one fault after another in a copy of the last commit, and writes which rules of the
-    conformance kit notice to docs/conformance-faults.md.
+    conformance kit notice to docs/conformance-faults.md. Fails if none notices.
+    --check       leaves the page
 
 cargo xtask layers
     Prints the modules of each crate with those that they import, and fails if some import each other.
@@ -113,13 +123,13 @@ compiler. With CI=true, what is missing for a step is installed, and a failure i
 enum Task {
     Help,
     Demo(demo::Options),
-    Test(test::Options),
+    Test(Tests),
     Compare,
     Ports(ports::Options),
     Bench(bench::Options),
     GpuTest(gpu::Options),
     Layers,
-    SeededFaults,
+    SeededFaults { check: bool },
     UnsafeTable,
 }
 
@@ -141,8 +151,13 @@ fn main() -> ExitCode {
         Task::Demo(options) => {
             Workplace::find().and_then(|w| demo::run(&w, &options)).map(|()| true)
         }
-        Task::SeededFaults => Workplace::find().and_then(|w| seeded_faults::run(&w)),
-        Task::Test(options) => Workplace::find().map(|w| test::run(&w, &options)),
+        Task::SeededFaults { check: true } => {
+            Workplace::find().and_then(|w| seeded_faults::check(&w))
+        }
+        Task::SeededFaults { check: false } => {
+            Workplace::find().and_then(|w| seeded_faults::run(&w))
+        }
+        Task::Test(tests) => Workplace::find().map(|w| test::run(&w, &tests)),
         Task::Bench(options) => {
             Workplace::find().and_then(|w| bench::run(&w, &options)).map(|()| true)
         }
@@ -201,22 +216,24 @@ fn parse(arguments: &[String]) -> Result<Task> {
             Ok(Task::Demo(options))
         }
         "test" => {
-            let mut options = test::Options::default();
-            for argument in rest {
-                match argument {
-                    "--all" => options.all = true,
-                    "--quick" => options.quick = true,
-                    "--nightly" => options.nightly = true,
-                    "--kit" => options.kit = true,
+            let mut tests = Tests::Common;
+            while let Some(argument) = rest.next() {
+                let named = match argument {
+                    "--python" => Tests::Python(version(&value(rest.next(), argument)?)?),
+                    "--all" => Tests::All,
+                    "--nightly" => Tests::Nightly,
+                    "--kit" => Tests::Kit,
                     "--help" | "-h" => return Ok(Task::Help),
                     _ => return unknown(argument),
+                };
+                if tests != Tests::Common {
+                    return Err(
+                        "`--all`, `--nightly`, `--kit` and `--python` exclude each other".into()
+                    );
                 }
+                tests = named;
             }
-            let modes = [options.all, options.quick, options.nightly, options.kit];
-            if modes.iter().filter(|mode| **mode).count() > 1 {
-                return Err("`--all`, `--quick`, `--nightly` and `--kit` exclude each other".into());
-            }
-            Ok(Task::Test(options))
+            Ok(Task::Test(tests))
         }
         "bench" => {
             let mut options = bench::Options::default();
@@ -279,7 +296,8 @@ fn parse(arguments: &[String]) -> Result<Task> {
             Some(argument) => unknown(argument),
         },
         "seeded-faults" => match rest.next() {
-            None => Ok(Task::SeededFaults),
+            None => Ok(Task::SeededFaults { check: false }),
+            Some("--check") if rest.next().is_none() => Ok(Task::SeededFaults { check: true }),
             Some("--help" | "-h") => Ok(Task::Help),
             Some(argument) => unknown(argument),
         },
@@ -295,6 +313,13 @@ fn parse(arguments: &[String]) -> Result<Task> {
         },
         _ => Err(format!("there is no task `{task}`")),
     }
+}
+
+/// `3.13`, if the wheel is tested with it.
+fn version(text: &str) -> Result<(u32, u32)> {
+    let named = |(major, minor): &&(u32, u32)| format!("{major}.{minor}") == text;
+    let known = pins::PYTHONS.iter().find(named);
+    known.copied().ok_or_else(|| format!("`--python` does not know `{text}`"))
 }
 
 /// `torch,jax` or `all`.
@@ -326,15 +351,14 @@ mod tests {
         assert_eq!(parsed("compare"), Ok(Task::Compare));
         assert_eq!(parsed("layers"), Ok(Task::Layers));
         assert_eq!(parsed("unsafe-table"), Ok(Task::UnsafeTable));
-        assert_eq!(parsed("test"), Ok(Task::Test(test::Options::default())));
-        let quick = test::Options { quick: true, ..Default::default() };
-        assert_eq!(parsed("test --quick"), Ok(Task::Test(quick)));
-        let nightly = test::Options { nightly: true, ..Default::default() };
-        assert_eq!(parsed("test --nightly"), Ok(Task::Test(nightly)));
-        let all = test::Options { all: true, ..Default::default() };
-        assert_eq!(parsed("test --all"), Ok(Task::Test(all)));
-        assert!(parsed("test --all --quick").is_err());
-        assert!(parsed("test --quick --nightly").is_err());
+        assert_eq!(parsed("test"), Ok(Task::Test(Tests::Common)));
+        assert_eq!(parsed("test --nightly"), Ok(Task::Test(Tests::Nightly)));
+        assert_eq!(parsed("test --all"), Ok(Task::Test(Tests::All)));
+        assert_eq!(parsed("seeded-faults"), Ok(Task::SeededFaults { check: false }));
+        assert_eq!(parsed("seeded-faults --check"), Ok(Task::SeededFaults { check: true }));
+        assert_eq!(parsed("test --python 3.13"), Ok(Task::Test(Tests::Python((3, 13)))));
+        assert!(parsed("test --all --nightly").is_err());
+        assert!(parsed("test --all --python 3.13").is_err());
         assert!(parsed("test --kit --nightly").is_err());
         assert_eq!(parsed("bench"), Ok(Task::Bench(bench::Options::default())));
         let write = bench::Options { instructions: true, write: true, ..Default::default() };
@@ -369,6 +393,10 @@ mod tests {
             "",
             "tests",
             "test --fast",
+            "test --quick",
+            "test --python",
+            "test --python 3.8",
+            "seeded-faults --check --check",
             "test quick",
             "compare dlpark",
             "unsafe-table --write",

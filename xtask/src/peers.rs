@@ -54,18 +54,19 @@ impl<'a> Peers<'a> {
     }
 
     /// The environment, made by the project's own, with numpy, the frameworks, what is named of
-    /// `pins::INTEROP`, and more requirements.
+    /// `pins::interop`, and more requirements.
     pub(crate) fn ready_venv(&self, venv: &Venv, named: &[&str], more: &[&str]) -> Result<()> {
         if !process::succeeds(Command::new(self.python()).args(["-c", "import pip"])) {
             let mut make = venv.python();
             process::run(make.args(["-m", "venv", "--clear"]).arg(self.directory.join("venv")))?;
         }
-        let is_named = |requirement: &&&str| named.iter().any(|n| is_for(requirement, n));
-        let requirements: Vec<&str> = [pins::NUMPY]
+        let is_named = |requirement: &&str| named.iter().any(|n| is_for(requirement, n));
+        let requirements: Vec<String> = [pins::NUMPY]
             .into_iter()
             .chain(pins::FRAMEWORKS.iter().map(|f| f.requirement))
-            .chain(pins::INTEROP.iter().filter(is_named).copied())
-            .chain(more.iter().copied())
+            .chain(pins::interop().filter(is_named))
+            .map(str::to_owned)
+            .chain(more.iter().map(|requirement| (*requirement).to_owned()))
             .collect();
         self.install(venv, &requirements)
     }

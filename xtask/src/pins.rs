@@ -9,6 +9,22 @@ pub(crate) struct Framework {
     pub(crate) requirement: &'static str,
 }
 
+/// The releases of Python that the wheel is tested with.
+pub(crate) const PYTHONS: &[(u32, u32)] = &[(3, 11), (3, 12), (3, 13)];
+
+/// Newer releases than those below, and the oldest Python that gets them.
+const NEWER: &[(&str, (u32, u32))] =
+    &[("numpy==2.5.5", (3, 12)), ("jax==0.12.0.1", (3, 12)), ("onnxruntime==1.32.0", (3, 12))];
+
+/// A requirement in the newest release that a Python gets.
+pub(crate) fn for_python(requirement: &str, python: (u32, u32)) -> &str {
+    let name = |requirement: &str| requirement.split("==").next().map(str::to_owned);
+    let newer = NEWER.iter().find(|(newer, since)| {
+        requirement.contains("==") && name(newer) == name(requirement) && *since <= python
+    });
+    newer.map_or(requirement, |(newer, _)| newer)
+}
+
 /// The frameworks beside numpy. One more is one line here and a test file.
 pub(crate) const FRAMEWORKS: &[Framework] = &[
     Framework { name: "torch", requirement: "torch==2.15.0" },
@@ -16,27 +32,35 @@ pub(crate) const FRAMEWORKS: &[Framework] = &[
     Framework { name: "pyarrow", requirement: "pyarrow==26.0.1" },
 ];
 
-/// What the table of all producers and consumers needs beside those.
-pub(crate) const INTEROP: &[&str] = &[
+/// Libraries that are small beside those.
+pub(crate) const SMALL: &[&str] = &[
+    "array-api-strict==2.6.1",
+    "pillow==13.0.0",
+    "polars==2.1.0",
+    "pandas==3.1.1",
+    "nanoarrow==0.9.0",
+    "joblib==1.6.0",
+    "nanobind==3.1.0",
+];
+
+/// Libraries for the table of all producers and consumers alone, and for tests of `cargo xtask test --all`.
+pub(crate) const RARE: &[&str] = &[
     "tensorflow-cpu==2.21.0",
     "paddlepaddle==3.3.1",
     "apache-tvm-ffi==0.1.15.post2",
     "onnxruntime==1.31.1",
     "mlx[cpu]==0.32.4",
     "warp-lang==1.19.0",
-    "array-api-strict==2.6.1",
-    "pillow==13.0.0",
-    "ml-dtypes==0.6.0",
-    "polars==2.1.0",
-    "pandas==3.1.1",
-    "nanoarrow==0.9.0",
     "mpi4py==4.1.2",
     "mpich==5.0.2",
-    "joblib==1.6.0",
-    "nanobind==3.1.0",
     "dpnp==0.20.0",
     "intel-opencl-rt==2026.2.0",
 ];
+
+/// Everything that the table of all producers and consumers needs beside the frameworks.
+pub(crate) fn interop() -> impl Iterator<Item = &'static str> {
+    SMALL.iter().chain(RARE).copied()
+}
 
 /// What the benchmarks need beside those: peers of the Python package.
 pub(crate) const BENCHES: &[&str] = &["pydlpack==0.2.1", "safetensors==0.8.0"];
@@ -59,3 +83,27 @@ pub(crate) const DLPACK_HEADER: &str = "apache-tvm-ffi==0.1.15.post2";
 
 /// Builds and runs the fuzz targets.
 pub(crate) const CARGO_FUZZ: &str = "cargo-fuzz@0.13.1";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn newer_release_is_for_newer_python() {
+        assert_eq!(for_python(NUMPY, (3, 11)), NUMPY);
+        assert_eq!(for_python(NUMPY, (3, 13)), "numpy==2.5.5");
+        assert_eq!(for_python("numpy", (3, 13)), "numpy");
+        assert_eq!(for_python("jax==0.10.2", (3, 12)), "jax==0.12.0.1");
+        assert_eq!(for_python("jaxlib==0.10.2", (3, 12)), "jaxlib==0.10.2");
+    }
+
+    #[test]
+    fn newer_release_is_of_a_pinned_library() {
+        let pinned: Vec<_> =
+            FRAMEWORKS.iter().map(|f| f.requirement).chain(interop()).chain([NUMPY]).collect();
+        for (newer, since) in NEWER {
+            let older = pinned.iter().find(|requirement| for_python(requirement, *since) == *newer);
+            assert!(older.is_some_and(|older| older != newer), "{newer}");
+        }
+    }
+}

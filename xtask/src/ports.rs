@@ -24,7 +24,7 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(workplace: &Workplace, options: &Options) -> Result<()> {
-    let venv = Venv::ready(workplace)?;
+    let venv = Venv::made(workplace)?;
     let peers = Peers::new(workplace, "ports")?;
     if !options.render {
         let needed = process::answer(&mut script(venv.python(), &peers, &["--requirements"]))
@@ -59,7 +59,7 @@ mod tests {
     #[test]
     fn installed_projects_are_pinned() {
         for project in INSTALLED {
-            assert!(pins::INTEROP.iter().any(|r| is_for(r, project)), "{project}");
+            assert!(pins::interop().any(|r| is_for(r, project)), "{project}");
         }
         assert!(is_for(pins::TEST_TOOLS[0], "pytest"));
     }

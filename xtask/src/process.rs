@@ -99,7 +99,6 @@ pub(crate) struct Beside {
 /// Starts a command that writes to a file.
 pub(crate) fn beside(command: &mut Command, log: PathBuf) -> Result<Beside> {
     let shown = show(command);
-    println!("$ {shown} &");
     let failed = |e: std::io::Error| format!("{}: {e}", log.display());
     if let Some(folder) = log.parent() {
         fs::create_dir_all(folder).map_err(failed)?;
@@ -112,15 +111,27 @@ pub(crate) fn beside(command: &mut Command, log: PathBuf) -> Result<Beside> {
 }
 
 impl Beside {
+    /// Returns whether the command has ended. Does not wait.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        // An error is repeated by `finish`.
+        self.child.try_wait().map_or(true, |status| status.is_some())
+    }
+
     /// Waits for the end, and shows what was written.
-    pub(crate) fn finish(mut self) -> Result<()> {
+    pub(crate) fn finish(self) -> Result<()> {
+        self.finish_or(&[]).map(drop)
+    }
+
+    /// As [`finish`](Self::finish), but other exit codes are accepted too. Returns the exit code.
+    pub(crate) fn finish_or(mut self, accepted: &[i32]) -> Result<i32> {
         let status = self.child.wait().map_err(|e| format!("`{}`: {e}", self.shown))?;
         let text = fs::read(&self.log).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         println!("$ {}\n{text}", self.shown);
         let lines: Vec<_> = text.lines().map(str::to_owned).collect();
         let last = lines[lines.len().saturating_sub(LAST_LINES)..].to_vec();
-        if status.success() { Ok(()) } else { Err(failure(&self.shown, status, last.into())) }
+        let code = status.code().filter(|code| *code == 0 || accepted.contains(code));
+        code.ok_or_else(|| failure(&self.shown, status, last.into()))
     }
 }
 

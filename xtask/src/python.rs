@@ -9,48 +9,87 @@ use std::{env, fs};
 use crate::{Result, Workplace, pins, process};
 
 /// The oldest Python that the wheel supports.
-const OLDEST: (u32, u32) = (3, 11);
+const OLDEST: (u32, u32) = pins::PYTHONS[0];
 
-/// Tried in this order where `PYTHON` names none.
-const PYTHONS: &[&str] = &["python3.13", "python3.12", "python3.11", "python3", "python"];
+/// Tried last where `PYTHON` names none.
+const UNNUMBERED: &[&str] = &["python3", "python"];
 
-/// `.venv`, with pip, and uv where it could be had.
+/// A release of Python: 3 and 11.
+pub(crate) type Version = (u32, u32);
+
+/// `.venv`, or the environment of one more Python, with pip, and uv where it could be had.
 pub(crate) struct Venv<'a> {
     workplace: &'a Workplace,
+    directory: PathBuf,
     /// The directory of its programs.
     programs: PathBuf,
     uv: Option<PathBuf>,
+    /// The Python that it has to be of, if that is not free.
+    of: Option<Version>,
+    /// The Python that it is of.
+    version: Version,
 }
 
 impl<'a> Venv<'a> {
-    /// Uses the environment that is there, or makes it.
-    pub(crate) fn ready(workplace: &'a Workplace) -> Result<Self> {
-        let directory = workplace.root.join(".venv");
+    /// The environment, which may not be there yet.
+    pub(crate) fn of(workplace: &'a Workplace) -> Self {
+        Self::named(workplace, ".venv".to_owned(), None)
+    }
+
+    /// The environment of one Python, `.venv-3.13`, which may not be there yet.
+    pub(crate) fn of_python(workplace: &'a Workplace, (major, minor): Version) -> Self {
+        Self::named(workplace, format!(".venv-{major}.{minor}"), Some((major, minor)))
+    }
+
+    fn named(workplace: &'a Workplace, name: String, of: Option<Version>) -> Self {
+        let directory = workplace.root.join(name);
         let programs = directory.join(if cfg!(windows) { "Scripts" } else { "bin" });
-        let mut venv = Self { workplace, programs, uv: None };
-        let wanted = env::var_os("PYTHON").map(|p| Interpreter::named(&p)).transpose()?;
-        let current = Interpreter::ask(venv.program("python").as_os_str());
-        let usable = current.as_ref().is_some_and(|current| {
-            wanted.as_ref().map_or(current.version >= OLDEST, |w| w.version == current.version)
-        });
-        if !usable {
-            let python = wanted.map_or_else(Interpreter::find, Ok)?;
-            venv.make(&directory, &python)?;
-        }
-        if !process::succeeds(venv.python().args(["-c", "import pip"])) {
-            process::run(venv.python().args(["-m", "ensurepip"]))?;
-        }
-        venv.uv = venv.ready_uv();
+        Self { workplace, directory, programs, uv: None, of, version: OLDEST }
+    }
+
+    /// Uses the environment that is there, or makes it.
+    pub(crate) fn made(workplace: &'a Workplace) -> Result<Self> {
+        let mut venv = Self::of(workplace);
+        venv.ready()?;
         Ok(venv)
     }
 
-    fn make(&self, directory: &Path, python: &Interpreter) -> Result<()> {
+    /// Makes the environment, if it is not there.
+    pub(crate) fn ready(&mut self) -> Result<()> {
+        let wanted = match self.of {
+            Some(version) => Some(Interpreter::of(version).ok_or_else(|| missing(version))?),
+            None => env::var_os("PYTHON").map(|p| Interpreter::named(&p)).transpose()?,
+        };
+        let current = Interpreter::ask(self.program("python").as_os_str());
+        let usable = current.as_ref().is_some_and(|current| {
+            wanted.as_ref().map_or(current.version >= OLDEST, |w| w.version == current.version)
+        });
+        self.version = match current.filter(|_| usable) {
+            Some(current) => current.version,
+            None => {
+                let python = wanted.map_or_else(Interpreter::find, Ok)?;
+                self.make(&python)?;
+                python.version
+            }
+        };
+        if !process::succeeds(self.python().args(["-c", "import pip"])) {
+            process::run(self.python().args(["-m", "ensurepip"]))?;
+        }
+        self.uv = self.ready_uv();
+        Ok(())
+    }
+
+    fn make(&self, python: &Interpreter) -> Result<()> {
         let (major, minor) = python.version;
-        println!("making .venv with Python {major}.{minor} ({})", python.path);
+        println!(
+            "making {} with Python {major}.{minor} ({})",
+            self.directory.display(),
+            python.path
+        );
         let mut make = self.workplace.command(&python.path);
-        process::run(make.args(["-m", "venv", "--clear"]).arg(directory)).map_err(|error| {
+        process::run(make.args(["-m", "venv", "--clear"]).arg(&self.directory)).map_err(|error| {
             // Half an environment would be taken for a whole one the next time.
-            let _ = fs::remove_dir_all(directory);
+            let _ = fs::remove_dir_all(&self.directory);
             format!(
                 "{error}. If Python says that `ensurepip` is missing, install the package that \
                  has it (on Debian and Ubuntu: python{major}.{minor}-venv), or set PYTHON"
@@ -93,11 +132,21 @@ impl<'a> Venv<'a> {
         cargo
     }
 
-    /// Installs what is named: requirements and options that uv and pip both know.
+    /// The Python that it is of, once it is [`ready`](Self::ready).
+    pub(crate) fn version(&self) -> Version {
+        self.version
+    }
+
+    /// Installs what is named: requirements, in the newest release for this Python, and options that uv and pip both know.
     pub(crate) fn install(&self, what: &[impl AsRef<OsStr>]) -> Result<()> {
+        let newest = |what: &'_ OsStr| match what.to_str() {
+            Some(text) => pins::for_python(text, self.version).into(),
+            None => what.to_owned(),
+        };
+        let what: Vec<_> = what.iter().map(|what| newest(what.as_ref())).collect();
         if let Some(uv) = &self.uv {
             let mut install = self.workplace.command(uv);
-            install.args(["pip", "install", "--python"]).arg(self.program("python")).args(what);
+            install.args(["pip", "install", "--python"]).arg(self.program("python")).args(&what);
             // pip may know an index or a proxy that uv does not.
             match process::run(&mut install) {
                 Ok(()) => return Ok(()),
@@ -120,7 +169,8 @@ impl<'a> Venv<'a> {
         self.install_wheel(&wheel)
     }
 
-    fn install_wheel(&self, wheel: &Path) -> Result<()> {
+    /// Installs a wheel in place of whatever was installed under its name.
+    pub(crate) fn install_wheel(&self, wheel: &Path) -> Result<()> {
         self.install(&[OsStr::new("--no-deps"), OsStr::new("--force-reinstall"), wheel.as_os_str()])
     }
 
@@ -240,6 +290,34 @@ fn only(extension: &str, directory: &Path) -> Result<PathBuf> {
     }
 }
 
+/// Of the Pythons that the wheel is tested with, the oldest and the newest that this machine has, without that of `.venv`.
+pub(crate) fn others(venv: &Venv<'_>) -> Vec<Version> {
+    let here = |version: &Version| *version == venv.version || Interpreter::of(*version).is_some();
+    let newest = pins::PYTHONS.iter().rev().copied().find(here);
+    let mut others: Vec<_> = [OLDEST].into_iter().filter(here).chain(newest).collect();
+    others.dedup();
+    others.retain(|version| *version != venv.version);
+    others
+}
+
+/// Says that a Python is missing.
+fn missing((major, minor): Version) -> String {
+    format!("Python {major}.{minor} is not installed")
+}
+
+/// The Pythons of a version that pyenv has.
+pub(crate) fn of_pyenv((major, minor): Version) -> impl Iterator<Item = PathBuf> {
+    let home = env::var_os("HOME").map(PathBuf::from);
+    let pyenv = env::var_os("PYENV_ROOT").map(PathBuf::from).or(home.map(|h| h.join(".pyenv")));
+    let versions = pyenv.and_then(|root| fs::read_dir(root.join("versions")).ok());
+    let versions = versions.into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
+    let prefix = format!("{major}.{minor}.");
+    let matching = versions.filter(move |path| {
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&prefix))
+    });
+    matching.map(|path| path.join("bin/python"))
+}
+
 /// A Python of this machine.
 struct Interpreter {
     version: (u32, u32),
@@ -248,10 +326,13 @@ struct Interpreter {
 }
 
 impl Interpreter {
-    /// The first that is new enough, or the reason why there is none.
+    /// The oldest that is new enough, or the reason why there is none. What an older one accepts, newer ones do.
     fn find() -> Result<Self> {
+        if let Some(python) = pins::PYTHONS.iter().find_map(|version| Self::of(*version)) {
+            return Ok(python);
+        }
         let mut too_old = Vec::new();
-        for name in PYTHONS {
+        for name in UNNUMBERED {
             match Self::ask(OsStr::new(name)) {
                 Some(python) if python.version >= OLDEST => return Ok(python),
                 Some(python) => too_old.push(python.described()),
@@ -261,6 +342,15 @@ impl Interpreter {
         too_old.dedup();
         let found = if too_old.is_empty() { "no Python".into() } else { too_old.join(", ") };
         Err(format!("found {found}; {}", Self::needed()))
+    }
+
+    /// One of this version, by its name or among those of pyenv, whose own scripts know one version alone.
+    fn of(version: Version) -> Option<Self> {
+        let (major, minor) = version;
+        let named = PathBuf::from(format!("python{major}.{minor}"));
+        let candidates = [named].into_iter().chain(of_pyenv(version));
+        let mut found = candidates.filter_map(|path| Self::ask(path.as_os_str()));
+        found.find(|python| python.version == version)
     }
 
     /// The one that `PYTHON` names.

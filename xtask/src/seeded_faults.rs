@@ -252,7 +252,7 @@ pub(crate) fn check(workplace: &Workplace) -> Result<bool> {
 
 /// Runs the kit over dlbridge, as it is and with each fault. Returns the rows of the page, and whether none was missed.
 fn tried(workplace: &Workplace) -> Result<(String, bool)> {
-    let venv = Venv::ready(workplace)?;
+    let venv = Venv::made(workplace)?;
     venv.install(&[pins::MATURIN])?;
     venv.install_project(KIT)?;
     let copy = workplace.target.join("seeded");

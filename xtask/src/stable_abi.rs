@@ -1,11 +1,11 @@
 //! The smallest extensions: for the stable ABI of Python 3.9 and 3.10, which lacks the buffer protocol, and without default
 //! features.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::{env, fs};
 
-use crate::python::Venv;
+use crate::python::{Venv, Version, of_pyenv};
 use crate::steps::{Finished, Steps};
 use crate::{Result, Workplace, process};
 
@@ -18,7 +18,7 @@ const TESTS: &[&str] =
     &["stable_abi", "arguments", "read_only", "results", "sequences", "casts", "times", "columns"];
 
 /// The Pythons that only such an extension supports.
-const PYTHONS: &[&str] = &["3.9", "3.10"];
+const PYTHONS: &[Version] = &[(3, 9), (3, 10)];
 
 /// Clippy for the crate, once for each stable ABI below that of the wheel, and without each default feature.
 pub(crate) fn lint(steps: &mut Steps, venv: &Venv<'_>) {
@@ -30,12 +30,16 @@ pub(crate) fn lint(steps: &mut Steps, venv: &Venv<'_>) {
             process::run(&mut venv.cargo(&[&head[..], &tail].concat()))
         });
     }
-    for python in PYTHONS {
-        let feature = format!("pyo3/abi3-py{}", python.replace('.', ""));
-        steps.run(&format!("clippy: dlbridge-pyo3, the stable ABI of Python {python}"), || {
-            let mut clippy = venv.cargo(&["clippy", "--package", "dlbridge-pyo3", "--features"]);
-            process::run(clippy.arg(&feature).args(["--", "-D", "warnings"]))
-        });
+    for (major, minor) in PYTHONS {
+        let feature = format!("pyo3/abi3-py{major}{minor}");
+        steps.run(
+            &format!("clippy: dlbridge-pyo3, the stable ABI of Python {major}.{minor}"),
+            || {
+                let mut clippy =
+                    venv.cargo(&["clippy", "--package", "dlbridge-pyo3", "--features"]);
+                process::run(clippy.arg(&feature).args(["--", "-D", "warnings"]))
+            },
+        );
     }
 }
 
@@ -53,9 +57,9 @@ pub(crate) fn test(workplace: &Workplace, venv: &Venv<'_>) -> Result<Finished> {
     run(venv.python(), TESTS)?;
     let mut missing = Vec::new();
     for version in PYTHONS {
-        match find(workplace, version) {
-            Some(python) => run(with_numpy(workplace, version, &python)?, &TESTS[..1])?,
-            None => missing.push(*version),
+        match find(workplace, *version) {
+            Some(python) => run(with_numpy(workplace, *version, &python)?, &TESTS[..1])?,
+            None => missing.push(format!("{}.{}", version.0, version.1)),
         }
     }
     if missing.is_empty() {
@@ -89,24 +93,17 @@ fn unpacked(workplace: &Workplace, venv: &Venv, wheel: &Path) -> Result<PathBuf>
     Ok(folder)
 }
 
-/// A Python of this version, by its name or among those of pyenv.
-fn find(workplace: &Workplace, version: &str) -> Option<PathBuf> {
-    let named = PathBuf::from(format!("python{version}"));
-    let home = env::var_os("HOME").map(PathBuf::from);
-    let pyenv = env::var_os("PYENV_ROOT").map(PathBuf::from).or(home.map(|h| h.join(".pyenv")));
-    let versions = pyenv.and_then(|root| fs::read_dir(root.join("versions")).ok());
-    let versions = versions.into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
-    let matching = versions.filter(|path| {
-        path.file_name().is_some_and(|n| n.to_string_lossy().starts_with(&format!("{version}.")))
-    });
-    [named].into_iter().chain(matching.map(|path| path.join("bin/python"))).find(|python| {
+/// A Python of this version that can make environments, by its name or among those of pyenv.
+fn find(workplace: &Workplace, version: Version) -> Option<PathBuf> {
+    let named = PathBuf::from(format!("python{}.{}", version.0, version.1));
+    [named].into_iter().chain(of_pyenv(version)).find(|python| {
         process::succeeds(workplace.command(python).args(["-c", "import venv, ensurepip"]))
     })
 }
 
 /// The Python of an environment that has NumPy, in the newest release for it, and pytest.
-fn with_numpy(workplace: &Workplace, version: &str, python: &Path) -> Result<Command> {
-    let folder = workplace.target.join(format!("python{version}"));
+fn with_numpy(workplace: &Workplace, version: Version, python: &Path) -> Result<Command> {
+    let folder = workplace.target.join(format!("python{}.{}", version.0, version.1));
     let own = folder.join("bin/python");
     if !process::succeeds(workplace.command(&own).args(["-c", "import numpy, pytest"])) {
         process::run(workplace.command(python).args(["-m", "venv", "--clear"]).arg(&folder))?;

@@ -1,15 +1,26 @@
-//! The steps of `cargo xtask test`: a heading for each, a summary at the end.
+//! The steps of `cargo xtask test`: how many there are, a heading and the time of each, a summary at the end.
 
-use std::env;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::process::Command;
 use std::time::{Duration, Instant};
+use std::{env, fs, thread};
 
-use crate::Result;
 use crate::process::{self, Beside};
+use crate::{Result, Workplace};
 
 /// The steps so far. A step that fails does not stop the ones that do not need it.
 pub(crate) struct Steps {
+    /// Steps are counted and not run.
+    counting: bool,
+    counted: usize,
     done: Vec<Step>,
     begun: Instant,
+    /// The seconds that each step took in the last run.
+    earlier: BTreeMap<String, f64>,
+    /// The file with those seconds.
+    record: Option<PathBuf>,
 }
 
 /// A step that runs beside others.
@@ -43,21 +54,65 @@ pub(crate) enum Finished {
     Notice(String),
 }
 
-impl Default for Steps {
-    fn default() -> Self {
-        Self { done: Vec::new(), begun: Instant::now() }
-    }
+/// A step that is one command, and may run while other such steps run.
+pub(crate) struct Independent {
+    pub(crate) name: String,
+    pub(crate) command: Command,
+    /// An exit code that means that nothing could be tried, and the reason.
+    pub(crate) notice: Option<(i32, String)>,
 }
 
 impl Steps {
+    /// Counts the steps that `list` has, without running them, then prints their number and the expected time. `kind`
+    /// names the file of the times.
+    pub(crate) fn counted(
+        workplace: &Workplace,
+        kind: &str,
+        expected: &str,
+        list: impl FnOnce(&mut Self),
+    ) -> Self {
+        let mut steps = Self::new(true);
+        list(&mut steps);
+        steps.counting = false;
+        let record = workplace.target.join("step-times").join(kind);
+        steps.earlier = times_in(&fs::read_to_string(&record).unwrap_or_default());
+        steps.record = Some(record);
+        let last = steps
+            .earlier
+            .get(TOGETHER)
+            .map(|time| format!(" The last run took {}.", lasting(*time)));
+        println!("{} steps; {expected}.{}", steps.counted, last.unwrap_or_default());
+        steps
+    }
+
+    fn new(counting: bool) -> Self {
+        Self {
+            counting,
+            counted: 0,
+            done: Vec::new(),
+            begun: Instant::now(),
+            earlier: BTreeMap::new(),
+            record: None,
+        }
+    }
+
+    /// Returns whether the steps are only counted.
+    pub(crate) fn counting(&self) -> bool {
+        self.counting
+    }
+
     /// Begins a step that runs beside those that come after it, until [`Steps::end`].
     pub(crate) fn begin(
         &mut self,
         name: &str,
         step: impl FnOnce() -> Result<Beside>,
     ) -> Option<Begun> {
+        if self.counting {
+            self.counted += 1;
+            return None;
+        }
         let start = Instant::now();
-        println!("\n=== {name}, beside the next steps");
+        println!("\n=== {name}, beside the next steps{}", self.last_time(name));
         match step() {
             Ok(program) => Some(Begun { name: name.to_owned(), start, program }),
             Err(error) => {
@@ -70,40 +125,111 @@ impl Steps {
     /// Waits for a step that was begun, and shows what it wrote.
     pub(crate) fn end(&mut self, begun: Begun) {
         let Begun { name, start, program } = begun;
-        self.run(&name, || program.finish());
-        if let Some(step) = self.done.last_mut() {
-            step.time = start.elapsed();
-        }
+        self.heading(&name);
+        let cpu = process::cpu_of_children();
+        let outcome = program.finish().map_or_else(Outcome::Failed, |()| Outcome::Passed);
+        self.ended(&name, outcome, start.elapsed(), cpu);
     }
 
     /// Runs one step. Returns what it made, if it succeeded.
     pub(crate) fn run<T>(&mut self, name: &str, step: impl FnOnce() -> Result<T>) -> Option<T> {
+        if self.counting {
+            self.counted += 1;
+            return None;
+        }
         self.heading(name);
         let (start, cpu) = (Instant::now(), process::cpu_of_children());
         let (outcome, made) = match step() {
             Ok(made) => (Outcome::Passed, Some(made)),
-            Err(error) => {
-                println!("FAILED: {error}");
-                (Outcome::Failed(error), None)
-            }
+            Err(error) => (Outcome::Failed(error), None),
         };
-        let cpu = process::cpu_of_children().saturating_sub(cpu);
-        self.done.push(Step { name: name.to_owned(), outcome, time: start.elapsed(), cpu });
+        self.ended(name, outcome, start.elapsed(), cpu);
         made
+    }
+
+    /// Runs one step that others need: `None` if it failed.
+    pub(crate) fn need(&mut self, name: &str, step: impl FnOnce() -> Result<()>) -> Option<()> {
+        self.run(name, step).or(self.counting.then_some(()))
     }
 
     /// Runs one step that may find that it cannot be tried here.
     pub(crate) fn try_run(&mut self, name: &str, step: impl FnOnce() -> Result<Finished>) {
-        if let Some(Finished::Notice(reason)) = self.run(name, step) {
-            println!("notice: {reason}");
-            if let Some(step) = self.done.last_mut() {
-                step.outcome = Outcome::Skipped(reason);
+        if self.counting {
+            self.counted += 1;
+            return;
+        }
+        self.heading(name);
+        let (start, cpu) = (Instant::now(), process::cpu_of_children());
+        let outcome = match step() {
+            Ok(Finished::Passed) => Outcome::Passed,
+            Ok(Finished::Notice(reason)) => Outcome::Skipped(reason),
+            Err(error) => Outcome::Failed(error),
+        };
+        self.ended(name, outcome, start.elapsed(), cpu);
+    }
+
+    /// Runs steps side by side, as many at a time as the machine has cores, and shows each when it has ended.
+    pub(crate) fn run_side_by_side(&mut self, workplace: &Workplace, steps: Vec<Independent>) {
+        if self.counting {
+            self.counted += steps.len();
+            return;
+        }
+        let most = thread::available_parallelism().map_or(1, usize::from);
+        let mut waiting = steps.into_iter().enumerate();
+        let mut running: Vec<(Begun, Option<(i32, String)>)> = Vec::new();
+        loop {
+            while running.len() < most {
+                let Some((number, step)) = waiting.next() else { break };
+                let Independent { name, mut command, notice } = step;
+                let log = workplace.target.join("side-by-side").join(format!("{number}.txt"));
+                match process::beside(&mut command, log) {
+                    Ok(program) => {
+                        running.push((Begun { name, start: Instant::now(), program }, notice));
+                    }
+                    Err(error) => _ = self.run(&name, || Err::<(), _>(error)),
+                }
             }
+            if running.is_empty() {
+                return;
+            }
+            let cpu = process::cpu_of_children();
+            let ended = running.iter_mut().position(|(begun, _)| begun.program.has_ended());
+            let Some(ended) = ended else {
+                thread::sleep(Duration::from_millis(20));
+                continue;
+            };
+            let (Begun { name, start, program }, notice) = running.remove(ended);
+            self.heading(&name);
+            let accepted = notice.as_ref().map(|(code, _)| *code);
+            let outcome = match (program.finish_or(accepted.as_slice()), notice) {
+                (Ok(code), Some((nothing, reason))) if code == nothing => Outcome::Skipped(reason),
+                (Ok(_), _) => Outcome::Passed,
+                (Err(error), _) => Outcome::Failed(error),
+            };
+            self.ended(&name, outcome, start.elapsed(), cpu);
         }
     }
 
     fn heading(&self, name: &str) {
-        println!("\n=== {}. {name}", self.done.len() + 1);
+        let (number, of) = (self.done.len() + 1, self.counted.max(self.done.len() + 1));
+        println!("\n=== {number} of {of}. {name}{}", self.last_time(name));
+    }
+
+    fn last_time(&self, name: &str) -> String {
+        self.earlier.get(name).map(|time| format!(" ({time:.0} s last time)")).unwrap_or_default()
+    }
+
+    /// Keeps and prints the outcome of a step that began when the children had used `cpu`.
+    fn ended(&mut self, name: &str, outcome: Outcome, time: Duration, cpu: Duration) {
+        let cpu = process::cpu_of_children().saturating_sub(cpu);
+        let (seconds, of_cpu) = (time.as_secs_f64(), cpu.as_secs_f64());
+        match &outcome {
+            Outcome::Passed => {}
+            Outcome::Failed(error) => println!("FAILED: {error}"),
+            Outcome::Skipped(reason) => println!("notice: {reason}"),
+        }
+        println!("--- {}, {seconds:.1} s, {of_cpu:.1} s of CPU", word(&outcome));
+        self.done.push(Step { name: name.to_owned(), outcome, time, cpu });
     }
 
     /// Prints the outcome of every step, the failed ones again at the end. True if none failed.
@@ -113,26 +239,35 @@ impl Steps {
         println!("{:width$}  {:6}  {:>8}  {:>8}", "", "", "elapsed", "CPU");
         for Step { name, outcome, time, cpu } in &self.done {
             let (seconds, cpu) = (time.as_secs_f64(), cpu.as_secs_f64());
-            let word = match outcome {
-                Outcome::Passed => "ok",
-                Outcome::Failed(_) => "FAILED",
-                Outcome::Skipped(_) => "notice",
-            };
-            println!("{name:width$}  {word:6}  {seconds:6.1} s  {cpu:6.1} s");
+            println!("{name:width$}  {:6}  {seconds:6.1} s  {cpu:6.1} s", word(outcome));
             if let Outcome::Failed(text) | Outcome::Skipped(text) = outcome {
                 println!("    {text}");
             }
         }
         let total = self.begun.elapsed().as_secs_f64();
         let cpu = process::cpu_of_children().as_secs_f64();
-        println!("{:width$}  {:6}  {total:6.1} s  {cpu:6.1} s", "together", "");
+        println!("{TOGETHER:width$}  {:6}  {total:6.1} s  {cpu:6.1} s", "");
         println!("\n{}", self.counts());
         let failed = self.done.iter().filter(|s| matches!(s.outcome, Outcome::Failed(_)));
         let failed: Vec<_> = failed.map(|s| s.name.as_str()).collect();
-        if !failed.is_empty() {
+        if failed.is_empty() {
+            self.write_times(total);
+        } else {
             println!("failed: {}", failed.join("; "));
         }
         failed.is_empty()
+    }
+
+    /// Keeps the times for the next run. If it cannot write them, the next run is only less informed.
+    fn write_times(&self, total: f64) {
+        let Some(record) = &self.record else { return };
+        let times = self.done.iter().map(|step| (step.name.as_str(), step.time.as_secs_f64()));
+        let mut text = String::new();
+        for (name, seconds) in times.chain([(TOGETHER, total)]) {
+            let _ = writeln!(text, "{seconds:.1} {name}");
+        }
+        let _ = record.parent().map(fs::create_dir_all);
+        let _ = fs::write(record, text);
     }
 
     /// The closing line.
@@ -149,6 +284,28 @@ impl Steps {
     }
 }
 
+/// The line of the sum, in the summary and in the file of the times.
+const TOGETHER: &str = "together";
+
+fn word(outcome: &Outcome) -> &'static str {
+    match outcome {
+        Outcome::Passed => "ok",
+        Outcome::Failed(_) => "FAILED",
+        Outcome::Skipped(_) => "notice",
+    }
+}
+
+/// The seconds and names in a file of times.
+fn times_in(text: &str) -> BTreeMap<String, f64> {
+    let lines = text.lines().filter_map(|line| line.split_once(' '));
+    lines.filter_map(|(time, name)| Some((name.to_owned(), time.parse().ok()?))).collect()
+}
+
+/// Seconds as a reader says them.
+fn lasting(seconds: f64) -> String {
+    if seconds < 100.0 { format!("{seconds:.0} s") } else { format!("{:.0} min", seconds / 60.0) }
+}
+
 /// Whether what cannot be tried is a failure.
 pub(crate) fn in_ci() -> bool {
     env::var("CI").is_ok_and(|ci| !matches!(ci.as_str(), "" | "0" | "false"))
@@ -160,7 +317,7 @@ mod tests {
 
     #[test]
     fn a_notice_is_neither_passed_nor_failed() {
-        let mut steps = Steps::default();
+        let mut steps = Steps::new(false);
         assert_eq!(steps.run("one", || Ok(1)), Some(1));
         steps.try_run("two", || Ok(Finished::Passed));
         assert_eq!(steps.counts(), "xtask: 2 passed, 0 failed");
@@ -175,7 +332,7 @@ mod tests {
 
     #[test]
     fn a_step_beside_others_counts_when_it_ends() {
-        let mut steps = Steps::default();
+        let mut steps = Steps::new(false);
         let folder = std::env::temp_dir();
         let shell = |script: &str, log: &str| {
             let mut command = std::process::Command::new("sh");
@@ -190,5 +347,42 @@ mod tests {
         assert_eq!(steps.counts(), "xtask: 2 passed, 1 failed");
         assert!(steps.begin("four", || Err("broken".into())).is_none());
         assert_eq!(steps.counts(), "xtask: 2 passed, 2 failed");
+    }
+    #[test]
+    fn steps_are_counted_without_running() {
+        let mut steps = Steps::new(true);
+        assert_eq!(steps.run("one", || panic!("it ran") as Result<()>), None);
+        assert_eq!(steps.need("two", || panic!("it ran")), Some(()));
+        steps.try_run("three", || panic!("it ran"));
+        assert!(steps.begin("four", || panic!("it ran")).is_none());
+        assert_eq!((steps.counted, steps.done.len()), (4, 0));
+    }
+
+    #[test]
+    fn steps_side_by_side_keep_their_own_outcome_and_time() {
+        let folder = std::env::temp_dir().join("xtask-side-by-side");
+        let workplace = Workplace { root: folder.clone(), target: folder };
+        let step = |name: &str, script: &str| {
+            let mut command = Command::new("sh");
+            command.args(["-c", script]);
+            let notice = Some((5, "nothing was tried".to_owned()));
+            Independent { name: name.to_owned(), command, notice }
+        };
+        let mut steps = Steps::new(false);
+        let all =
+            [step("slow", "sleep 0.2"), step("bad", "echo no; exit 3"), step("none", "exit 5")];
+        steps.run_side_by_side(&workplace, all.into());
+        assert_eq!(steps.counts(), "xtask: 1 passed, 1 failed, 1 skipped");
+        let of = |name: &str| steps.done.iter().find(|step| step.name == name).unwrap();
+        assert!(of("slow").time >= Duration::from_millis(200));
+        assert!(matches!(&of("bad").outcome, Outcome::Failed(error) if error.contains("| no")));
+    }
+
+    #[test]
+    fn times_of_the_last_run_are_read() {
+        let times = times_in("1.5 Rust tests: dlbridge\n62.0 together\nbroken\n");
+        assert_eq!(times.len(), 2);
+        assert_eq!(times["Rust tests: dlbridge"], 1.5);
+        assert_eq!((lasting(62.0), lasting(200.0)), ("62 s".into(), "3 min".into()));
     }
 }

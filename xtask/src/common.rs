@@ -1,0 +1,50 @@
+//! The steps that most changes have to pass: a list of steps that takes minutes. `whole` has everything.
+
+use crate::python::Venv;
+use crate::seeded_faults::KIT;
+use crate::steps::{Independent, Steps};
+use crate::{Workplace, crates, layers, pins, process, python_tests, unsafe_table, wording};
+
+/// An extension with a function for each kind of typed argument, and its tests.
+pub(crate) const ARGUMENTS: &str = "tests/arguments";
+
+const TEMPLATE: &str = "examples/template";
+
+/// The steps. `None` if a step failed that the ones after it cannot do without.
+pub(crate) fn run(steps: &mut Steps, workplace: &Workplace) -> Option<()> {
+    sources(steps, workplace);
+    let mut venv = Venv::of(workplace);
+    steps.need(".venv", || venv.ready())?;
+    let venv = venv;
+    steps.need("Python requirements", || venv.install(&requirements()))?;
+    crates::test_core(steps, workplace, &venv);
+    steps.need("the wheel", || venv.install_example("."))?;
+    steps.need("the wheel of the conformance kit's tensors", || venv.install_example(KIT))?;
+    for project in [ARGUMENTS, TEMPLATE] {
+        steps.run(&format!("the wheel of {project}"), || venv.install_example(project));
+    }
+    steps.run("the wording of compile errors", || wording::check(workplace, &venv));
+    python_tests::type_checks(steps, workplace, &venv);
+    let folders = [format!("{TEMPLATE}/tests"), ARGUMENTS.to_owned()].map(|folder| Independent {
+        command: python_tests::pytest(workplace, &venv, &folder, false),
+        name: folder,
+        notice: None,
+    });
+    let files = python_tests::independent(workplace, &venv, python_tests::PACKAGE);
+    steps.run_side_by_side(workplace, files.into_iter().chain(folders).collect());
+    Some(())
+}
+
+/// Checks of the sources, without a build.
+pub(crate) fn sources(steps: &mut Steps, workplace: &Workplace) {
+    steps.run("formatting", || process::run(&mut workplace.cargo(&["fmt", "--all", "--check"])));
+    steps.run("the table of unsafe code", || unsafe_table::check(&workplace.root));
+    steps.run("no circles among modules", || layers::check(workplace));
+}
+
+/// Everything that is installed for the common tests.
+pub(crate) fn requirements() -> Vec<&'static str> {
+    let tools = [pins::NUMPY, pins::MATURIN].into_iter().chain(pins::TEST_TOOLS.iter().copied());
+    let frameworks = pins::FRAMEWORKS.iter().map(|f| f.requirement);
+    tools.chain(frameworks).chain(pins::SMALL.iter().copied()).collect()
+}

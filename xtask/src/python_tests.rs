@@ -1,0 +1,153 @@
+//! The tests in Python, one process for each file; what checks the types.
+
+use std::ffi::OsStr;
+use std::process::Command;
+
+use crate::python::Venv;
+use crate::steps::{Finished, Independent, Steps};
+use crate::workplace::names;
+use crate::{Result, Workplace, gpu, pins, process};
+
+/// The tests of the package.
+pub(crate) const PACKAGE: &str = "tests/python";
+
+const KIT_SOURCES: &str = "conformance/src/dlbridge_conformance";
+
+/// Test files that take a minute even with an optimised wheel, and many with another.
+const LONG: &[&str] = &["test_chains.py"];
+
+/// The exit code of pytest if it could not try any test of a file.
+const NO_TESTS: i32 = 5;
+
+/// The test files of a folder. In the tests of the package each framework of the list has one, or its run fails.
+fn files(workplace: &Workplace, folder: &str) -> Vec<String> {
+    let mut files = names(&workplace.root.join(folder));
+    files.retain(|name| name.starts_with("test_") && name.ends_with(".py"));
+    let frameworks = ["numpy"].into_iter().chain(pins::FRAMEWORKS.iter().map(|f| f.name));
+    for name in frameworks.filter(|_| folder == PACKAGE) {
+        let file = format!("test_{name}.py");
+        if !files.contains(&file) {
+            files.push(file);
+        }
+    }
+    files
+}
+
+/// Runs the test files of a folder, one process each, so that each framework is alone with the extension module. A framework that
+/// is not installed is a failure.
+pub(crate) fn run(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>, folder: &str) {
+    for file in files(workplace, folder) {
+        let path = format!("{folder}/{file}");
+        steps.run(&format!("Python: {file}"), || {
+            process::run(&mut pytest(workplace, venv, &path, true))
+        });
+    }
+}
+
+/// The test files of a folder as steps that run side by side, without the longest. A test whose framework is not installed is skipped, unless its
+/// file is of one that always is.
+pub(crate) fn independent(
+    workplace: &Workplace,
+    venv: &Venv<'_>,
+    folder: &str,
+) -> Vec<Independent> {
+    let step = |file: String| {
+        let required =
+            pins::FRAMEWORKS.iter().any(|f| is_about(&file, f.name)) || is_about(&file, "numpy");
+        let path = format!("{folder}/{file}");
+        let notice = (NO_TESTS, "what it tests is not installed, so nothing was tried".to_owned());
+        Independent {
+            name: format!("Python: {file}"),
+            command: pytest(workplace, venv, &path, required),
+            notice: (!required).then_some(notice),
+        }
+    };
+    let files = files(workplace, folder).into_iter();
+    files.filter(|file| !LONG.contains(&file.as_str())).map(step).collect()
+}
+
+/// Returns whether a test file is about a framework: `test_torch.py`, `test_torch_streams.py`.
+fn is_about(file: &str, framework: &str) -> bool {
+    let rest = file.strip_prefix("test_").and_then(|rest| rest.strip_prefix(framework));
+    rest.is_some_and(|rest| rest.starts_with(['.', '_']))
+}
+
+/// pytest on a file or directory. `required`: a test that lacks a framework fails instead of being skipped.
+pub(crate) fn pytest(
+    workplace: &Workplace,
+    venv: &Venv<'_>,
+    path: &str,
+    required: bool,
+) -> Command {
+    let cache = workplace.target.join("pytest");
+    let mut pytest = venv.python();
+    pytest.args(["-m", "pytest", "--quiet", path]);
+    pytest.args([OsStr::new("-o"), format!("cache_dir={}", cache.display()).as_ref()]);
+    // It prints the traceback of a crash, and users may have set it.
+    pytest.env("PYTHONFAULTHANDLER", "1");
+    if required {
+        pytest.env("DLBRIDGE_REQUIRE", "1");
+    }
+    pytest
+}
+
+/// The stub against mypy's strictest rules, then against the extension module itself.
+pub(crate) fn type_checks(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) {
+    steps.run("mypy", || {
+        let mut mypy = venv.python();
+        mypy.args(["-m", "mypy", "--strict", "--cache-dir"]).arg(workplace.target.join("mypy"));
+        process::run(mypy.args([
+            "--exclude",
+            "/tests/python|/conformance/tests",
+            "python/dlbridge",
+            KIT_SOURCES,
+            gpu::SUITE,
+        ]))
+    });
+    steps.run("stubtest", || {
+        let mut stubtest = venv.python();
+        stubtest.args(["-m", "mypy.stubtest", "dlbridge._core"]);
+        let allowed = "python/stubtest-allowlist.txt";
+        if workplace.root.join(allowed).exists() {
+            stubtest.args(["--allowlist", allowed]);
+        }
+        process::run(&mut stubtest)
+    });
+}
+
+/// Tests whose frameworks do not drown what valgrind says: of crafted tensors and own buffers.
+const UNDER_VALGRIND: &[&str] =
+    &["array_interface", "array_struct", "buffer_export", "import", "wanted"];
+
+/// Checks under valgrind that the extension module touches only memory that it owns. Python's own reads of
+/// uninitialised memory are many, so those are not looked for.
+pub(crate) fn under_valgrind(workplace: &Workplace, venv: &Venv<'_>) -> Result<Finished> {
+    if !process::succeeds(workplace.command("valgrind").arg("--version")) {
+        return Ok(Finished::Notice(
+            "valgrind is not installed, so what the extension module does with memory was not \
+             checked"
+                .into(),
+        ));
+    }
+    let mut valgrind = workplace.command("valgrind");
+    valgrind.args(["--quiet", "--error-exitcode=9", "--undef-value-errors=no", "--num-callers=30"]);
+    valgrind.arg("--suppressions=xtask/valgrind.supp");
+    valgrind.arg(venv.python().get_program());
+    valgrind.args(["-m", "pytest", "--quiet", "-p", "no:cacheprovider"]);
+    valgrind.args(UNDER_VALGRIND.iter().map(|name| format!("{PACKAGE}/test_{name}.py")));
+    process::run(valgrind.env("PYTHONMALLOC", "malloc"))?;
+    Ok(Finished::Passed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_and_frameworks() {
+        assert!(is_about("test_torch.py", "torch"));
+        assert!(is_about("test_torch_streams.py", "torch"));
+        assert!(!is_about("test_torchaudio.py", "torch"));
+        assert!(!is_about("test_tensor.py", "torch"));
+    }
+}

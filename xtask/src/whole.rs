@@ -1,0 +1,186 @@
+//! `cargo xtask test --all`: everything that has to hold, with each library and tool that it is checked with.
+
+use std::env;
+use std::path::Path;
+
+use crate::common::{self, ARGUMENTS};
+use crate::python::{self, Venv, Version};
+use crate::python_tests::{self, pytest};
+use crate::seeded_faults::KIT;
+use crate::steps::{Begun, Finished, Steps, in_ci};
+use crate::workplace::names;
+use crate::{
+    Result, Workplace, bench, c_examples, compare, crates, debian, gpu, nightly, pins, process,
+    stable_abi, template, toolchains, wording,
+};
+
+/// The tests of the conformance kit, which wait for processes most of the time.
+const KIT_TESTS: &str = "conformance/tests";
+
+/// All steps. `None` if a step failed that the ones after it cannot do without.
+pub(crate) fn run(steps: &mut Steps, workplace: &Workplace) -> Option<()> {
+    let beside = nightly::begin(steps, workplace);
+    let done = one_after_another(steps, workplace);
+    if let Some(beside) = beside {
+        steps.end(beside);
+    }
+    done
+}
+
+/// The tests of the conformance kit alone.
+pub(crate) fn kit(steps: &mut Steps, workplace: &Workplace) -> Option<()> {
+    let mut venv = Venv::of(workplace);
+    steps.need(".venv", || venv.ready())?;
+    python_tests::run(steps, workplace, &venv, KIT_TESTS);
+    Some(())
+}
+
+/// The tests of the package with one Python alone, and the newest libraries that it gets.
+pub(crate) fn package_with(
+    steps: &mut Steps,
+    workplace: &Workplace,
+    version: Version,
+) -> Option<()> {
+    let wheels = Venv::of(workplace);
+    let mut venv = Venv::of_python(workplace, version);
+    steps.need(".venv", || venv.ready())?;
+    steps.need("Python requirements", || venv.install(&requirements()))?;
+    steps.need("the wheels", || {
+        // The same as in `.venv`: they are for the stable ABI.
+        [".", KIT].iter().try_for_each(|project| venv.install_wheel(&wheels.built(project)?))
+    })?;
+    python_tests::run(steps, workplace, &venv, python_tests::PACKAGE);
+    Some(())
+}
+
+/// Begins the tests of the package with the oldest and the newest Python of this machine, other than that of `.venv`.
+fn begin_with_other_pythons(
+    steps: &mut Steps,
+    workplace: &Workplace,
+    venv: &Venv<'_>,
+) -> Vec<Begun> {
+    let others = python::others(venv);
+    let newest = pins::PYTHONS[pins::PYTHONS.len() - 1];
+    let tried = |version| version == venv.version() || others.contains(&version);
+    for (major, minor) in [pins::PYTHONS[0], newest].into_iter().filter(|v| !tried(*v)) {
+        steps.try_run(&format!("the package with Python {major}.{minor}"), || {
+            let reason = format!("Python {major}.{minor} is not installed");
+            // One newer than the oldest has to be there.
+            match in_ci() && venv.version() == pins::PYTHONS[0] && others.is_empty() {
+                true => Err(format!("{reason}, and no other that is newer than that of .venv")),
+                false => Ok(Finished::Notice(reason)),
+            }
+        });
+    }
+    let begin = |(major, minor): &(u32, u32)| {
+        let version = format!("{major}.{minor}");
+        steps.begin(&format!("the package with Python {version}"), || {
+            let xtask =
+                env::current_exe().map_err(|e| format!("xtask does not know itself: {e}"))?;
+            let log = workplace.target.join(format!("python-{version}.txt"));
+            let arguments = ["test", "--python", &version];
+            process::beside(workplace.command(xtask).args(arguments), log)
+        })
+    };
+    others.iter().filter_map(begin).collect()
+}
+
+fn one_after_another(steps: &mut Steps, workplace: &Workplace) -> Option<()> {
+    common::sources(steps, workplace);
+    crates::lint_core(steps, workplace);
+    let mut venv = Venv::of(workplace);
+    steps.need(".venv", || venv.ready())?;
+    let venv = venv;
+    crates::lint_and_document(steps, &venv);
+    stable_abi::lint(steps, &venv);
+    steps.try_run("the oldest Rust", || toolchains::oldest_rust(workplace, &venv));
+    steps.run("no_std", || toolchains::without_std(workplace));
+    crates::rust_tests(steps, workplace, &venv);
+    for example in examples(workplace, c_examples::MAIN) {
+        c_examples::test(steps, workplace, &venv, &example);
+    }
+    nightly::with_python(steps, workplace, &venv);
+    with_python(steps, workplace, &venv)
+}
+
+/// Everything that the tests are run with.
+fn requirements() -> Vec<&'static str> {
+    [common::requirements(), pins::RARE.to_vec()].concat()
+}
+
+/// The steps that need the wheel. `None` if a step failed that the others cannot do without.
+fn with_python(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) -> Option<()> {
+    steps.need("Python requirements", || venv.install(&requirements()))?;
+    steps.need("the wheel", || venv.install_project("."))?;
+    steps.need("the wheel of the conformance kit", || venv.install_project(KIT))?;
+    if in_ci() {
+        steps.run("Chromium", || browser(workplace));
+    }
+    // They wait for other processes most of the time, and need nothing of what follows.
+    let kit = begin_kit(steps, workplace);
+    let other_pythons = begin_with_other_pythons(steps, workplace, venv);
+    steps.run("the source distribution", || venv.try_source_distribution());
+    for example in examples(workplace, "pyproject.toml").into_iter().chain([ARGUMENTS.to_owned()]) {
+        steps.run(&format!("the wheel of {example}"), || venv.install_example(&example));
+    }
+    crates::test_libraries(steps, workplace, venv);
+    nightly::with_onnx_runtime(steps, workplace, venv);
+    steps.run("the stub of the template", || venv.compare_stub("examples/template"));
+    steps.run("the wording of compile errors", || wording::check(workplace, venv));
+    steps.try_run("the template, outside", || template::build_outside(workplace, venv));
+    python_tests::type_checks(steps, workplace, venv);
+    python_tests::run(steps, workplace, venv, python_tests::PACKAGE);
+    let pages = [
+        ("the page of the benchmarks", "benches/report"),
+        ("the edit scripts of ports", "peers/ports"),
+        ("the GPU suite's report", gpu::SUITE),
+    ];
+    for (name, folder) in pages {
+        steps.run(name, || process::run(&mut pytest(workplace, venv, folder, true)));
+    }
+    steps.try_run("GPU suite, on the stand-in", || gpu::on_stand_in(workplace, venv));
+    steps.try_run("instruction budgets", || bench::instructions(workplace, venv, false));
+    steps.try_run("Python under valgrind", || python_tests::under_valgrind(workplace, venv));
+    let rust_numpy =
+        steps.run("an extension built on rust-numpy", || compare::rust_numpy(workplace, venv));
+    let of_examples = examples(workplace, "tests").into_iter().map(|e| format!("{e}/tests"));
+    for folder in of_examples.chain([ARGUMENTS.to_owned()]) {
+        steps.run(&folder, || {
+            let mut tests = pytest(workplace, venv, &folder, true);
+            if let Some(folder) = &rust_numpy {
+                tests.env("DLBRIDGE_RUST_NUMPY", folder);
+            }
+            process::run(tests.args(["-p", "examples.no_skips"]))
+        });
+    }
+    steps.try_run("the stable ABI of Python 3.9", || stable_abi::test(workplace, venv));
+    steps
+        .run("an extension with one protocol more", || stable_abi::test_protocols(workplace, venv));
+    other_pythons.into_iter().chain(kit).for_each(|begun| steps.end(begun));
+    Some(())
+}
+
+/// Begins the tests of the conformance kit beside the others.
+fn begin_kit(steps: &mut Steps, workplace: &Workplace) -> Option<Begun> {
+    steps.begin("the conformance kit", || {
+        let xtask = env::current_exe().map_err(|e| format!("xtask does not know itself: {e}"))?;
+        let log = workplace.target.join("kit.txt");
+        process::beside(workplace.command(xtask).args(["test", "--kit"]), log)
+    })
+}
+
+/// The examples that have a file or directory of this name, as paths from the root.
+fn examples(workplace: &Workplace, having: &str) -> Vec<String> {
+    let directory = workplace.root.join("examples");
+    let examples =
+        names(&directory).into_iter().filter(|n| directory.join(n).join(having).exists());
+    examples.map(|name| format!("examples/{name}")).collect()
+}
+
+/// The browser that the pages of the conformance kit are tried in, from Debian's packages where it is
+/// missing. Without it the tests of the pages fail.
+fn browser(workplace: &Workplace) -> Result<()> {
+    debian::install(workplace, &["chromium"], || {
+        Path::new("/usr/bin/chromium").exists() || env::var_os("CHROMIUM").is_some()
+    })
+}
