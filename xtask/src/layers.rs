@@ -137,7 +137,7 @@ fn read_folder(
 
 /// Code without the module of its tests, which stands last.
 fn without_tests(code: &str) -> String {
-    let attributes = ["#[cfg(test)]\nmod tests", "#[cfg(all(test, unix))]\nmod tests"];
+    let attributes = ["#[cfg(test)]\nmod tests {", "#[cfg(all(test, unix))]\nmod tests {"];
     let at = attributes.iter().filter_map(|attribute| code.find(attribute)).min();
     code[..at.unwrap_or(code.len())].to_owned()
 }
@@ -351,6 +351,13 @@ mod tests {
         let found = imports(&[("", "mod a;\nmod b;"), ("a", "use crate::b::B;"), ("b", "")]);
         assert_eq!(found["a"], list(&["b"]));
         assert!(circles_of(&found).is_empty());
+    }
+
+    #[test]
+    fn imports_below_tests_in_a_file_of_their_own_are_read() {
+        let found =
+            imports(&[("", ""), ("a", "#[cfg(test)]\nmod tests;\nuse crate::b::B;"), ("b", "")]);
+        assert_eq!(found["a"], list(&["b"]));
     }
 
     #[test]

@@ -28,10 +28,10 @@ const fn fault(
     Fault { what, file, from, to }
 }
 
-const IMPORT: &str = "crates/dlbridge/src/raw/import.rs";
-const EXPORT: &str = "crates/dlbridge/src/raw/export.rs";
-const BLOCK: &str = "crates/dlbridge/src/raw/block/mod.rs";
-const DRAFT: &str = "crates/dlbridge/src/raw/block/draft.rs";
+const IMPORT: &str = "crates/dlbridge/src/tensor/raw/import.rs";
+const EXPORT: &str = "crates/dlbridge/src/tensor/raw/export.rs";
+const BLOCK: &str = "crates/dlbridge/src/block/mod.rs";
+const DRAFT: &str = "crates/dlbridge/src/block/draft.rs";
 const CAPSULE: &str = "crates/dlbridge-pyo3/src/capsule.rs";
 const DLPACK: &str = "crates/dlbridge-pyo3/src/protocol/dlpack_export.rs";
 const TABLE: &str = "crates/dlbridge-pyo3/src/protocol/exchange_table.rs";

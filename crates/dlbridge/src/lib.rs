@@ -102,43 +102,55 @@ extern crate std;
 
 pub use dlbridge_sys as sys;
 
+#[forbid(unsafe_code)]
 mod access;
 mod adapters;
 #[doc(hidden)]
+#[forbid(unsafe_code)]
 pub mod bits;
-mod compare;
+mod block;
+#[forbid(unsafe_code)]
 mod convert;
+mod copy;
+#[forbid(unsafe_code)]
 mod device;
-mod display;
+#[forbid(unsafe_code)]
 mod dtype;
+mod element;
+#[forbid(unsafe_code)]
 mod error;
-mod export;
+#[forbid(unsafe_code)]
 mod layout;
+mod memory;
 #[cfg(doctest)]
 mod must_not_compile;
+#[forbid(unsafe_code)]
 mod parse;
-mod part;
-mod raw;
+#[forbid(unsafe_code)]
+mod slicing;
 mod subbyte;
 mod tensor;
 mod tensor_ref;
+#[forbid(unsafe_code)]
 mod time;
 mod view;
 
 pub use access::Access;
+pub use block::RawParts;
 pub use convert::CopyReason;
 pub use device::{Device, DeviceType};
 pub use dtype::{DataType, DataTypeCode};
+pub use element::{Element, Unaligned};
 pub use error::{Error, Result};
-pub use raw::{
-    DLTensorRef, Element, Items, Iter, IterMut, Owner, RawParts, SubbyteView, SubbyteViewMut,
-    TensorRef, TensorRefMut, TensorSlice, TensorSliceMut, TensorView, TensorViewMut, Unaligned,
-};
+pub use subbyte::{SubbyteView, SubbyteViewMut};
 pub use tensor::Tensor;
+pub use tensor::raw::{Items, Owner, TensorSlice, TensorSliceMut};
+pub use tensor_ref::{DLTensorRef, TensorRef, TensorRefMut};
 pub use time::{
     Datetime64, Days, Hours, Microseconds, Milliseconds, Minutes, Nanoseconds, Seconds, TimeUnit,
     Timedelta64, Weeks,
 };
+pub use view::{Iter, IterMut, TensorView, TensorViewMut};
 
 #[cfg(feature = "safetensors")]
 pub use adapters::safetensors;

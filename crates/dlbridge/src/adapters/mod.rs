@@ -1,10 +1,12 @@
 //! One file per library: export and import side by side.
 
+#[forbid(unsafe_code)]
 mod standard;
 
 #[cfg(feature = "bytes")]
 mod bytes;
 #[cfg(feature = "image")]
+#[forbid(unsafe_code)]
 mod image;
 #[cfg(feature = "memmap2")]
 mod memmap2;

@@ -5,7 +5,8 @@ use ndarray::{
     ShapeBuilder, StrideShape,
 };
 
-use crate::raw::{DimsOut, from_strided};
+use crate::block::DimsOut;
+use crate::tensor::raw::owner::from_strided;
 use crate::{
     Access, Element, Error, RawParts, Tensor, TensorRef, TensorRefMut, TensorView, TensorViewMut,
 };

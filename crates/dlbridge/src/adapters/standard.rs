@@ -6,8 +6,8 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use crate::Items;
 use crate::Tensor;
-use crate::raw::Items;
 
 /// The shape is the length, then the extents of nested arrays. Exclusive.
 ///

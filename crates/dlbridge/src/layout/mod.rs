@@ -3,13 +3,13 @@
 
 mod dims;
 mod offsets;
-mod part;
 mod reached;
+mod slice;
 
 pub(crate) use dims::Dims;
 pub(crate) use offsets::Offsets;
-pub(crate) use part::Part;
 pub(crate) use reached::all_reached;
+pub(crate) use slice::Slice;
 
 use crate::{DataType, Error, Result};
 

@@ -1,0 +1,278 @@
+//! A block whose owner is in its place already, and which is not yet described.
+
+use alloc::alloc::{alloc, handle_alloc_error};
+#[cfg(feature = "ndarray")]
+use core::marker::PhantomData;
+use core::mem;
+use core::mem::MaybeUninit;
+use core::ptr::{self, NonNull};
+use core::slice;
+
+use dlbridge_sys::{DLManagedTensorVersioned, DLPackVersion, DLTensor};
+
+use super::Managed;
+use super::delete::DELETER;
+use super::header::{Block, Check, Free, Header, brand};
+use crate::block::{Marks, RawParts};
+use crate::layout::{self, ElementExtent, Measure};
+use crate::{DataType, Device, Error, Result};
+
+/// An allocated block with an initialised owner, and nothing else in it. Dropping it drops the owner
+/// and frees the block.
+///
+/// Made first, since the owner's memory can only be asked for when the owner has moved to its place;
+/// the header is then written once.
+pub(crate) struct Draft<O: Send + 'static> {
+    block: NonNull<Block<O>>,
+    ndim: usize,
+}
+
+impl<O: Send + 'static> Draft<O> {
+    /// Moves an owner into a new block with room for the dims of `ndim` dimensions.
+    #[inline]
+    pub(crate) fn new(owner: O, ndim: usize) -> Self {
+        let layout = Block::<O>::VTABLE.layout(2 * ndim);
+        // SAFETY: a header is in it, so the layout has a size.
+        let memory = unsafe { alloc(layout) };
+        let Some(block) = NonNull::new(memory.cast::<Block<O>>()) else {
+            handle_alloc_error(layout)
+        };
+        // SAFETY: allocated above with the layout of a `Block<O>`, and nobody else has it.
+        unsafe { (&raw mut (*block.as_ptr()).owner).write(MaybeUninit::new(owner)) };
+        Self { block, ndim }
+    }
+
+    /// The owner, in its place in the block.
+    #[inline]
+    pub(crate) fn owner_mut(&mut self) -> &mut O {
+        // SAFETY: initialised, and `&mut self` is the only access.
+        unsafe { (*self.block.as_ptr()).owner.assume_init_mut() }
+    }
+
+    /// Where the extents are.
+    #[inline]
+    fn extents(&self) -> *mut i64 {
+        // SAFETY: the dims are in the allocation behind the fixed part (`VTable::layout`).
+        unsafe { self.block.add(1).as_ptr().cast() }
+    }
+
+    /// Writes a shape and the strides of C order into the block. Returns the number of elements.
+    ///
+    /// The block must have been made for as many dimensions.
+    #[inline]
+    pub(crate) fn set_c_order(&mut self, shape: &[usize]) -> Result<usize> {
+        assert!(shape.len() == self.ndim, "the block was made for other dimensions");
+        let (extents, ndim) = (self.extents(), self.ndim);
+        // The product of the extents but for zeros: the stride of the next axis.
+        let (mut product, mut elements) = (1_usize, 1_usize);
+        for (axis, &extent) in shape.iter().enumerate().rev() {
+            // SAFETY: `axis < ndim`, and the block has room for as many extents and strides.
+            unsafe {
+                extents.add(axis).write(extent as i64);
+                extents.add(ndim + axis).write(product as i64);
+            }
+            // At most the product, which is checked, or zero.
+            elements = elements.wrapping_mul(extent);
+            product = product.checked_mul(extent.max(1)).ok_or(Error::TooLarge)?;
+        }
+        // So no factor of it was cut either.
+        isize::try_from(product).map_err(|_| Error::TooLarge)?;
+        Ok(elements)
+    }
+
+    /// Writes the extent and the stride of each axis into the block, and measures them on the way.
+    ///
+    /// The block must have been made for as many dimensions.
+    #[inline]
+    pub(crate) fn set_axes(
+        &mut self,
+        axes: impl ExactSizeIterator<Item = (i64, i64)>,
+    ) -> Result<Measure> {
+        assert!(axes.len() == self.ndim, "the block was made for other dimensions");
+        let (extents, ndim, mut count) = (self.extents(), self.ndim, 0);
+        // However many axes the iterator has after all, no more than there is room for.
+        let measure = layout::measure((0..ndim).zip(axes).map(|(axis, (extent, stride))| {
+            count += 1;
+            // SAFETY: `axis < ndim`, and the block has room for as many extents and strides.
+            unsafe {
+                extents.add(axis).write(extent);
+                extents.add(ndim + axis).write(stride);
+            }
+            (extent, stride)
+        }))?;
+        assert!(count == ndim, "an iterator tells another number than it has");
+        Ok(measure)
+    }
+
+    /// Writes extents into the block, and the strides of C order.
+    ///
+    /// The block must have been made for as many dimensions.
+    pub(crate) fn set_shape(
+        &mut self,
+        shape: impl ExactSizeIterator<Item = i64>,
+    ) -> Result<Measure> {
+        let Measure { count, .. } = self.set_axes(shape.map(|extent| (extent, 0)))?;
+        // SAFETY: as many extents were just written, and nobody else knows of them.
+        let extents = unsafe { slice::from_raw_parts(self.extents(), self.ndim) };
+        layout::c_strides(extents, |axis, stride| {
+            // SAFETY: `axis < ndim`, and the block has room for as many strides behind the extents.
+            unsafe { self.extents().add(self.ndim + axis).write(stride) };
+        });
+        let highest = count.saturating_sub(1) as i64;
+        Ok(Measure { count, extent: Some(ElementExtent { lowest: 0, highest }) })
+    }
+
+    /// Describes the data, after checking all that can be checked (Layout, Dtype). On addressable
+    /// devices the byte offset is folded into the address; the address of a tensor without elements
+    /// becomes NULL. `flags` are added to those of the parts.
+    ///
+    /// # Safety
+    /// As many axes as there are dimensions were written, and this is what they measure. Data, Calm,
+    /// Exclusive, Immutable and Send hold for `parts`, the dims and the owner.
+    #[inline]
+    pub(crate) unsafe fn describe(
+        self,
+        parts: &RawParts,
+        measure: Measure,
+        flags: u64,
+    ) -> Result<Managed> {
+        parts.dtype.check()?;
+        let (data, byte_offset) = match (measure.count, measure.extent) {
+            (0, _) => (ptr::null_mut(), 0),
+            (_, extent) => parts.locate(extent.ok_or(Error::TooLarge)?)?,
+        };
+        let description = DLTensor {
+            data,
+            device: parts.device.into(),
+            ndim: self.ndim as i32,
+            dtype: parts.dtype.into(),
+            shape: ptr::null_mut(),
+            strides: ptr::null_mut(),
+            byte_offset,
+        };
+        let marks = parts.marks();
+        // SAFETY: by contract.
+        Ok(unsafe { self.finish(description, Marks { flags: marks.flags | flags, ..marks }, None) })
+    }
+
+    /// The owner, and a place for the extents and strides that it knows.
+    #[cfg(feature = "ndarray")]
+    #[inline]
+    pub(crate) fn owner_and_dims(&mut self) -> (&mut O, DimsOut<'_>) {
+        let dims =
+            DimsOut { extents: self.extents(), ndim: self.ndim, written: 0, block: PhantomData };
+        // The dims are in the block, but no part of the owner.
+        (self.owner_mut(), dims)
+    }
+
+    /// Writes the header: a description, to which shape and strides are added, and what the deleter and
+    /// those who take the owner out need.
+    ///
+    /// # Safety
+    /// The dims are written, or the description has no dimensions. Data, Calm, Exclusive, Immutable
+    /// and Send hold for the description, the dims and the owner.
+    #[inline]
+    pub(crate) unsafe fn finish(
+        self,
+        description: DLTensor,
+        marks: Marks,
+        check: Option<Check>,
+    ) -> Managed {
+        let shape = self.extents();
+        // SAFETY: the dims are within the allocation, or none.
+        let strides = unsafe { shape.add(self.ndim) };
+        // SAFETY: by contract.
+        unsafe { self.write_header(DLTensor { shape, strides, ..description }, marks, check) }
+    }
+
+    /// Writes the header with a description whose dims are elsewhere.
+    ///
+    /// # Safety
+    /// Everything holds for the description that [`finish`](Self::finish) demands; the owner keeps the dims.
+    #[inline]
+    pub(crate) unsafe fn finish_with_dims(self, description: DLTensor, marks: Marks) -> Managed {
+        // SAFETY: by contract.
+        unsafe { self.write_header(description, marks, None) }
+    }
+
+    /// # Safety
+    /// That of [`finish`](Self::finish), for a description with its dims.
+    #[inline(always)]
+    unsafe fn write_header(
+        self,
+        dl_tensor: DLTensor,
+        Marks { flags, immutable }: Marks,
+        check: Option<Check>,
+    ) -> Managed {
+        let managed = DLManagedTensorVersioned {
+            version: DLPackVersion::CURRENT,
+            manager_ctx: brand(),
+            deleter: Some(DELETER),
+            flags,
+            dl_tensor,
+        };
+        // At most twice MAX_NDIM.
+        let (vtable, dims) = (&Block::<O>::VTABLE, 2 * self.ndim as u32);
+        let header = Header { managed, vtable, dims, immutable, check };
+        // SAFETY: within the block, which is ours alone.
+        unsafe { ptr::write(&raw mut (*self.block.as_ptr()).header, header) };
+        Managed(mem::ManuallyDrop::new(self).block.cast())
+    }
+}
+
+impl Managed {
+    /// Moves an owner into a new block with room for the dims of `ndim` dimensions, and describes
+    /// an empty CPU tensor of no dimensions.
+    pub(crate) fn new<O: Send + 'static>(owner: O, ndim: usize) -> Self {
+        let nothing = DLTensor {
+            data: ptr::null_mut(),
+            device: Device::CPU.into(),
+            ndim: 0,
+            dtype: DataType::UINT8.into(),
+            shape: ptr::null_mut(),
+            strides: ptr::null_mut(),
+            byte_offset: 0,
+        };
+        // SAFETY: no dimensions, and no data.
+        unsafe { Draft::new(owner, ndim).finish(nothing, Marks::NONE, None) }
+    }
+}
+
+/// The dims of a block, axis by axis.
+#[cfg(feature = "ndarray")]
+pub(crate) struct DimsOut<'a> {
+    extents: *mut i64,
+    ndim: usize,
+    written: usize,
+    block: PhantomData<&'a mut [i64]>,
+}
+
+#[cfg(feature = "ndarray")]
+impl DimsOut<'_> {
+    /// Writes the next axis.
+    #[inline]
+    pub(crate) fn push(&mut self, extent: i64, stride: i64) {
+        assert!(self.written < self.ndim, "the block was made for fewer dimensions");
+        // SAFETY: the block has room for `ndim` extents and as many strides, and is borrowed for `'a`.
+        unsafe {
+            self.extents.add(self.written).write(extent);
+            self.extents.add(self.ndim + self.written).write(stride);
+        }
+        self.written += 1;
+    }
+
+    /// Whether every axis was written.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.written == self.ndim
+    }
+}
+
+impl<O: Send + 'static> Drop for Draft<O> {
+    fn drop(&mut self) {
+        let layout = Block::<O>::VTABLE.layout(2 * self.ndim);
+        let _free = Free { header: self.block.cast(), layout };
+        // SAFETY: initialised, and not used again.
+        unsafe { (*self.block.as_ptr()).owner.assume_init_drop() };
+    }
+}

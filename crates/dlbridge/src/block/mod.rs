@@ -1,0 +1,288 @@
+//! The heap block behind every tensor: one allocation with the managed tensor, the owner, the
+//! extents and the strides.
+//!
+//! ```text
+//! +---------------------------+--------------+---------+----------------+-----------------+
+//! | DLManagedTensorVersioned  | VTable, dims | owner   | ndim extents   | ndim strides    |
+//! +---------------------------+--------------+---------+----------------+-----------------+
+//! ^ what C sees                                         ^ t.shape        ^ t.strides
+//! ```
+//!
+//! # Invariants
+//!
+//! The invariants of all memory that the core touches are stated here, once. SAFETY comments cite them by label.
+//!
+//! Let `m` be the `DLManagedTensorVersioned` that a [`Managed`] points at, and `t` its `dl_tensor`.
+//!
+//! - **Block.** `m` begins a heap block laid out as above.
+//!   The `Managed` is the only handle on it: nobody else calls the deleter, and it has not run.
+//! - **Dims.** `0 <= t.ndim <= MAX_NDIM`; `t.shape` and `t.strides` are not NULL, are aligned and
+//!   point at `ndim` initialised `i64`, which nobody writes while the block lives. They are in the
+//!   block itself or in one that the owner keeps alive.
+//! - **Layout.** Extents are not negative; element count and byte extent fit an `isize`; address
+//!   arithmetic within the byte extent does not wrap around the address space.
+//! - **Data.** If the tensor has elements and its device is host-accessible, `t.byte_offset` is 0
+//!   and the byte extent around `t.data` lies in one allocation; every byte of every element is
+//!   initialised and stays valid for reads until the owner is dropped, and for writes too unless
+//!   `READ_ONLY` is set. What lies between elements may be anything, and is not touched.
+//!   A tensor without elements has NULL `data`.
+//! - **Calm.** Nothing writes the data while a view borrowed from the tensor is alive. For memory
+//!   that Rust owns and does not export the types guarantee it; for foreign memory it is the contract
+//!   of [`Tensor::from_raw`](crate::Tensor::from_raw), and for memory that [`Tensor::lend`](crate::Tensor::lend)
+//!   exported, the duty of the code that passed it on.
+//! - **Exclusive.** If `IS_COPIED` is set and `READ_ONLY` is not, only two parties read or write the data:
+//!   the holder of the `Managed` and, while that is in an `Arc`, the consumers it was exported to. So code
+//!   that has it by `&mut` is its only user.
+//! - **Immutable.** If the block's bit `immutable` is set, nothing writes the data until the owner is dropped or taken
+//!   out of the block, and `READ_ONLY` is set. The bit comes from an owner that promises it, from exclusive data
+//!   that its only holder gave up writing ([`Tensor::try_into_immutable`](crate::Tensor::try_into_immutable)), or
+//!   from an unsafe promise ([`Tensor::assume_immutable`](crate::Tensor::assume_immutable)); never from a flag.
+//! - **Dtype.** The dtype passed [`DataType::check`](crate::DataType::check).
+//! - **Send.** The owner may be dropped on any thread.
+//!
+//! `view/raw.rs` adds **View** for typed views, `tensor_ref/raw/mod.rs` **Ref** for borrowed tensors of any
+//! dtype, and `layout/slice.rs` **Slice** for layouts within a layout.
+
+mod delete;
+mod draft;
+mod header;
+mod parts;
+mod sliced;
+mod take;
+
+use core::any::TypeId;
+use core::mem;
+use core::ptr::{self, NonNull};
+use core::slice;
+
+use dlbridge_sys::{
+    DLManagedTensorVersioned, DLPACK_FLAG_BITMASK_IS_COPIED, DLPACK_FLAG_BITMASK_READ_ONLY,
+    DLTensor,
+};
+
+use self::delete::{DELETER, delete};
+#[cfg(feature = "ndarray")]
+pub(crate) use self::draft::DimsOut;
+pub(crate) use self::draft::Draft;
+pub(crate) use self::header::Check;
+pub(crate) use self::header::no_unwind;
+use self::header::{Block, Header, brand};
+pub(crate) use self::parts::Marks;
+pub use self::parts::RawParts;
+use crate::{Access, Error, MAX_NDIM, Result, layout};
+
+/// The handle on a block. Dropping it runs the deleter.
+pub(crate) struct Managed(NonNull<DLManagedTensorVersioned>);
+
+// SAFETY: Send: the owner may be dropped on any thread; the rest is plain data.
+unsafe impl Send for Managed {}
+// SAFETY: Shared access reads dims and description, which nobody writes (Dims), and the owner only
+// where that is `Sync` itself (`owner`).
+unsafe impl Sync for Managed {}
+
+impl Drop for Managed {
+    fn drop(&mut self) {
+        // SAFETY: Block: the only handle, which ends here.
+        unsafe { delete(self.0.as_ptr()) }
+    }
+}
+
+impl Managed {
+    /// Takes over a pointer that [`Managed::into_raw`] gave out, if it is one.
+    ///
+    /// # Safety
+    /// `managed` points at a managed tensor of this major version. If it is one of ours, the
+    /// handle is given up.
+    pub(crate) unsafe fn recognise(managed: NonNull<DLManagedTensorVersioned>) -> Option<Self> {
+        // SAFETY: by contract readable; the fields before `flags` are the same in all versions.
+        let (ctx, deleter) =
+            unsafe { ((*managed.as_ptr()).manager_ctx, (*managed.as_ptr()).deleter) };
+        // The brand's address is unique where a linker may have merged the deleters of two
+        // versions of this crate.
+        let ours = deleter.is_some_and(|f| ptr::fn_addr_eq(f, DELETER)) && ctx == brand();
+        // Not `then_some`: it would make the handle in any case, and drop it.
+        ours.then(|| Self(managed))
+    }
+
+    /// Gives up the handle for the pointer.
+    pub(crate) fn into_raw(self) -> NonNull<DLManagedTensorVersioned> {
+        mem::ManuallyDrop::new(self).0
+    }
+
+    pub(crate) fn as_ptr(&self) -> *const DLManagedTensorVersioned {
+        self.0.as_ptr()
+    }
+
+    pub(crate) fn tensor(&self) -> &DLTensor {
+        // SAFETY: Block: initialised, and written through `&mut self` only.
+        unsafe { &(*self.0.as_ptr()).dl_tensor }
+    }
+
+    fn tensor_mut(&mut self) -> &mut DLTensor {
+        // SAFETY: Block: initialised, and `&mut self` is the only access.
+        unsafe { &mut (*self.0.as_ptr()).dl_tensor }
+    }
+
+    pub(crate) fn flags(&self) -> u64 {
+        // SAFETY: as in `tensor`.
+        unsafe { (*self.0.as_ptr()).flags }
+    }
+
+    /// The flags, and whether the data is immutable.
+    pub(crate) fn marks(&self) -> Marks {
+        Marks { flags: self.flags(), immutable: self.header().immutable }
+    }
+
+    pub(crate) fn access(&self) -> Access {
+        self.marks().access()
+    }
+
+    fn set_flags(&mut self, flags: u64) {
+        // SAFETY: as in `tensor_mut`.
+        unsafe { (*self.0.as_ptr()).flags = flags }
+    }
+
+    fn set_immutable_bit(&mut self, immutable: bool) {
+        // SAFETY: Block: initialised, and `&mut self` is the only access.
+        unsafe { (*self.0.cast::<Header>().as_ptr()).immutable = immutable }
+    }
+
+    /// Says that the data is the holder's alone.
+    ///
+    /// # Safety
+    /// It is (Exclusive).
+    pub(crate) unsafe fn set_exclusive(&mut self) {
+        self.set_flags(self.flags() | DLPACK_FLAG_BITMASK_IS_COPIED);
+    }
+
+    /// Tells consumers not to write the data. This promises nothing about the producer.
+    pub(crate) fn set_read_only(&mut self) {
+        self.set_flags(self.flags() | DLPACK_FLAG_BITMASK_READ_ONLY);
+    }
+
+    /// Marks the data as not written until the owner is dropped.
+    ///
+    /// # Safety
+    /// Nothing writes the data until then (Immutable).
+    pub(crate) unsafe fn set_immutable(&mut self) {
+        self.set_read_only();
+        self.set_immutable_bit(true);
+    }
+
+    pub(crate) fn shape(&self) -> &[i64] {
+        let tensor = self.tensor();
+        // SAFETY: Dims.
+        unsafe { slice::from_raw_parts(tensor.shape, tensor.ndim as usize) }
+    }
+
+    pub(crate) fn strides(&self) -> &[i64] {
+        let tensor = self.tensor();
+        // SAFETY: Dims.
+        unsafe { slice::from_raw_parts(tensor.strides, tensor.ndim as usize) }
+    }
+
+    /// The owner, in its place in the block.
+    ///
+    /// # Safety
+    /// The owner is an `O`.
+    pub(crate) unsafe fn owner_mut<O: 'static>(&mut self) -> &mut O {
+        // SAFETY: by contract a `Block<O>`, whose owner is initialised (Block); `&mut self` is the
+        // only access.
+        unsafe { (*self.0.cast::<Block<O>>().as_ptr()).owner.assume_init_mut() }
+    }
+
+    /// Writes shape and strides into the block; strides of C order where none are given. Returns the
+    /// number of elements.
+    ///
+    /// The block must have room for them: `Managed::new` with the length of the shape.
+    pub(crate) fn set_dims<S, T>(&mut self, shape: &[S], strides: Option<&[T]>) -> Result<usize>
+    where
+        S: Copy + TryInto<i64>,
+        T: Copy + TryInto<i64>,
+    {
+        let ndim = shape.len();
+        if let Some(strides) = strides.filter(|strides| strides.len() != ndim) {
+            return Err(Error::StridesLength { ndim, strides: strides.len() });
+        }
+        let room = self.header().dims as usize;
+        assert!(ndim <= MAX_NDIM && 2 * ndim <= room, "the block was made for fewer dimensions");
+        let tensor = self.tensor_mut();
+        for (axis, &extent) in shape.iter().enumerate() {
+            let extent = extent.try_into().map_err(|_| Error::TooLarge)?;
+            // SAFETY: `axis < ndim`, and the block has room for as many.
+            unsafe { tensor.shape.add(axis).write(extent) };
+        }
+        // SAFETY: all extents were just written, and nobody else knows of them.
+        let extents = unsafe { slice::from_raw_parts(tensor.shape, ndim) };
+        let elements = layout::element_count(extents)?;
+        match strides {
+            Some(strides) => {
+                for (axis, &stride) in strides.iter().enumerate() {
+                    let stride = stride.try_into().map_err(|_| Error::TooLarge)?;
+                    // SAFETY: as above, behind the extents.
+                    unsafe { tensor.strides.add(axis).write(stride) };
+                }
+            }
+            None => layout::c_strides(extents, |axis, stride| {
+                // SAFETY: as above, behind the extents.
+                unsafe { tensor.strides.add(axis).write(stride) };
+            }),
+        }
+        tensor.ndim = ndim as i32;
+        Ok(elements)
+    }
+
+    /// Describes the data, after checking all that can be checked (Layout, Dtype). On addressable
+    /// devices the byte offset is folded into the address; the address of a tensor without elements
+    /// becomes NULL.
+    ///
+    /// The dims are set, and have this many elements.
+    ///
+    /// # Safety
+    /// Data, Calm, Exclusive, Immutable and Send hold for `parts`, the dims and the owner.
+    pub(crate) unsafe fn describe(&mut self, parts: &RawParts, elements: usize) -> Result<()> {
+        parts.dtype.check()?;
+        let (data, byte_offset) = match elements {
+            0 => (ptr::null_mut(), 0),
+            _ => parts.locate(layout::element_extent(self.shape(), self.strides())?)?,
+        };
+        let Marks { flags, immutable } = parts.marks();
+        let tensor = self.tensor_mut();
+        tensor.data = data;
+        tensor.byte_offset = byte_offset;
+        tensor.dtype = parts.dtype.into();
+        tensor.device = parts.device.into();
+        self.set_flags(flags);
+        self.set_immutable_bit(immutable);
+        Ok(())
+    }
+
+    /// Keeps the check that the owner's elements must pass before it may be handed out again.
+    pub(crate) fn set_check(&mut self, check: Option<Check>) {
+        // SAFETY: Block: initialised, and `&mut self` is the only access.
+        unsafe { (*self.0.cast::<Header>().as_ptr()).check = check }
+    }
+
+    fn header(&self) -> &Header {
+        // SAFETY: Block: initialised, and written through `&mut self` only.
+        unsafe { self.0.cast::<Header>().as_ref() }
+    }
+
+    /// Whether shape and strides are in this block, and not in one that the owner keeps alive.
+    pub(crate) fn has_dims(&self) -> bool {
+        self.header().dims != 0
+    }
+
+    pub(crate) fn owner_is<O: 'static>(&self) -> bool {
+        (self.header().vtable.type_id)() == TypeId::of::<O>()
+    }
+
+    /// The owner, if it is an `O`.
+    pub(crate) fn owner<O: Sync + 'static>(&self) -> Option<&O> {
+        self.owner_is::<O>().then(|| {
+            // SAFETY: the type was compared; the owner is initialised (Block), and `Sync`, so that
+            // any thread may look at it.
+            unsafe { (*self.0.cast::<Block<O>>().as_ptr()).owner.assume_init_ref() }
+        })
+    }
+}

@@ -1,0 +1,63 @@
+//! A tensor becomes a slice of itself: the same owner, other dims, in the same block where they fit.
+
+use alloc::alloc::{alloc, handle_alloc_error};
+use core::ffi::c_void;
+use core::ptr::NonNull;
+
+use super::Managed;
+use super::header::{Free, Header};
+use crate::layout::{self, Dims};
+use crate::{Error, Result};
+
+impl Managed {
+    /// Describes a slice of the tensor, or another order of it. The owner stays the same.
+    ///
+    /// # Safety
+    /// Each index of `dims` leads from `data` and `byte_offset` to an element of the tensor, and
+    /// two indices to two elements if it was so before.
+    pub(crate) unsafe fn describe_slice(
+        mut self,
+        dims: &Dims<'_>,
+        data: *mut c_void,
+        byte_offset: u64,
+    ) -> Result<Self> {
+        let count = layout::element_count(dims.shape())?;
+        if count < layout::element_count(self.shape())? && !self.passes_check() {
+            // Later the check would see the slice alone, but the owner comes back whole.
+            return Err(Error::InvalidElement { dtype: self.tensor().dtype.into() });
+        }
+        if (self.header().dims as usize) < 2 * dims.ndim() {
+            self = self.with_room(dims.ndim());
+        }
+        self.set_dims(dims.shape(), Some(dims.strides()))?;
+        let tensor = self.tensor_mut();
+        (tensor.data, tensor.byte_offset) = (data, byte_offset);
+        Ok(self)
+    }
+
+    /// The same owner and description in a new block, with room for more dimensions. There are no
+    /// dims yet.
+    fn with_room(self, ndim: usize) -> Self {
+        let (vtable, dims) = (self.header().vtable, self.header().dims as usize);
+        let layout = vtable.layout(2 * ndim);
+        // SAFETY: a header is in it, so the layout has a size.
+        let memory = unsafe { alloc(layout) };
+        let Some(header) = NonNull::new(memory.cast::<Header>()) else {
+            handle_alloc_error(layout)
+        };
+        let free = Free { header: self.into_raw().cast(), layout: vtable.layout(dims) };
+        // SAFETY: both blocks begin with a fixed part of this layout (`VTable::layout`); the owner
+        // in the old one is not used again, because that block is freed without dropping it. The
+        // dims are in the new allocation behind the fixed part.
+        unsafe {
+            let fixed = vtable.layout.size();
+            free.header.cast::<u8>().copy_to_nonoverlapping(header.cast(), fixed);
+            let shape = memory.add(fixed).cast::<i64>();
+            (*header.as_ptr()).dims = 2 * ndim as u32;
+            let tensor = &mut (*header.as_ptr()).managed.dl_tensor;
+            (tensor.ndim, tensor.shape, tensor.strides) = (0, shape, shape.add(ndim));
+        }
+        drop(free);
+        Self(header.cast())
+    }
+}

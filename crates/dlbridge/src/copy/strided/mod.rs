@@ -1,0 +1,256 @@
+//! The elements of one layout written to another: which loops do it, and on how many threads.
+//!
+//! The axes are put in the order of the target and joined where both sides step evenly. What is left
+//! is one of four things: a run of bytes, runs with gaps (`runs.rs`), single pieces in much the same
+//! order on both sides (`strips.rs`), or the transpose of a plane (`tiles.rs`). Without the feature `fast-copies`, which
+//! is large, single pieces are copied by plain loops (`piece.rs`).
+//!
+//! - **Places.** A function that takes axes and [`Ends`] is given ones where each index leads to a piece
+//!   that can be read, at `from`, and to one that can be written, at `to`; no byte is in two pieces
+//!   of the target, or in one of each side, and nobody else writes any.
+
+mod axis;
+mod piece;
+mod runs;
+#[cfg(feature = "fast-copies")]
+mod squares;
+#[cfg(feature = "fast-copies")]
+mod strips;
+#[cfg(test)]
+mod tests;
+#[cfg(feature = "fast-copies")]
+mod tiles;
+
+use alloc::vec::Vec;
+
+use crate::copy::pace::Pace;
+use crate::copy::threads;
+pub(crate) use axis::Layouts;
+use axis::{Axis, Ends, SIDE, with_axes};
+use piece::{Piece, Swapped};
+
+/// Loops that copy pieces of so many bytes. Their contract is Places.
+type Loops = unsafe fn(&[Axis], Ends, usize);
+
+/// Copies elements to the same indices of another layout.
+///
+/// # Safety
+/// There are elements. `from` and `to` point at the element at index zero; `from` is valid for reads
+/// of the byte extent of its layout, `to` for writes of its own, and no byte is in both. No two
+/// indices lead to the same element of the target.
+pub(super) unsafe fn copy_strided(from: *const u8, to: *mut u8, layouts: &Layouts<'_>) {
+    // SAFETY: by contract.
+    unsafe { copy_strided_while(from, to, layouts, &mut Pace::unbroken(&mut || true)) };
+}
+
+/// The same at a pace: whether all elements were copied.
+///
+/// # Safety
+/// That of [`copy_strided`].
+pub(super) unsafe fn copy_strided_while(
+    from: *const u8,
+    to: *mut u8,
+    layouts: &Layouts<'_>,
+    pace: &mut Pace<'_>,
+) -> bool {
+    with_axes(layouts, None, |axes, size| {
+        let loops = match size {
+            1 => pieces::<u8>,
+            2 => pieces::<u16>,
+            4 => pieces::<u32>,
+            8 => pieces::<u64>,
+            16 => pieces::<u128>,
+            _ => runs::copy,
+        };
+        // SAFETY: Places, of the elements of both layouts, or of runs of them.
+        unsafe { in_blocks(axes, Ends { from, to }, size, loops, pace) }
+    })
+}
+
+/// Whether [`copy_swapped`] can reverse so many bytes.
+pub(super) const fn can_swap(number: usize) -> bool {
+    matches!(number, 2 | 4 | 8 | 16)
+}
+
+/// The same, with the bytes of each `number` bytes of an element reversed.
+///
+/// # Safety
+/// That of [`copy_strided`]. Elements are whole numbers, of a size that [`can_swap`] knows.
+pub(super) unsafe fn copy_swapped(
+    from: *const u8,
+    to: *mut u8,
+    layouts: &Layouts<'_>,
+    number: usize,
+    pace: &mut Pace<'_>,
+) -> bool {
+    debug_assert!(can_swap(number));
+    with_axes(layouts, Some(number), |axes, size| {
+        let loops = match size {
+            2 => pieces::<Swapped<u16>>,
+            4 => pieces::<Swapped<u32>>,
+            8 => pieces::<Swapped<u64>>,
+            _ => pieces::<Swapped<u128>>,
+        };
+        // SAFETY: Places, of the numbers of both layouts: `size` is `number`.
+        unsafe { in_blocks(axes, Ends { from, to }, size, loops, pace) }
+    })
+}
+
+/// Copies pieces of `size` bytes in the blocks of a pace: whether all were copied.
+///
+/// # Safety
+/// Places.
+unsafe fn in_blocks(
+    axes: &[Axis],
+    ends: Ends,
+    size: usize,
+    loops: Loops,
+    pace: &mut Pace<'_>,
+) -> bool {
+    let pieces = axes.iter().fold(1, |pieces, axis| pieces * axis.extent);
+    let blocks = pace.blocks(size * pieces);
+    if blocks == 1 {
+        // SAFETY: by contract.
+        unsafe { on_threads(axes, ends, size, loops) };
+        return true;
+    }
+    // As for threads: cut an axis that gives each block many indices, or the longest, unless a piece alone fills a block.
+    let even = axes.iter().position(|axis| axis.extent >= SIDE * blocks);
+    let longest = (0..axes.len()).max_by_key(|&axis| axes[axis].extent);
+    let cut = even.or(longest.filter(|_| pace.blocks(size) == 1));
+    let extent = cut.or((!axes.is_empty()).then_some(0)).map_or(size, |axis| axes[axis].extent);
+    let block = if cut.is_none() && !axes.is_empty() { 1 } else { extent.div_ceil(blocks) };
+    for begin in (0..extent).step_by(block) {
+        if begin != 0 && !pace.goes_on() {
+            return false;
+        }
+        let end = extent.min(begin + block);
+        match (cut, axes) {
+            (Some(cut), _) => {
+                let (mut part, ends) = (Vec::from(axes), ends.at(&axes[cut], begin));
+                part[cut].extent = end - begin;
+                // SAFETY: Places, for some indices of one axis.
+                unsafe { on_threads(&part, ends, size, loops) };
+            }
+            (None, [outer, inner @ ..]) => {
+                // SAFETY: Places, for one index of the outer axis.
+                if !unsafe { in_blocks(inner, ends.at(outer, begin), size, loops, pace) } {
+                    return false;
+                }
+            }
+            (None, []) => {
+                let ends = ends.at(&Axis { extent, from: 1, to: 1 }, begin);
+                // SAFETY: Places, for some bytes of the one piece.
+                unsafe { copy_bytes(ends.from, ends.to, end - begin) };
+            }
+        }
+    }
+    true
+}
+
+/// Copies pieces of `size` bytes, on several threads if it is worth it.
+///
+/// # Safety
+/// Places.
+unsafe fn on_threads(axes: &[Axis], ends: Ends, size: usize, loops: Loops) {
+    let pieces = axes.iter().fold(1, |pieces, axis| pieces * axis.extent);
+    let bytes = size * pieces;
+    let parts = threads::parts(bytes, if moves_several(axes, size) { pieces / 8 } else { pieces });
+    if parts == 1 {
+        // SAFETY: by contract.
+        return unsafe { loops(axes, ends, size) };
+    }
+    // The outermost axis that can be cut evenly; or else, unless one piece is enough for all threads,
+    // the longest.
+    let even = axes.iter().position(|axis| axis.extent >= 8 * parts);
+    let longest = (0..axes.len()).max_by_key(|&axis| axes[axis].extent);
+    match even.or(longest.filter(|_| threads::parts(size, 1) == 1)) {
+        Some(cut) => threads::split(axes[cut].extent, parts, SIDE, &|begin, end| {
+            let (mut axes, ends) = (Vec::from(axes), ends.at(&axes[cut], begin));
+            axes[cut].extent = end - begin;
+            // SAFETY: Places, for some indices of one axis, which no other thread has.
+            unsafe { loops(&axes, ends, size) }
+        }),
+        // SAFETY: by contract.
+        None => unsafe { long_runs(axes, ends, size) },
+    }
+}
+
+/// Whether the loops are ones that move several pieces at once.
+fn moves_several(axes: &[Axis], size: usize) -> bool {
+    axes.last().is_none_or(|row| {
+        let near = row.from.unsigned_abs() <= 4 * size;
+        row.extent <= 4 || (near && row.to == size as isize)
+    })
+}
+
+/// Copies pieces one after the other, all threads at the same one.
+///
+/// # Safety
+/// Places.
+unsafe fn long_runs(axes: &[Axis], ends: Ends, size: usize) {
+    if let [outer, inner @ ..] = axes {
+        for i in 0..outer.extent {
+            // SAFETY: Places, for one index of the outer axis.
+            unsafe { long_runs(inner, ends.at(outer, i), size) }
+        }
+        return;
+    }
+    // SAFETY: Places, for one piece.
+    unsafe { copy_bytes(ends.from, ends.to, size) }
+}
+
+/// Copies adjacent bytes, on several threads if it is worth it.
+///
+/// # Safety
+/// So many bytes can be read at `from`, and as many others written at `to`, by nobody else.
+pub(super) unsafe fn copy_bytes(from: *const u8, to: *mut u8, bytes: usize) {
+    let (axis, ends) = (Axis { extent: bytes, from: 1, to: 1 }, Ends { from, to });
+    // Whole pages, so that no two threads meet in a new one.
+    threads::split(bytes, threads::parts(bytes, 1), 4096, &|begin, end| {
+        let ends = ends.at(&axis, begin);
+        // SAFETY: by contract, for bytes that no other thread has.
+        unsafe { ends.from.copy_to_nonoverlapping(ends.to, end - begin) }
+    });
+}
+
+/// Below this number of pieces, choosing a strategy costs more than copying.
+#[cfg(feature = "fast-copies")]
+const FEW: usize = 64;
+
+/// Copies pieces of the size of `P` one by one, or plane by plane if they are many.
+///
+/// # Safety
+/// Places, for pieces of the size of `P`.
+unsafe fn pieces<P: Piece>(axes: &[Axis], ends: Ends, _: usize) {
+    #[cfg(feature = "fast-copies")]
+    if axes.iter().fold(1, |pieces, axis| pieces * axis.extent) > FEW {
+        // SAFETY: by contract.
+        return unsafe { planes::<P>(axes, ends) };
+    }
+    // SAFETY: by contract.
+    unsafe { piece::one_by_one::<P>(axes, ends) }
+}
+
+/// Copies the planes of the two innermost axes.
+///
+/// # Safety
+/// Places, for pieces of the size of `P`.
+#[cfg(feature = "fast-copies")]
+unsafe fn planes<P: Piece>(axes: &[Axis], ends: Ends) {
+    // SAFETY: by contract; for one index of the outer axis in the last case.
+    unsafe {
+        match axes {
+            [] => piece::one_by_one::<P>(axes, ends),
+            [row] => strips::blocks::<P>(&Axis { extent: 1, ..*row }, row, ends),
+            [column, row] if tiles::fits::<P>(column, row) => {
+                tiles::transpose::<P>(column, row, ends);
+            }
+            [column, row] => strips::plane::<P>(column, row, ends),
+            // Each axis has two indices at least, so the depth is below the bits of an address.
+            [outer, inner @ ..] => {
+                (0..outer.extent).for_each(|i| planes::<P>(inner, ends.at(outer, i)));
+            }
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! The transpose of a plane, in square tiles that go through a buffer.
+//!
+//! Rows that are a power of two apart fall into the same few places of a cache, which is why a tile is
+//! read whole lines at a time and written whole lines at a time: none has to stay in the cache until
+//! its next piece is due.
+
+use core::mem::MaybeUninit;
+
+use super::axis::{Axis, Ends, SIDE};
+use super::piece::Piece;
+use super::{runs, squares};
+
+/// Sides that are no longer than this have loops of their own.
+const NARROW: usize = 4;
+
+/// Whether a plane is the transpose of one: adjacent along the column in the source and along the row in
+/// the target.
+pub(super) fn fits<P: Piece>(column: &Axis, row: &Axis) -> bool {
+    let size = size_of::<P>() as isize;
+    (column.from, row.to) == (size, size)
+        && row.from.abs() > size
+        && column.extent > NARROW
+        && row.extent > NARROW
+}
+
+/// Copies a plane that fits.
+///
+/// # Safety
+/// Places, for two axes and pieces of the size of `P`.
+pub(super) unsafe fn transpose<P: Piece>(column: &Axis, row: &Axis, ends: Ends) {
+    // SAFETY: by contract.
+    unsafe {
+        // A line of a cache has 64 bytes.
+        match size_of::<P>() {
+            1 => by_tiles::<P, SIDE>(column, row, ends),
+            2 => by_tiles::<P, 32>(column, row, ends),
+            4 => by_tiles::<P, 16>(column, row, ends),
+            _ => by_tiles::<P, 8>(column, row, ends),
+        }
+    }
+}
+
+/// Rows of tiles that are written side by side, so that of each page of the source more than a line
+/// is read while the processor knows where it is.
+const ROWS: usize = 8;
+
+/// # Safety
+/// That of [`transpose`].
+unsafe fn by_tiles<P: Piece, const T: usize>(column: &Axis, row: &Axis, ends: Ends) {
+    #[cfg(all(feature = "std", target_arch = "x86_64"))]
+    if std::arch::is_x86_feature_detected!("avx2") {
+        // SAFETY: by contract, and the processor was asked.
+        return unsafe { by_tiles_avx2::<P, T>(column, row, ends) };
+    }
+    // SAFETY: by contract.
+    unsafe { by_tiles_loops::<P, T>(column, row, ends) }
+}
+
+/// # Safety
+/// That of [`transpose`], on a processor that has AVX2.
+#[cfg(all(feature = "std", target_arch = "x86_64"))]
+#[target_feature(enable = "avx2")]
+unsafe fn by_tiles_avx2<P: Piece, const T: usize>(column: &Axis, row: &Axis, ends: Ends) {
+    // SAFETY: by contract.
+    unsafe { by_tiles_loops::<P, T>(column, row, ends) }
+}
+
+/// # Safety
+/// That of [`transpose`].
+#[inline(always)]
+unsafe fn by_tiles_loops<P: Piece, const T: usize>(column: &Axis, row: &Axis, ends: Ends) {
+    for top in (0..column.extent).step_by(T * ROWS) {
+        for left in (0..row.extent).step_by(T) {
+            for top in (top..column.extent.min(top + T * ROWS)).step_by(T) {
+                let ends = ends.at(column, top).at(row, left);
+                let column = Axis { extent: T.min(column.extent - top), ..*column };
+                let row = Axis { extent: T.min(row.extent - left), ..*row };
+                // SAFETY: by contract, for some indices of both axes, and all of a tile in the first
+                // case.
+                unsafe {
+                    match (column.extent, row.extent) == (T, T) {
+                        true => tile::<P, T>(&column, &row, ends),
+                        false => part_of_tile::<P, T>(&column, &row, ends),
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// # Safety
+/// That of [`transpose`], for `T` indices of both axes.
+#[inline(always)]
+unsafe fn tile<P: Piece, const T: usize>(column: &Axis, row: &Axis, ends: Ends) {
+    let mut lines = [const { MaybeUninit::<[P; T]>::uninit() }; T];
+    for (j, line) in lines.iter_mut().enumerate() {
+        // SAFETY: by contract: adjacent in the source.
+        let read = unsafe { ends.at(row, j).from.cast::<[P; T]>().read_unaligned() };
+        line.write(read).iter_mut().for_each(|piece| *piece = piece.moved());
+    }
+    // SAFETY: every line was written. The target has room, where the pieces of each line are adjacent.
+    unsafe { squares::transpose::<P, T>(lines.as_ptr().cast(), ends.to, column.to) }
+}
+
+/// The same for a tile at the edge of the plane.
+///
+/// # Safety
+/// That of [`transpose`], for `T` indices of an axis at most.
+#[inline(never)]
+unsafe fn part_of_tile<P: Piece, const T: usize>(column: &Axis, row: &Axis, ends: Ends) {
+    let mut lines = [[P::default(); T]; T];
+    for (j, line) in lines[..row.extent].iter_mut().enumerate() {
+        let ends = Ends { to: line.as_mut_ptr().cast(), ..ends.at(row, j) };
+        // SAFETY: by contract: adjacent in the source, and no more than a line.
+        unsafe { runs::run(ends, column.extent * size_of::<P>()) };
+    }
+    let mut turned = [[P::default(); T]; T];
+    let step = size_of::<[P; T]>() as isize;
+    // SAFETY: both are whole tiles.
+    unsafe { squares::transpose::<P, T>(lines.as_ptr(), turned.as_mut_ptr().cast(), step) };
+    for (i, line) in turned[..column.extent].iter_mut().enumerate() {
+        line.iter_mut().for_each(|piece| *piece = piece.moved());
+        let ends = Ends { from: line.as_ptr().cast(), ..ends.at(column, i) };
+        // SAFETY: by contract: adjacent in the target, and no more than a line.
+        unsafe { runs::run(ends, row.extent * size_of::<P>()) };
+    }
+}

@@ -1,0 +1,174 @@
+//! Rust types that are the elements of tensors.
+
+mod unaligned;
+
+pub use unaligned::Unaligned;
+
+use crate::bits::{Bfloat16, Complex, Float16};
+use crate::{DataType, DataTypeCode, Datetime64, TimeUnit, Timedelta64};
+
+/// A Rust type with the layout of a DLPack dtype.
+///
+/// Implemented for the integers, the floats and `bool`, for `f16` and `bf16` of half (feature
+/// `half`), for complex numbers of num-complex (feature `num-complex`), and for the floats of eight, six
+/// and four bits of microfloat (feature `microfloat`), which take a byte each. `char` is none: DLPack
+/// has no dtype for it.
+///
+/// # Safety
+/// - The size of the type is `DTYPE.itemsize()`, it has no padding and no interior mutability, and
+///   its bytes mean what the dtype says.
+/// - Every bit pattern of that size is a valid value, or [`CHECK`](Element::CHECK) is there and
+///   tells valid patterns from others.
+///
+/// ```
+/// use dlbridge::{DataType, Element};
+///
+/// /// Kelvin, stored as a plain float.
+/// #[derive(Clone, Copy)]
+/// #[repr(transparent)]
+/// struct Kelvin(f32);
+///
+/// // SAFETY: a transparent wrapper around f32, for which every bit pattern is valid.
+/// unsafe impl Element for Kelvin {
+///     const DTYPE: DataType = DataType::FLOAT32;
+/// }
+///
+/// let tensor = dlbridge::Tensor::from(vec![Kelvin(273.15)]);
+/// assert_eq!(tensor.dtype(), DataType::FLOAT32);
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a type of elements",
+    label = "not an `Element`",
+    note = "the integers, `f32`, `f64` and `bool` are elements; the features `half`, `num-complex` and `microfloat` of dlbridge add others"
+)]
+pub unsafe trait Element: Copy + Send + Sync + 'static {
+    /// The dtype of the type.
+    ///
+    /// ```
+    /// use dlbridge::{DataType, Element};
+    ///
+    /// assert_eq!(i16::DTYPE, DataType::INT16);
+    /// ```
+    const DTYPE: DataType;
+
+    /// Tells from the bytes of an element whether they are a value of the type. It is called once
+    /// for each element before a view is made; `None` where every bit pattern is one.
+    ///
+    /// ```
+    /// use dlbridge::Element;
+    ///
+    /// assert!(f32::CHECK.is_none());
+    /// assert!(!bool::CHECK.is_some_and(|is_valid| is_valid(&[2])));
+    /// ```
+    const CHECK: Option<fn(&[u8]) -> bool> = None;
+
+    /// NumPy's name for elements that are counts of a unit of time, which their dtype does not say.
+    #[doc(hidden)]
+    const TIME: Option<&'static str> = None;
+}
+
+macro_rules! elements {
+    ($($type:ty = $dtype:expr;)*) => {$(
+        // SAFETY: a number of this size (a primitive, a transparent wrapper around one, or two such
+        // in a row), without padding, for which every bit pattern is valid.
+        unsafe impl Element for $type {
+            const DTYPE: DataType = $dtype;
+        }
+        const _: () = assert!(size_of::<$type>() == <$type as Element>::DTYPE.itemsize());
+    )*};
+}
+
+elements! {
+    i8 = DataType::INT8;
+    i16 = DataType::INT16;
+    i32 = DataType::INT32;
+    i64 = DataType::INT64;
+    i128 = DataType::INT128;
+    u8 = DataType::UINT8;
+    u16 = DataType::UINT16;
+    u32 = DataType::UINT32;
+    u64 = DataType::UINT64;
+    u128 = DataType::UINT128;
+    f32 = DataType::FLOAT32;
+    f64 = DataType::FLOAT64;
+    isize = DataType::new(DataTypeCode::INT, isize::BITS as u8, 1);
+    usize = DataType::new(DataTypeCode::UINT, usize::BITS as u8, 1);
+    Float16 = DataType::FLOAT16;
+    Bfloat16 = DataType::BFLOAT16;
+    Complex<f32> = DataType::COMPLEX64;
+    Complex<f64> = DataType::COMPLEX128;
+}
+
+macro_rules! times {
+    ($($name:ident)*) => {$(
+        // SAFETY: a transparent wrapper around an i64, for which every bit pattern is valid.
+        unsafe impl<U: TimeUnit> Element for $name<U> {
+            const DTYPE: DataType = DataType::new(DataTypeCode::OPAQUE_HANDLE, 64, 1);
+            const TIME: Option<&'static str> = Some(Self::NAME);
+        }
+    )*};
+}
+
+times! { Datetime64 Timedelta64 }
+
+#[cfg(feature = "half")]
+elements! {
+    half::f16 = DataType::FLOAT16;
+    half::bf16 = DataType::BFLOAT16;
+}
+
+#[cfg(feature = "num-complex")]
+elements! {
+    num_complex::Complex<f32> = DataType::COMPLEX64;
+    num_complex::Complex<f64> = DataType::COMPLEX128;
+}
+
+#[cfg(all(feature = "half", feature = "num-complex"))]
+elements! {
+    num_complex::Complex<half::f16> = DataType::COMPLEX32;
+}
+
+#[cfg(feature = "microfloat")]
+elements! {
+    microfloat::f8e3m4 = DataType::FLOAT8_E3M4;
+    microfloat::f8e4m3 = DataType::FLOAT8_E4M3;
+    microfloat::f8e4m3b11fnuz = DataType::FLOAT8_E4M3B11FNUZ;
+    microfloat::f8e4m3fn = DataType::FLOAT8_E4M3FN;
+    microfloat::f8e4m3fnuz = DataType::FLOAT8_E4M3FNUZ;
+    microfloat::f8e5m2 = DataType::FLOAT8_E5M2;
+    microfloat::f8e5m2fnuz = DataType::FLOAT8_E5M2FNUZ;
+    microfloat::f8e8m0fnu = DataType::FLOAT8_E8M0FNU;
+}
+
+/// Floats of fewer than eight bits in a byte of their own. The crate takes the higher bits for a part of
+/// the number, so bytes that have any set are no value, though the format has no say in them.
+#[cfg(feature = "microfloat")]
+macro_rules! narrow_elements {
+    ($($type:ty = $dtype:expr;)*) => {$(
+        // SAFETY: a transparent wrapper around a byte; the check admits those of the format alone.
+        unsafe impl Element for $type {
+            const DTYPE: DataType = $dtype;
+            const CHECK: Option<fn(&[u8]) -> bool> = Some(|bytes| bytes[0] >> $dtype.bits() == 0);
+        }
+        const _: () = assert!(size_of::<$type>() == <$type as Element>::DTYPE.itemsize());
+    )*};
+}
+
+#[cfg(feature = "microfloat")]
+narrow_elements! {
+    microfloat::f6e2m3fn = DataType::FLOAT6_E2M3FN;
+    microfloat::f6e3m2fn = DataType::FLOAT6_E3M2FN;
+    microfloat::f4e2m1fn = DataType::FLOAT4_E2M1FN;
+}
+
+// SAFETY: one byte without padding; the check admits the two valid patterns alone.
+unsafe impl Element for bool {
+    const DTYPE: DataType = DataType::BOOL;
+    const CHECK: Option<fn(&[u8]) -> bool> = Some(|bytes| bytes[0] <= 1);
+}
+
+/// Fails to compile for a type that breaks the first promise of [`Element`] visibly.
+pub(crate) const fn assert_layout<T: Element>() {
+    assert!(size_of::<T>() != 0, "an element takes at least one byte");
+    assert!(size_of::<T>() == T::DTYPE.itemsize(), "an element has the size of its dtype");
+}

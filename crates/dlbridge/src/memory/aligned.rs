@@ -1,0 +1,71 @@
+//! Memory of our own, aligned as DLPack asks.
+
+use alloc::alloc::{alloc, alloc_zeroed, dealloc};
+use core::alloc::Layout;
+use core::mem::MaybeUninit;
+use core::ptr::NonNull;
+use core::slice;
+
+use crate::memory::pages;
+use crate::{Error, Result};
+
+/// The alignment that DLPack asks of `data`, in bytes.
+pub(crate) const ALIGNMENT: usize = 256;
+
+/// Bytes at an address that is aligned as was asked, at least to [`ALIGNMENT`].
+pub(crate) struct AlignedBytes {
+    /// What was allocated, in which the bytes begin at `first`.
+    block: NonNull<u8>,
+    layout: Layout,
+    first: usize,
+    bytes: usize,
+}
+
+// SAFETY: plain memory that nobody else has a pointer to.
+unsafe impl Send for AlignedBytes {}
+
+impl AlignedBytes {
+    /// Uninitialised bytes for a copy. At least one is allocated.
+    pub(crate) fn for_copy(bytes: usize, alignment: usize) -> Result<Self> {
+        let alignment = alignment.max(ALIGNMENT);
+        let layout =
+            Layout::from_size_align(bytes.max(1), alignment).map_err(|_| Error::TooLarge)?;
+        // SAFETY: the size is not zero.
+        let block = NonNull::new(unsafe { alloc(layout) });
+        let block = block.ok_or(Error::OutOfMemory { bytes, for_copy: true })?;
+        pages::prefer_huge(block, bytes);
+        Ok(Self { block, layout, first: 0, bytes })
+    }
+
+    /// Bytes that are all zero, for a copy or for a new tensor.
+    ///
+    /// Allocators that get large blocks from the system know that those are zero, but forget it when
+    /// asked for an alignment; so the bytes are aligned within a block that is not.
+    pub(crate) fn zeroed(bytes: usize, alignment: usize, for_copy: bool) -> Result<Self> {
+        let alignment = alignment.max(ALIGNMENT);
+        let room = bytes.checked_add(alignment).ok_or(Error::TooLarge)?;
+        let layout = Layout::from_size_align(room, 1).map_err(|_| Error::TooLarge)?;
+        // SAFETY: the size is not zero.
+        let block = unsafe { alloc_zeroed(layout) };
+        let block = NonNull::new(block).ok_or(Error::OutOfMemory { bytes, for_copy })?;
+        let first = block.addr().get().next_multiple_of(alignment) - block.addr().get();
+        Ok(Self { block, layout, first, bytes })
+    }
+
+    pub(crate) fn as_mut_ptr(&mut self) -> *mut u8 {
+        self.block.as_ptr().wrapping_add(self.first)
+    }
+
+    /// All of the bytes that were asked for, as if nothing had been written yet.
+    pub(crate) fn as_uninit_mut(&mut self) -> &mut [MaybeUninit<u8>] {
+        // SAFETY: so many bytes were allocated, at `first` in the block; nobody else has them.
+        unsafe { slice::from_raw_parts_mut(self.as_mut_ptr().cast(), self.bytes) }
+    }
+}
+
+impl Drop for AlignedBytes {
+    fn drop(&mut self) {
+        // SAFETY: allocated with this layout, and freed once.
+        unsafe { dealloc(self.block.as_ptr(), self.layout) }
+    }
+}

@@ -1,0 +1,168 @@
+//! The owner of a tensor's memory: taken out again, as the one that may write, and for adapters. They keep it instead of the
+//! tensor around it, so that a loop through a library does not build a chain of owners.
+
+use alloc::sync::Arc;
+use core::mem::ManuallyDrop;
+use core::ptr::NonNull;
+
+use dlbridge_sys::{DLManagedTensorVersioned, DLPACK_MAJOR_VERSION};
+
+use crate::block::Managed;
+use crate::tensor::raw::import;
+use crate::{Access, Tensor};
+
+impl Tensor {
+    /// Takes the owner out again, if the tensor was made of an `O`; gives the tensor back if not.
+    ///
+    /// The last of the tensors that share an owner has it too, if all others are gone. The owner
+    /// comes back whole, whatever part of it the tensor is.
+    ///
+    /// The tensor also comes back if [`Element::CHECK`](crate::Element::CHECK) refuses an element now: the code that wrote it,
+    /// through a view of another type or as a consumer, knew only the dtype.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use dlbridge::Tensor;
+    ///
+    /// let tensor = Arc::new(Tensor::from(vec![1_u8, 2]));
+    /// let shared = tensor.share();
+    /// let shared = shared.try_into_owner::<Vec<u8>>().unwrap_err();   // another has it
+    /// drop(tensor);
+    /// let shared = shared.try_into_owner::<Box<[u8]>>().unwrap_err(); // it is not a box
+    /// assert_eq!(shared.try_into_owner::<Vec<u8>>().unwrap(), [1, 2]);
+    /// ```
+    pub fn try_into_owner<O: 'static>(self) -> Result<O, Self> {
+        let mut managed = self.into_managed();
+        if managed.gives::<O>() {
+            // SAFETY: the type was compared.
+            return Ok(unsafe { managed.into_owner() });
+        }
+        if !sole_source(&mut managed).is_some_and(|source| source.managed().gives::<O>()) {
+            return Err(Self::from_managed(managed));
+        }
+        // SAFETY: a source is an `Arc<Tensor>`, by comparison of types.
+        let source: Arc<Self> = unsafe { managed.into_owner() };
+        let source = Arc::into_inner(source).expect("no other handle, strong or weak");
+        // SAFETY: the type was compared.
+        Ok(unsafe { source.into_managed().into_owner() })
+    }
+
+    /// Makes the tensor [`Access::Immutable`]: nothing can write its data any more.
+    ///
+    /// This needs an [`Access::Exclusive`] tensor, or the last tensor that shares the memory of one: only
+    /// its holder could write the data, and after the conversion the holder cannot either. [`Tensor::share`]
+    /// and [`Tensor::lend`] of an immutable tensor return immutable tensors. [`Tensor::try_into_owner`] still
+    /// returns the owner of the last one.
+    ///
+    /// # Errors
+    /// Returns the tensor itself if others may write the data: the producer of a [`Access::Shared`] or
+    /// [`Access::ReadOnly`] tensor, or a consumer that borrows it. Copy it ([`Tensor::to_copy`]), or, if
+    /// you know that nothing writes the data, use [`Tensor::assume_immutable`].
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use dlbridge::{Access, Tensor};
+    ///
+    /// let tensor = Arc::new(Tensor::from(vec![1, 2]).try_into_immutable().unwrap());
+    /// assert_eq!(tensor.share().access(), Access::Immutable);
+    ///
+    /// let read_only = Tensor::from(vec![1, 2]).into_read_only();
+    /// assert!(read_only.try_into_immutable().is_err());
+    /// ```
+    pub fn try_into_immutable(mut self) -> Result<Self, Self> {
+        if self.freeze() { Ok(self) } else { Err(self) }
+    }
+
+    /// Makes exclusive data immutable: the data of this tensor, or of the one that it shares, if this is the last handle on
+    /// that one. Returns whether the data is immutable now.
+    fn freeze(&mut self) -> bool {
+        let managed = self.managed_mut();
+        let exclusive = match managed.access() {
+            Access::Immutable => return true,
+            Access::Exclusive => true,
+            Access::Shared | Access::ReadOnly => sole_source(managed).is_some_and(Self::freeze),
+        };
+        if exclusive {
+            // SAFETY: Exclusive: only the holder of this block, or of its source, could write the data, and `&mut
+            // self` is the only access to it. From now on the access is Immutable, which allows no writes.
+            unsafe { managed.set_immutable() };
+        }
+        exclusive
+    }
+
+    /// The owner, if it is an `O`: the value that the tensor was made of, or the `Arc<Tensor>` that this tensor
+    /// shares its memory with.
+    ///
+    /// Adapters clone a handle on the memory out of it, instead of keeping the tensor itself alive.
+    ///
+    /// # Safety
+    /// The caller does not access elements through the owner: another holder of the tensor may write them.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use dlbridge::Tensor;
+    ///
+    /// let source = Arc::new(Tensor::from(vec![1_u8, 2, 3]));
+    /// let shared = source.share();
+    /// // SAFETY: only the handle is compared.
+    /// let owner = unsafe { shared.owner_ref::<Arc<Tensor>>() };
+    /// assert!(Arc::ptr_eq(owner.unwrap(), &source));
+    /// ```
+    pub unsafe fn owner_ref<O: Sync + 'static>(&self) -> Option<&O> {
+        self.managed().owner()
+    }
+
+    /// The foreign managed tensor that keeps the memory, if the tensor was imported from one.
+    ///
+    /// It is valid as long as this tensor, which calls its deleter. The pointer is for comparison, and for
+    /// [`with_raw`](Self::with_raw).
+    ///
+    /// ```
+    /// let tensor = dlbridge::Tensor::from(vec![1_u8, 2, 3]);
+    /// assert_eq!(tensor.foreign(), None);
+    /// ```
+    pub fn foreign(&self) -> Option<NonNull<DLManagedTensorVersioned>> {
+        import::foreign(self.managed())
+    }
+
+    /// Calls a function with the tensor behind a managed tensor that another holder keeps; `None` if this
+    /// crate did not export it.
+    ///
+    /// # Safety
+    /// `managed` points at a managed tensor that is valid during the call, as in [`Tensor::from_raw`].
+    ///
+    /// ```
+    /// use dlbridge::Tensor;
+    ///
+    /// let managed = Tensor::from(vec![1_u8, 2, 3]).into_raw();
+    /// let pointer = std::ptr::NonNull::new(managed).unwrap();
+    /// // SAFETY: just made, and deleted below.
+    /// let len = unsafe { Tensor::with_raw(pointer, Tensor::len) };
+    /// assert_eq!(len, Some(3));
+    /// // SAFETY: just made, and this is its only use.
+    /// drop(unsafe { Tensor::from_raw(managed) });
+    /// ```
+    pub unsafe fn with_raw<R>(
+        managed: NonNull<DLManagedTensorVersioned>,
+        f: impl FnOnce(&Self) -> R,
+    ) -> Option<R> {
+        // SAFETY: valid by contract; the version is first in every version of the struct.
+        if unsafe { (*managed.as_ptr()).version }.major != DLPACK_MAJOR_VERSION {
+            return None;
+        }
+        // SAFETY: of this major version. The handle is not given up: what is made of it is neither dropped nor
+        // written.
+        let managed = unsafe { Managed::recognise(managed) }?;
+        let tensor = ManuallyDrop::new(Self::from_managed(managed));
+        Some(f(&tensor))
+    }
+}
+
+/// The tensor that one was lent from, if nobody else has it any more.
+fn sole_source(managed: &mut Managed) -> Option<&mut Tensor> {
+    if !managed.owner_is::<Arc<Tensor>>() {
+        return None;
+    }
+    // SAFETY: the type was compared.
+    Arc::get_mut(unsafe { managed.owner_mut::<Arc<Tensor>>() })
+}

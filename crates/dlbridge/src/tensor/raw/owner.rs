@@ -1,0 +1,419 @@
+//! Rust values that own the elements of a tensor, and how a tensor is made of them.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::ptr;
+
+use dlbridge_sys::DLTensor;
+
+#[cfg(feature = "ndarray")]
+use crate::block::Check;
+#[cfg(feature = "ndarray")]
+use crate::block::DimsOut;
+use crate::block::RawParts;
+use crate::block::{Draft, Managed};
+use crate::element::{Element, assert_layout};
+use crate::{Access, DataType, Error, MAX_NDIM, Result, layout};
+
+/// The items of a container: elements, or arrays of elements.
+///
+/// # Safety
+/// The type consists of contiguous elements of the type `Element` and nothing else: as many as the
+/// product of [`extents`](Items::extents). Any valid elements there are a valid value of
+/// the type, and it does not have interior mutability.
+///
+/// ```
+/// use dlbridge::Items;
+///
+/// let mut extents = [0; 2];
+/// <[[u8; 3]; 4]>::extents(&mut extents);
+/// assert_eq!(extents, [4, 3]);
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is neither an element of a tensor nor an array of elements",
+    label = "not an `Element`, and not an array of an `Element`",
+    note = "the integers, `f32`, `f64` and `bool` are elements; the features `half`, `num-complex` and `microfloat` of dlbridge add others"
+)]
+pub unsafe trait Items: Send + Sync + 'static {
+    /// The type of the elements.
+    type Element: Element;
+
+    /// The number of dimensions one item has; 0 for an element.
+    ///
+    /// ```
+    /// assert_eq!(<[[u8; 3]; 4] as dlbridge::Items>::NDIM, 2);
+    /// ```
+    const NDIM: usize;
+
+    /// Writes the extents of one item.
+    ///
+    /// ```
+    /// use dlbridge::Items;
+    ///
+    /// let mut extents = [0];
+    /// <[f32; 5]>::extents(&mut extents);
+    /// assert_eq!(extents, [5]);
+    /// ```
+    fn extents(out: &mut [usize]);
+}
+
+// SAFETY: an element is one element.
+unsafe impl<T: Element> Items for T {
+    type Element = T;
+    const NDIM: usize = 0;
+
+    fn extents(_: &mut [usize]) {}
+}
+
+// SAFETY: an array is N contiguous items.
+unsafe impl<I: Items, const N: usize> Items for [I; N] {
+    type Element = I::Element;
+    const NDIM: usize = I::NDIM + 1;
+
+    fn extents(out: &mut [usize]) {
+        out[0] = N;
+        I::extents(&mut out[1..]);
+    }
+}
+
+/// A value that owns items in one piece of memory: what [`Tensor::from_parts`] takes.
+///
+/// An owner is `Send`, because a deleter may run on any thread, and `'static`, because a consumer
+/// may hold a tensor for ever. So neither a shared pointer of one thread nor a borrowed slice is an
+/// owner:
+///
+/// ```compile_fail,E0277
+/// let shared: std::rc::Rc<[f32]> = std::rc::Rc::from([1.0]);
+/// let tensor = dlbridge::Tensor::from_parts(shared, [1]);
+/// ```
+/// ```compile_fail,E0597
+/// let values = vec![1.0_f32];
+/// let tensor = dlbridge::Tensor::from_parts(values.as_slice(), [1]);
+/// ```
+///
+/// # Safety
+/// - [`items`](Owner::items) returns the same memory until the owner is dropped, also after the
+///   owner has moved, as long as nothing else is done with it.
+/// - That memory is valid for reads and initialised, and nothing writes it while a view of the tensor is
+///   alive. [`ACCESS`](Owner::ACCESS) adds to this:
+///   with [`Access::Exclusive`] only the holder of the tensor reads or writes it; with
+///   [`Access::Immutable`] nothing writes it until the owner is dropped or taken out of the tensor.
+/// - With [`Access::Exclusive`] and [`Access::Shared`] it is valid for writes too, and any bytes may be
+///   written there, even those that [`Element::CHECK`] refuses. [`Tensor::try_into_owner`] looks for them;
+///   dropping the owner must be sound with them.
+///
+/// [`Tensor::from_parts`]: crate::Tensor::from_parts
+/// [`Tensor::try_into_owner`]: crate::Tensor::try_into_owner
+///
+/// ```
+/// use dlbridge::{Access, Owner, Tensor};
+///
+/// struct Recording(Vec<i16>);
+///
+/// // SAFETY: forwards to the vector, whose memory stays where it is and is its alone.
+/// unsafe impl Owner for Recording {
+///     type Item = i16;
+///     const ACCESS: Access = Access::Exclusive;
+///
+///     fn items(&mut self) -> *mut [i16] {
+///         self.0.items()
+///     }
+/// }
+///
+/// let stereo = Tensor::from_parts(Recording(vec![0; 88_200]), [44_100, 2])?;
+/// assert_eq!(stereo.shape(), [44_100, 2]);
+/// # Ok::<(), dlbridge::Error>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot own the elements of a tensor",
+    label = "not an `Owner`",
+    note = "a tensor owns its elements: pass a `Vec`, a `Box`, an `Arc<[T]>` or a `'static` slice of elements",
+    note = "to borrow elements for a call, make a `TensorRef` or a `TensorRefMut` of them"
+)]
+pub unsafe trait Owner: Send + 'static {
+    /// The type of the items in the memory.
+    type Item: Items;
+
+    /// The use of the memory by others: [`Access::Exclusive`] for none, [`Access::Immutable`] if they only read it.
+    ///
+    /// ```
+    /// use dlbridge::{Access, Owner};
+    ///
+    /// assert_eq!(<Vec<f32> as Owner>::ACCESS, Access::Exclusive);
+    /// assert_eq!(<std::sync::Arc<[f32]> as Owner>::ACCESS, Access::Immutable);
+    /// ```
+    const ACCESS: Access;
+
+    /// The memory.
+    ///
+    /// ```
+    /// use dlbridge::Owner;
+    ///
+    /// assert_eq!(vec![1.0_f32, 2.0].items().len(), 2);
+    /// ```
+    fn items(&mut self) -> *mut [Self::Item];
+}
+
+// SAFETY: the heap memory of a vector does not move with it; it is unique.
+unsafe impl<I: Items> Owner for Vec<I> {
+    type Item = I;
+    const ACCESS: Access = Access::Exclusive;
+
+    fn items(&mut self) -> *mut [I] {
+        ptr::slice_from_raw_parts_mut(self.as_mut_ptr(), self.len())
+    }
+}
+
+// SAFETY: as for a vector. The pointer is taken after the box has moved into the block, and the box
+// is not touched again before it is dropped or moved out.
+unsafe impl<I: Items> Owner for Box<[I]> {
+    type Item = I;
+    const ACCESS: Access = Access::Exclusive;
+
+    fn items(&mut self) -> *mut [I] {
+        &raw mut **self
+    }
+}
+
+// SAFETY: as for a boxed slice.
+unsafe impl<I: Items, const N: usize> Owner for Box<[I; N]> {
+    type Item = I;
+    const ACCESS: Access = Access::Exclusive;
+
+    fn items(&mut self) -> *mut [I] {
+        &raw mut **self
+    }
+}
+
+// SAFETY: the memory lives as long as the handle. Nothing writes it until then: `Arc::get_mut` refuses while the
+// tensor has this handle, and items do not have interior mutability (`Items`).
+unsafe impl<I: Items> Owner for Arc<[I]> {
+    type Item = I;
+    const ACCESS: Access = Access::Immutable;
+
+    fn items(&mut self) -> *mut [I] {
+        Arc::as_ptr(self).cast_mut()
+    }
+}
+
+// SAFETY: valid for ever, and never written.
+unsafe impl<I: Items> Owner for &'static [I] {
+    type Item = I;
+    const ACCESS: Access = Access::Immutable;
+
+    fn items(&mut self) -> *mut [I] {
+        ptr::from_ref::<[I]>(self).cast_mut()
+    }
+}
+
+/// The deepest nesting of arrays in a container.
+const MAX_NESTING: usize = 31;
+
+/// Makes a tensor of all items of an owner, in their own shape: the number of items, then the
+/// extents of one.
+pub(crate) fn from_whole<O: Owner>(mut owner: O) -> Result<Managed> {
+    let len = owner.items().len();
+    if O::Item::NDIM == 0 {
+        return from_adjacent(owner, &[len]);
+    }
+    from_adjacent(owner, &whole_shape::<O::Item>(len)[..=O::Item::NDIM])
+}
+
+/// Makes a tensor of all elements of an owner, in C order.
+///
+/// Nothing is to be found out about where they lie: they are as many as the owner has, one behind the
+/// other, and the owner promises the memory.
+#[inline(always)]
+pub(crate) fn from_adjacent<O: Owner>(owner: O, shape: &[usize]) -> Result<Managed> {
+    if shape.len() > MAX_NDIM {
+        return Err(Error::InvalidNdim { ndim: shape.len() as i64 });
+    }
+    const { assert_layout::<<O::Item as Items>::Element>() };
+    let mut draft = Draft::new(owner, shape.len());
+    let elements = draft.set_c_order(shape)?;
+    // After the owner has moved to its place: moving a box would invalidate the pointer.
+    let items = draft.owner_mut().items();
+    let owned = items.len() * (size_of::<O::Item>() / size_of::<<O::Item as Items>::Element>());
+    if elements != owned {
+        return Err(Error::ElementCount { shape: elements, owner: owned });
+    }
+    let first = items.cast::<<O::Item as Items>::Element>();
+    let parts = RawParts::of_elements(first, O::ACCESS);
+    let description = description(&parts, shape.len(), elements);
+    // SAFETY: the dims were just written. `Owner` promises Data, Calm, Exclusive, Immutable and Send for its
+    // items, which are as many as the shape has.
+    Ok(unsafe { draft.finish(description, parts.marks(), <O::Item as Items>::Element::CHECK) })
+}
+
+/// The shape of some items, in the first `1 + I::NDIM` places.
+pub(crate) fn whole_shape<I: Items>(len: usize) -> [usize; 1 + MAX_NESTING] {
+    const { assert!(I::NDIM <= MAX_NESTING, "arrays nested too deeply") };
+    let mut shape = [0; 1 + MAX_NESTING];
+    shape[0] = len;
+    I::extents(&mut shape[1..=I::NDIM]);
+    shape
+}
+
+/// Makes a tensor of an owner and a strided layout within its elements.
+pub(crate) fn from_owner<O: Owner>(
+    owner: O,
+    shape: &[usize],
+    strides: &[isize],
+    offset: usize,
+) -> Result<Managed> {
+    if shape.len() > MAX_NDIM {
+        return Err(Error::InvalidNdim { ndim: shape.len() as i64 });
+    }
+    const { assert_layout::<<O::Item as Items>::Element>() };
+    let mut managed = Managed::new(owner, shape.len());
+    let elements = managed.set_dims(shape, Some(strides))?;
+    // SAFETY: as in `from_adjacent`.
+    let items = unsafe { managed.owner_mut::<O>() }.items();
+    let owned = items.len() * (size_of::<O::Item>() / size_of::<<O::Item as Items>::Element>());
+    let data = items.cast::<<O::Item as Items>::Element>();
+    if elements != 0 {
+        let extent = layout::element_extent(managed.shape(), managed.strides())?;
+        let bound = |end: i64| end.checked_add(i64::try_from(offset).ok()?);
+        let (Some(lowest), Some(highest)) = (bound(extent.lowest), bound(extent.highest)) else {
+            return Err(Error::TooLarge);
+        };
+        if lowest < 0 || highest >= owned as i64 {
+            return Err(Error::OutOfBounds { lowest, highest, owner: owned });
+        }
+    }
+    let parts = RawParts::of_elements(data.wrapping_add(offset), O::ACCESS);
+    // SAFETY: `Owner` promises Data, Calm, Exclusive, Immutable and Send for its items, and the layout was
+    // compared with their number.
+    unsafe { managed.describe(&parts, elements) }?;
+    managed.set_check(<O::Item as Items>::Element::CHECK);
+    Ok(managed)
+}
+
+/// Makes a tensor of bytes that hold elements of a dtype, contiguous in C order from an offset on.
+pub(crate) fn from_bytes<O: Owner<Item = u8>>(
+    owner: O,
+    (dtype, padded): (DataType, bool),
+    shape: &[usize],
+    byte_offset: usize,
+) -> Result<Managed> {
+    if shape.len() > MAX_NDIM {
+        return Err(Error::InvalidNdim { ndim: shape.len() as i64 });
+    }
+    let mut managed = Managed::new(owner, shape.len());
+    let elements = managed.set_dims(shape, None::<&[i64]>)?;
+    // SAFETY: as in `from_adjacent`.
+    let bytes = unsafe { managed.owner_mut::<O>() }.items();
+    let data = within(bytes, (dtype, padded), elements, byte_offset)?;
+    let subbyte_padded = padded && dtype.is_subbyte();
+    let parts = RawParts { access: O::ACCESS, subbyte_padded, ..RawParts::new(data.cast(), dtype) };
+    // SAFETY: `Owner` promises Data, Calm, Exclusive, Immutable and Send for its bytes, and the elements are
+    // within them.
+    unsafe { managed.describe(&parts, elements) }?;
+    Ok(managed)
+}
+
+/// The address at an offset into bytes, if so many elements fit behind it.
+pub(crate) fn within(
+    bytes: *mut [u8],
+    (dtype, padded): (DataType, bool),
+    elements: usize,
+    byte_offset: usize,
+) -> Result<*mut u8> {
+    dtype.check()?;
+    let needed = byte_offset as u128 + layout::byte_count(elements, dtype, padded);
+    let available = bytes.len();
+    if needed > available as u128 {
+        return Err(Error::ByteCount { needed, available });
+    }
+    Ok(bytes.cast::<u8>().wrapping_add(byte_offset))
+}
+
+/// Makes a tensor over memory that any owner keeps alive.
+///
+/// # Safety
+/// The contract of [`Tensor::from_raw_parts`](crate::Tensor::from_raw_parts).
+pub(crate) unsafe fn from_raw_parts<O, S, T>(
+    owner: O,
+    parts: &RawParts,
+    shape: &[S],
+    strides: Option<&[T]>,
+) -> Result<Managed>
+where
+    O: Send + 'static,
+    S: Copy + TryInto<i64>,
+    T: Copy + TryInto<i64>,
+{
+    let ndim = shape.len();
+    if let Some(strides) = strides.filter(|strides| strides.len() != ndim) {
+        return Err(Error::StridesLength { ndim, strides: strides.len() });
+    }
+    let mut fits = true;
+    let (mut draft, extents) = (Draft::new(owner, ndim), shape.iter().copied());
+    let measure = match strides {
+        Some(strides) => draft.set_axes(
+            extents
+                .zip(strides.iter().copied())
+                .map(|axis| (number(axis.0, &mut fits), number(axis.1, &mut fits))),
+        ),
+        None => draft.set_shape(extents.map(|extent| number(extent, &mut fits))),
+    };
+    if !fits {
+        return Err(Error::TooLarge);
+    }
+    // SAFETY: Data, Calm, Exclusive, Immutable and Send are this function's contract.
+    unsafe { draft.describe(parts, measure?, 0) }
+}
+
+/// A number as the dims have it; zero where that cannot be, and then `fits` says so.
+#[inline]
+fn number<N: TryInto<i64>>(number: N, fits: &mut bool) -> i64 {
+    number.try_into().unwrap_or_else(|_| {
+        *fits = false;
+        0
+    })
+}
+
+/// Makes a tensor of an owner that knows its own shape and strides, which `describe` reads off it in its
+/// final place: it writes the dims, and tells the parts, and how many elements there are. `check` is that
+/// of the elements.
+///
+/// # Safety
+/// The contract of [`Tensor::from_raw_parts`](crate::Tensor::from_raw_parts), for what `describe`
+/// tells, on the CPU; and Layout holds for it.
+#[cfg(feature = "ndarray")]
+#[inline]
+pub(crate) unsafe fn from_strided<O, F>(
+    owner: O,
+    ndim: usize,
+    check: Option<Check>,
+    describe: F,
+) -> Result<Managed>
+where
+    O: Send + 'static,
+    F: FnOnce(&mut O, &mut DimsOut<'_>) -> (RawParts, usize),
+{
+    if ndim > MAX_NDIM {
+        return Err(Error::InvalidNdim { ndim: ndim as i64 });
+    }
+    let mut draft = Draft::new(owner, ndim);
+    let (owner, mut dims) = draft.owner_and_dims();
+    let (parts, elements) = describe(owner, &mut dims);
+    assert!(dims.is_full(), "an axis was not described");
+    // SAFETY: the dims were just written; the rest by contract.
+    Ok(unsafe { draft.finish(description(&parts, ndim, elements), parts.marks(), check) })
+}
+
+/// The description of elements in main memory, without dims; without elements there is no address.
+#[inline]
+fn description(parts: &RawParts, ndim: usize, elements: usize) -> DLTensor {
+    DLTensor {
+        data: if elements == 0 { ptr::null_mut() } else { parts.data },
+        device: parts.device.into(),
+        ndim: ndim as i32,
+        dtype: parts.dtype.into(),
+        shape: ptr::null_mut(),
+        strides: ptr::null_mut(),
+        byte_offset: 0,
+    }
+}

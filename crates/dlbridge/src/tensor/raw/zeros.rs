@@ -1,0 +1,39 @@
+//! New tensors in memory of our own.
+
+use crate::block::Managed;
+use crate::block::RawParts;
+use crate::memory::aligned::AlignedBytes;
+use crate::{Access, DataType, Error, MAX_NDIM, Result, layout};
+
+/// A tensor in C order whose bytes are all zero, at a multiple of `alignment`, a power of two. Elements narrower than a
+/// byte are `padded` to whole bytes, or packed.
+pub(crate) fn zeroed(
+    dtype: DataType,
+    padded: bool,
+    shape: &[usize],
+    alignment: usize,
+) -> Result<Managed> {
+    if shape.len() > MAX_NDIM {
+        return Err(Error::InvalidNdim { ndim: shape.len() as i64 });
+    }
+    dtype.check()?;
+    let elements = shape.iter().try_fold(1_usize, |n, &extent| n.checked_mul(extent));
+    // A shape with an extent of zero has no elements, whatever the product of the others.
+    let elements = if shape.contains(&0) { Some(0) } else { elements };
+    let elements = elements.ok_or(Error::TooLarge)?;
+    let bytes = layout::byte_count(elements, dtype, padded);
+    let bytes = usize::try_from(bytes).map_err(|_| Error::TooLarge)?;
+    let mut memory = AlignedBytes::zeroed(bytes, alignment, false)?;
+    let data = memory.as_mut_ptr();
+    let mut managed = Managed::new(memory, shape.len());
+    let elements = managed.set_dims(shape, None::<&[i64]>)?;
+    let parts = RawParts {
+        access: Access::Exclusive,
+        subbyte_padded: padded,
+        ..RawParts::new(data.cast(), dtype)
+    };
+    // SAFETY: memory of our own with room for all elements, initialised, which nobody else knows and
+    // the owner frees.
+    unsafe { managed.describe(&parts, elements) }?;
+    Ok(managed)
+}

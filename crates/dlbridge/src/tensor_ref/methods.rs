@@ -1,0 +1,209 @@
+//! Properties of borrowed tensors that are computed from the fields in `raw/`.
+
+use alloc::vec::Vec;
+use core::fmt;
+use core::ops::Range;
+
+use crate::{
+    DataType, Device, Element, Error, Result, TensorRef, TensorRefMut, Unaligned, copy, layout,
+};
+
+impl TensorRef<'_> {
+    /// The number of dimensions.
+    ///
+    /// ```
+    /// assert_eq!(dlbridge::TensorRef::from(&[[0_u8; 3]; 2]).ndim(), 2);
+    /// ```
+    #[inline]
+    pub fn ndim(&self) -> usize {
+        self.shape().len()
+    }
+
+    /// Returns true if the tensor is empty.
+    ///
+    /// ```
+    /// assert!(dlbridge::TensorRef::from(&[0_f32; 0]).is_empty());
+    /// ```
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The number of bytes of the elements in contiguous memory; see
+    /// [`Tensor::nbytes`](crate::Tensor::nbytes).
+    ///
+    /// ```
+    /// assert_eq!(dlbridge::TensorRef::from(&[[0_f32; 3]; 2]).nbytes(), 24);
+    /// ```
+    pub fn nbytes(&self) -> u128 {
+        layout::byte_count(self.len(), self.dtype(), self.is_subbyte_padded())
+    }
+
+    /// Copies the elements in C order (the last axis fastest), also if they are not aligned.
+    ///
+    /// # Errors
+    /// Those of [`TensorRef::view`], except for the alignment; [`Error::OutOfMemory`], because a tensor that repeats some
+    /// elements may have more than fit in memory.
+    ///
+    /// ```
+    /// use dlbridge::{DataType, Error, Tensor, TensorRef};
+    ///
+    /// let columns = TensorRef::from(&[[1, 2], [3, 4]]).transpose();
+    /// assert_eq!(columns.to_vec::<i32>()?, [1, 3, 2, 4]);
+    ///
+    /// let odd = Tensor::from_bytes(vec![0_u8, 1, 1, 2, 2], DataType::UINT16, [2], 1)?;
+    /// assert_eq!(TensorRef::from(&odd).to_vec::<u16>()?, [0x0101, 0x0202]);
+    ///
+    /// let repeated = Tensor::from_parts_strided(vec![7_u8], [1 << 46], [0], 0)?;
+    /// let refused = TensorRef::from(&repeated).to_vec::<u8>();
+    /// assert_eq!(refused, Err(Error::OutOfMemory { bytes: 1 << 46, for_copy: true }));
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
+        match self.view::<T>() {
+            Ok(view) => copy::try_to_vec(&view),
+            Err(Error::Misaligned { .. }) => {
+                let view = self.view::<Unaligned<T>>()?;
+                let mut elements = copy::with_room(view.len())?;
+                elements.extend(view.iter().map(|element| element.get()));
+                Ok(elements)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The range of bytes that the elements occupy, counted from the first byte of the element at index zero: from
+    /// the lowest, which is negative if strides are, to the one after the highest. Empty for an empty tensor.
+    ///
+    /// ```
+    /// use dlbridge::TensorRef;
+    ///
+    /// let values = [[0_u16; 3]; 4];
+    /// let rows = TensorRef::from(&values);
+    /// assert_eq!(rows.byte_bounds(), 0..24);
+    /// assert_eq!(rows.flip(0)?.byte_bounds(), -18..6);
+    /// assert_eq!(rows.step_by(1, 2)?.byte_bounds(), 0..24);
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub fn byte_bounds(&self) -> Range<isize> {
+        if self.is_empty() {
+            return 0..0;
+        }
+        let bounds = layout::element_extent(self.shape(), self.strides())
+            .and_then(|extent| layout::byte_extent(extent, self.dtype(), self.is_subbyte_padded()));
+        let bounds = bounds.expect("Layout: checked when the tensor was made");
+        bounds.start..bounds.end
+    }
+
+    /// Returns true if the elements are contiguous in C order, the last axis fastest. Axes of extent 1 never
+    /// matter.
+    ///
+    /// ```
+    /// use dlbridge::TensorRef;
+    ///
+    /// assert!(TensorRef::from(&[[0_u8; 3]; 2]).is_c_contiguous());
+    /// ```
+    #[inline]
+    pub fn is_c_contiguous(&self) -> bool {
+        layout::is_c_contiguous(self.shape(), self.strides())
+    }
+
+    /// Returns true if the elements are contiguous in Fortran order, the first axis fastest. Axes of extent 1
+    /// never matter.
+    ///
+    /// ```
+    /// use dlbridge::TensorRef;
+    ///
+    /// assert!(TensorRef::from(&[[0_u8; 3]; 2]).transpose().is_f_contiguous());
+    /// ```
+    #[inline]
+    pub fn is_f_contiguous(&self) -> bool {
+        layout::is_f_contiguous(self.shape(), self.strides())
+    }
+}
+
+impl TensorRefMut<'_> {
+    /// The extents, in elements.
+    ///
+    /// ```
+    /// assert_eq!(dlbridge::TensorRefMut::from(&mut [[0_u8; 3]; 2]).shape(), [2, 3]);
+    /// ```
+    pub fn shape(&self) -> &[i64] {
+        self.as_shared().shape()
+    }
+
+    /// The strides, in elements.
+    ///
+    /// ```
+    /// assert_eq!(dlbridge::TensorRefMut::from(&mut [[0_u8; 3]; 2]).strides(), [3, 1]);
+    /// ```
+    pub fn strides(&self) -> &[i64] {
+        self.as_shared().strides()
+    }
+
+    /// The type of the elements.
+    ///
+    /// ```
+    /// use dlbridge::{DataType, TensorRefMut};
+    ///
+    /// assert_eq!(TensorRefMut::from(&mut [0_u16]).dtype(), DataType::UINT16);
+    /// ```
+    pub fn dtype(&self) -> DataType {
+        self.as_shared().dtype()
+    }
+
+    /// The device that holds the data.
+    ///
+    /// ```
+    /// use dlbridge::{Device, TensorRefMut};
+    ///
+    /// assert_eq!(TensorRefMut::from(&mut [0_u16]).device(), Device::CPU);
+    /// ```
+    pub fn device(&self) -> Device {
+        self.as_shared().device()
+    }
+
+    /// The number of dimensions.
+    ///
+    /// ```
+    /// assert_eq!(dlbridge::TensorRefMut::from(&mut [[0_u8; 3]; 2]).ndim(), 2);
+    /// ```
+    pub fn ndim(&self) -> usize {
+        self.as_shared().ndim()
+    }
+
+    /// The number of elements.
+    ///
+    /// ```
+    /// assert_eq!(dlbridge::TensorRefMut::from(&mut [[0_u8; 3]; 2]).len(), 6);
+    /// ```
+    pub fn len(&self) -> usize {
+        self.as_shared().len()
+    }
+
+    /// Returns true if the tensor is empty.
+    ///
+    /// ```
+    /// assert!(dlbridge::TensorRefMut::from(&mut [[0_u8; 0]; 2]).is_empty());
+    /// ```
+    pub fn is_empty(&self) -> bool {
+        self.as_shared().is_empty()
+    }
+}
+
+impl fmt::Debug for TensorRef<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TensorRef")
+            .field("shape", &self.shape())
+            .field("strides", &self.strides())
+            .field("dtype", &self.dtype())
+            .field("device", &self.device())
+            .finish()
+    }
+}
+
+impl fmt::Debug for TensorRefMut<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("TensorRefMut").field(&self.as_tensor_ref()).finish()
+    }
+}

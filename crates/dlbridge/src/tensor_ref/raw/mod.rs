@@ -1,0 +1,443 @@
+//! Borrowed tensors of any dtype: for C kernels, and for what does not need to know the type of the
+//! elements.
+//!
+//! - **Ref.** What Layout, Data, Calm and Dtype of `block/mod.rs` say of a tensor holds for a borrowed one
+//!   for its lifetime. While a mutable one is alive nobody else reads or writes the data, and no
+//!   two of its indices lead to the same element.
+
+mod dl_tensor;
+mod from;
+mod mutable;
+
+use core::ffi::c_void;
+use core::marker::PhantomData;
+use core::ptr::{self, NonNull};
+use core::slice;
+
+use dlbridge_sys::DLTensor;
+
+use crate::block::Managed;
+use crate::element::Element;
+use crate::layout::{self, Dims, Measure, Slice};
+use crate::view::TensorView;
+use crate::{DataType, Device, Error, RawParts, Result};
+
+pub use self::dl_tensor::DLTensorRef;
+pub use self::mutable::TensorRefMut;
+
+/// A borrowed tensor of any dtype.
+///
+/// It is made of slices, arrays, views and tensors. C kernels that take a `DLTensor*` get it by
+/// [`dl_tensor`](TensorRef::dl_tensor), for the length of the call; everything else that needs no
+/// element type works on it too: slicing, transposing, copying.
+///
+/// ```
+/// use dlbridge::{DataType, TensorRef};
+///
+/// let values = [1.0_f32, 2.0, 3.0, 4.0];
+/// let square = TensorRef::from(&values).reshape([2, 2])?.transpose();
+/// assert_eq!((square.shape(), square.strides()), (&[2, 2][..], &[1, 2][..]));
+/// assert_eq!(square.dtype(), DataType::FLOAT32);
+/// assert_eq!(square.view::<f32>()?.to_vec(), [1.0, 3.0, 2.0, 4.0]);
+/// # Ok::<(), dlbridge::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct TensorRef<'a> {
+    data: *mut c_void,
+    byte_offset: u64,
+    dims: Dims<'a>,
+    len: usize,
+    dtype: DataType,
+    device: Device,
+    subbyte_padded: bool,
+    memory: PhantomData<&'a [u8]>,
+}
+
+// SAFETY: Ref: nobody writes the data, and elements may be read on any thread.
+unsafe impl Send for TensorRef<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for TensorRef<'_> {}
+
+impl<'a> TensorRef<'a> {
+    /// A tensor over memory that somebody lends: the door for adapters. Strides of C order where
+    /// none are given; extents and strides count elements.
+    ///
+    /// # Errors
+    /// Whatever is wrong with the parts.
+    ///
+    /// # Safety
+    /// For `'a` every element of the layout lies in one allocation on `parts.device`, initialised
+    /// and valid for reads, and nobody writes it.
+    ///
+    /// ```
+    /// use dlbridge::{Access, RawParts, TensorRef};
+    ///
+    /// let values = [1.0_f32, 2.0, 3.0, 4.0];
+    /// let parts = RawParts::of_elements(values.as_ptr().cast_mut(), Access::ReadOnly);
+    /// // SAFETY: four floats, borrowed as long as the tensor.
+    /// let columns = unsafe { TensorRef::from_raw_parts(&parts, &[2, 2], Some(&[1, 2])) }?;
+    /// assert_eq!(columns.view::<f32>()?[[0, 1]], 3.0);
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    #[inline]
+    pub unsafe fn from_raw_parts<S, T>(
+        parts: &RawParts,
+        shape: &[S],
+        strides: Option<&[T]>,
+    ) -> Result<Self>
+    where
+        S: Copy + TryInto<i64>,
+        T: Copy + TryInto<i64>,
+    {
+        let (dims, measure) = match strides {
+            Some(strides) => Dims::checked(shape, strides)?,
+            None => Dims::in_c_order(shape)?,
+        };
+        Self::of(parts, dims, measure)
+    }
+
+    /// As [`from_raw_parts`](TensorRef::from_raw_parts), for memory that the CPU reads, of at most four dimensions, with elements
+    /// that are whole bytes and contiguous in C order. `None` for all else, and if something is wrong with the parts.
+    ///
+    /// Inlined: extents that are in registers are not written before the tensor is.
+    ///
+    /// # Safety
+    /// The contract of [`from_raw_parts`](TensorRef::from_raw_parts).
+    ///
+    /// ```
+    /// use dlbridge::{DataType, TensorRef};
+    ///
+    /// let values = [1.0_f32, 2.0, 3.0, 4.0];
+    /// let first = values.as_ptr().cast_mut().cast();
+    /// // SAFETY: four floats, borrowed as long as the tensor.
+    /// let rows = unsafe { TensorRef::from_raw_run(first, DataType::FLOAT32, &[2, 2]) }.unwrap();
+    /// assert_eq!(rows.strides(), [2, 1]);
+    /// ```
+    #[inline(always)]
+    pub unsafe fn from_raw_run(data: *mut c_void, dtype: DataType, shape: &[i64]) -> Option<Self> {
+        let (few, strides, count) = Dims::few_in_c_order(shape)?;
+        let bytes = (count as isize).checked_mul(dtype.itemsize() as isize)? as usize;
+        let fits = !data.is_null() && data.addr().checked_add(bytes).is_some();
+        if !fits || dtype.is_subbyte() || dtype.check().is_err() {
+            return None;
+        }
+        // Ref: by contract, and Layout: all elements are within `bytes` from the address on, which wraps nowhere.
+        Some(Self {
+            data,
+            byte_offset: 0,
+            dims: Dims::Few { ndim: shape.len() as u32, shape: few, strides },
+            len: count,
+            dtype,
+            device: Device::CPU,
+            subbyte_padded: false,
+            memory: PhantomData,
+        })
+    }
+
+    /// As [`from_raw_parts`](TensorRef::from_raw_parts), with the extent and the stride of each axis in
+    /// pairs, which saves who computes them a place for them.
+    ///
+    /// # Errors
+    /// Whatever is wrong with the parts.
+    ///
+    /// # Safety
+    /// The contract of [`from_raw_parts`](TensorRef::from_raw_parts).
+    ///
+    /// ```
+    /// use dlbridge::{Access, RawParts, TensorRef};
+    ///
+    /// let values = [1.0_f32, 2.0, 3.0, 4.0];
+    /// let parts = RawParts::of_elements(values.as_ptr().cast_mut(), Access::ReadOnly);
+    /// // SAFETY: four floats, borrowed as long as the tensor.
+    /// let columns = unsafe { TensorRef::from_raw_axes(&parts, [(2, 1), (2, 2)].into_iter()) }?;
+    /// assert_eq!(columns.strides(), [1, 2]);
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    #[inline(always)]
+    pub unsafe fn from_raw_axes(
+        parts: &RawParts,
+        axes: impl ExactSizeIterator<Item = (i64, i64)>,
+    ) -> Result<Self> {
+        let (dims, measure) = Dims::measured(axes)?;
+        Self::of(parts, dims, measure)
+    }
+
+    #[inline(always)]
+    fn of(parts: &RawParts, dims: Dims<'a>, measure: Measure) -> Result<Self> {
+        parts.dtype.check()?;
+        let (data, byte_offset) = match (measure.count, measure.extent) {
+            (0, _) => (ptr::null_mut(), 0),
+            (_, extent) => parts.locate(extent.ok_or(Error::TooLarge)?)?,
+        };
+        let (len, RawParts { dtype, device, subbyte_padded, .. }) = (measure.count, *parts);
+        // Ref: by contract, and Layout by `locate`.
+        let memory = PhantomData;
+        Ok(Self { data, byte_offset, dims, len, dtype, device, subbyte_padded, memory })
+    }
+
+    /// Views the elements as `T`, for reading.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::view`](crate::Tensor::view).
+    ///
+    /// ```
+    /// let values = dlbridge::TensorRef::from(&[1_u8, 2, 3]);
+    /// assert_eq!(values.view::<u8>()?.as_slice(), Some(&[1, 2, 3][..]));
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub fn view<T: Element>(&self) -> Result<TensorView<'a, T>> {
+        self.clone().into_view(T::DTYPE)
+    }
+
+    /// Views the elements as [`view`](TensorRef::view) does, for as long as this is borrowed: the view uses the extents and
+    /// strides that are here, and does not copy them.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::view`](crate::Tensor::view).
+    ///
+    /// ```
+    /// let values = dlbridge::TensorRef::from(&[1_u8, 2, 3]);
+    /// assert_eq!(values.as_view::<u8>()?.as_slice(), Some(&[1, 2, 3][..]));
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    #[inline]
+    pub fn as_view<T: Element>(&self) -> Result<TensorView<'_, T>> {
+        let first = self.first_as::<T>(T::DTYPE)?;
+        let dims = Dims::borrowed(self.shape(), self.strides());
+        // SAFETY: Ref, for as long as this is borrowed, and `first_as`.
+        unsafe { TensorView::new(first, dims, self.len, T::DTYPE) }
+    }
+
+    /// Views the elements, whose dtype is `dtype`, one with the layout of `T`.
+    #[inline]
+    pub(crate) fn into_view<T: Element>(self, dtype: DataType) -> Result<TensorView<'a, T>> {
+        let first = self.first_as::<T>(dtype)?;
+        // SAFETY: Ref, for `'a`, and `first_as`.
+        unsafe { TensorView::new(first, self.dims, self.len, dtype) }
+    }
+
+    /// The address of the element at index zero, after checking that the CPU can access the elements, and that they have
+    /// the size of `T` and are aligned for it.
+    #[inline]
+    fn first_as<T: Element>(&self, dtype: DataType) -> Result<NonNull<T>> {
+        if self.dtype != dtype {
+            return Err(Error::DataType { expected: dtype, found: self.dtype });
+        }
+        self.check_host_accessible()?;
+        if dtype.is_subbyte() && !self.subbyte_padded {
+            return Err(Error::SubbytePacked { dtype });
+        }
+        let first = match NonNull::new(self.data.cast::<T>()) {
+            Some(first) if self.len != 0 => first,
+            _ => NonNull::dangling(),
+        };
+        if !first.is_aligned() {
+            let (address, required) = (first.addr().get(), align_of::<T>());
+            return Err(Error::Misaligned { address, required });
+        }
+        Ok(first)
+    }
+
+    /// The description for a C kernel, for the length of a call. The kernel must neither write the elements nor keep a pointer. The byte offset is 0 where
+    /// `data` is an address. A `DLTensor` has no flags: a kernel that gets elements narrower than a
+    /// byte must know by itself whether they are padded.
+    ///
+    /// ```
+    /// use dlbridge::{TensorRef, sys::DLTensor};
+    ///
+    /// unsafe extern "C" fn kernel(t: *const DLTensor) -> i64 {
+    ///     // SAFETY: the caller passes a tensor of one dimension.
+    ///     unsafe { *(*t).shape }
+    /// }
+    ///
+    /// let values = TensorRef::from(&[1.0_f32, 2.0, 3.0]);
+    /// // SAFETY: the kernel writes nothing and keeps nothing.
+    /// assert_eq!(unsafe { kernel(&*values.dl_tensor()) }, 3);
+    /// ```
+    pub fn dl_tensor(&self) -> DLTensorRef<'_> {
+        DLTensorRef::new(DLTensor {
+            data: self.data,
+            device: self.device.into(),
+            ndim: self.dims.ndim() as i32,
+            dtype: self.dtype.into(),
+            shape: self.shape().as_ptr().cast_mut(),
+            strides: self.strides().as_ptr().cast_mut(),
+            byte_offset: self.byte_offset,
+        })
+    }
+
+    /// A slice that `take` makes of the dims it is given.
+    pub(crate) fn sliced(&self, take: impl FnOnce(&Dims<'a>) -> Result<Slice>) -> Result<Self> {
+        let slice = take(&self.dims)?;
+        // Ref: Slice.
+        let (data, byte_offset) = self.locate(&slice)?;
+        let len = layout::element_count(slice.dims.shape())?;
+        Ok(Self { data, byte_offset, dims: slice.dims, len, ..*self })
+    }
+
+    /// The address and byte offset of a slice's first element.
+    fn locate(&self, slice: &Slice) -> Result<(*mut c_void, u64)> {
+        if slice.dims.shape().contains(&0) {
+            return Ok((ptr::null_mut(), 0));
+        }
+        let bytes = if self.is_subbyte_packed() {
+            let dtype = self.dtype;
+            let bits = i128::from(dtype.element_bits()) * slice.offset as i128;
+            // A description has no bit offset.
+            if bits % 8 != 0 {
+                return Err(Error::SubbytePacked { dtype });
+            }
+            (bits / 8) as isize
+        } else {
+            slice.offset * self.dtype.itemsize() as isize
+        };
+        // Layout: within the byte extent nothing wraps.
+        Ok(match self.device.device_type().is_addressable() {
+            true => (self.data.wrapping_byte_offset(bytes), self.byte_offset),
+            false => (self.data, self.byte_offset.wrapping_add_signed(bytes as i64)),
+        })
+    }
+
+    /// Turns the tensor this was borrowed from into the slice that `take` makes of its dims.
+    pub(crate) fn part_of(
+        managed: Managed,
+        take: impl FnOnce(&Dims<'_>) -> Result<Slice>,
+    ) -> Result<Managed> {
+        let whole = TensorRef::new(&managed);
+        let slice = take(&whole.dims)?;
+        let (data, byte_offset) = whole.locate(&slice)?;
+        // SAFETY: Slice, of the dims of this very tensor.
+        unsafe { managed.describe_slice(&slice.dims, data, byte_offset) }
+    }
+
+    /// The bytes of the elements, which are adjacent in C order. Packed sub-byte elements may leave a
+    /// part of the last byte to others.
+    ///
+    /// # Errors
+    /// [`Error::NotHostAccessible`]; [`Error::NotContiguous`].
+    ///
+    /// ```
+    /// let numbers = [0x0101_u16, 0x0202];
+    /// assert_eq!(dlbridge::TensorRef::from(&numbers).as_bytes()?, [1, 1, 2, 2]);
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub fn as_bytes(&self) -> Result<&'a [u8]> {
+        self.check_host_accessible()?;
+        if !self.is_c_contiguous() {
+            return Err(Error::NotContiguous);
+        }
+        if self.is_empty() {
+            return Ok(&[]);
+        }
+        let bytes = usize::try_from(self.nbytes()).map_err(|_| Error::TooLarge)?;
+        // SAFETY: Ref: the byte extent of elements that are adjacent.
+        Ok(unsafe { slice::from_raw_parts(self.data.cast::<u8>(), bytes) })
+    }
+
+    #[inline]
+    pub(crate) fn check_host_accessible(&self) -> Result<()> {
+        match self.device.device_type().is_host_accessible() {
+            true => Ok(()),
+            false => Err(Error::NotHostAccessible { device: self.device }),
+        }
+    }
+
+    pub(crate) fn into_dims(self) -> Dims<'a> {
+        self.dims
+    }
+
+    pub(crate) fn dims(&self) -> &Dims<'a> {
+        &self.dims
+    }
+
+    /// Whether elements share bytes.
+    pub(crate) fn is_subbyte_packed(&self) -> bool {
+        self.dtype.is_subbyte() && !self.subbyte_padded
+    }
+
+    /// The extents, in elements.
+    ///
+    /// ```
+    /// assert_eq!(dlbridge::TensorRef::from(&[[0_u8; 3]; 2]).shape(), [2, 3]);
+    /// ```
+    #[inline]
+    pub fn shape(&self) -> &[i64] {
+        self.dims.shape()
+    }
+
+    /// The strides, in elements.
+    ///
+    /// ```
+    /// assert_eq!(dlbridge::TensorRef::from(&[[0_u8; 3]; 2]).strides(), [3, 1]);
+    /// ```
+    #[inline]
+    pub fn strides(&self) -> &[i64] {
+        self.dims.strides()
+    }
+
+    /// The number of elements.
+    ///
+    /// ```
+    /// assert_eq!(dlbridge::TensorRef::from(&[[0_u8; 3]; 2]).len(), 6);
+    /// ```
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The type of the elements.
+    ///
+    /// ```
+    /// use dlbridge::{DataType, TensorRef};
+    ///
+    /// assert_eq!(TensorRef::from(&[0_u16]).dtype(), DataType::UINT16);
+    /// ```
+    #[inline]
+    pub fn dtype(&self) -> DataType {
+        self.dtype
+    }
+
+    /// The device that holds the data.
+    ///
+    /// ```
+    /// use dlbridge::{Device, TensorRef};
+    ///
+    /// assert_eq!(TensorRef::from(&[0_u16]).device(), Device::CPU);
+    /// ```
+    #[inline]
+    pub fn device(&self) -> Device {
+        self.device
+    }
+
+    /// The address of the element at index zero, or a handle on devices that have handles. NULL
+    /// without elements.
+    ///
+    /// ```
+    /// let values = [1_u8, 2];
+    /// assert_eq!(dlbridge::TensorRef::from(&values).data().addr(), values.as_ptr().addr());
+    /// ```
+    #[inline]
+    pub fn data(&self) -> *mut c_void {
+        self.data
+    }
+
+    /// The distance from [`data`](TensorRef::data) to the first element in bytes. It is 0 where
+    /// `data` is an address.
+    ///
+    /// ```
+    /// assert_eq!(dlbridge::TensorRef::from(&[0_u16]).byte_offset(), 0);
+    /// ```
+    pub fn byte_offset(&self) -> u64 {
+        self.byte_offset
+    }
+
+    /// Whether elements that are not whole bytes are padded to such. The flag says nothing of elements
+    /// whose lanes together are whole bytes, like `float4_e2m1fnx2`: those are never padded within.
+    ///
+    /// ```
+    /// assert!(!dlbridge::TensorRef::from(&[0_u16]).is_subbyte_padded());
+    /// ```
+    pub fn is_subbyte_padded(&self) -> bool {
+        self.subbyte_padded
+    }
+}
