@@ -57,8 +57,9 @@ const CORE: &[&str] = &[
     "xtask",
 ];
 
-/// Those of them that have no Rust tests but those in their documentation: there is no interpreter in a Rust test binary.
-const WITH_PYTHON: &[&str] = &["dlbridge-pyo3", "dlbridge-python"];
+/// Those of them that use PyO3. They have no Rust tests but those in their documentation: there is no interpreter in a Rust test
+/// binary.
+const WITH_PYTHON: &[&str] = &["dlbridge-raise", "dlbridge-pyo3", "dlbridge-python"];
 
 /// The name and the folder of each package in `crates/` and `adapters/`, where `adapters/arrow` has `dlbridge-arrow`.
 pub(crate) fn folders(root: &Path) -> Vec<(String, PathBuf)> {
