@@ -16,6 +16,7 @@ __all__ = [
     "Tensor",
     "__version__",
     "_canonical",
+    "_has_protocol",
     "_origin",
     "_copy",
     "_rebuild",
@@ -504,6 +505,9 @@ def _origin(tensor: Tensor) -> tuple[str | None, list[str]]:
     """The origin of a tensor: the DLPack version of the producer's managed tensor, None for protocols without a
     version; and the names of the flags that are set.
     """
+
+def _has_protocol(obj: Any, protocol: ProtocolName) -> bool:
+    """Whether an object has a protocol, by a lookup of its attribute and without a call."""
 
 def _canonical(library: str) -> str:
     """The canonical name of a library that has several names.

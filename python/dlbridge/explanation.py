@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any
 
-from dlbridge._core import Tensor, _canonical, _origin, asdlpack, fit
+from dlbridge._core import Tensor, _canonical, _has_protocol, _origin, asdlpack, fit
 from dlbridge.typing import ProtocolName
 
 __all__ = ["Door", "Explanation", "Verdict", "explain"]
@@ -135,11 +135,9 @@ def _sentence(error: Exception) -> str:
 def _door(obj: Any, protocol: ProtocolName) -> Door:
     try:
         tensor = asdlpack(obj, protocol=protocol)
-    except TypeError as error:
-        there = "speaks no exchange protocol" not in str(error)
-        return Door(protocol, there, _sentence(error) if there else None, None)
     except Exception as error:
-        return Door(protocol, True, _sentence(error), None)
+        there = not isinstance(error, TypeError) or _has_protocol(obj, protocol)
+        return Door(protocol, there, _sentence(error) if there else None, None)
     how = f"a copy: {tensor.copy_reason}" if tensor.copied else "shares its memory"
     legacy = "legacy, " if tensor.protocol == "dlpack-legacy" else ""
     mark = ", read-only" if tensor.readonly else ""

@@ -105,6 +105,35 @@ def test_a_legacy_producer(native: Native) -> None:
     assert doors(explanation) == {"dlpack": "legacy, shares its memory, read-only"}
 
 
+def test_explain_type_error_of_a_producer_keeps_its_protocol() -> None:
+    class Wrapper:
+        """A wrapper of an object without a protocol."""
+
+        def __dlpack__(self, **keywords: Any) -> Any:
+            """Always refused, with the words of dlbridge."""
+            return dlbridge.asdlpack("text").__dlpack__(**keywords)
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            """The CPU."""
+            return (1, 0)
+
+    found = doors(dlbridge.explain(Wrapper()))
+    assert set(found) == {"dlpack"}
+    assert "'str' object speaks no exchange protocol" in (found["dlpack"] or "")
+
+
+def test_explain_attribute_that_raises_keeps_its_protocol() -> None:
+    class Broken:
+        """A producer whose attribute cannot be read."""
+
+        @property
+        def __array_interface__(self) -> Any:
+            """Always raises."""
+            raise TypeError("not today")
+
+    assert doors(dlbridge.explain(Broken())) == {"array-interface": "TypeError: not today"}
+
+
 def test_a_capsule_is_left_alone(native: Native) -> None:
     capsule = native.craft().capsule()
     explanation = dlbridge.explain(capsule)

@@ -180,7 +180,7 @@ const FAULTS: &[Fault] = &[
     fault(
         "any stream is good for the CPU",
         DLPACK,
-        "    if request.stream.is_some() || !tensor.device()",
+        "    if stream.is_some() || !tensor.device()",
         "    if !tensor.device()",
     ),
     fault(

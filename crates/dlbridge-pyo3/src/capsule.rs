@@ -171,7 +171,8 @@ pub(crate) fn take(capsule: &Bound<'_, PyCapsule>) -> PyResult<Imported> {
         return Ok(Imported::new(tensor.map_err(to_py_err)?, Protocol::LegacyDlpack));
     }
     let repr = shown(capsule);
-    let hint = match repr.contains("\"used_dltensor") {
+    let is_used = |name| capsule.is_valid_checked(Some(name));
+    let hint = match is_used(USED_VERSIONED) || is_used(USED_LEGACY) {
         true => "it was consumed before; ask the producer for a new one",
         false => "expected one named 'dltensor' or 'dltensor_versioned'",
     };

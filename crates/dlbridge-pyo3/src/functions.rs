@@ -2,13 +2,14 @@
 //! export them under its own name.
 
 use dlbridge::{Device, Tensor};
-use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyBufferError, PyException, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
 use crate::PyTensor;
 use crate::dtype_name::DtypeName;
 use crate::error::to_py_err;
+use crate::import;
 use crate::protocol::Streams;
 use crate::protocol::dlpack::expect_named_device;
 use crate::shown::shown;
@@ -136,4 +137,14 @@ pub(crate) fn expect_extents(shape: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
         return list.iter().map(|extent| one(&extent)).collect();
     }
     Ok(vec![one(shape)?])
+}
+
+/// Returns true if an object has a protocol, or raises an exception when its attribute is looked up.
+#[pyfunction]
+#[pyo3(name = "_has_protocol")]
+pub fn has_protocol(obj: &Bound<'_, PyAny>, protocol: &Bound<'_, PyAny>) -> PyResult<bool> {
+    match import::has(obj, expect_protocol(protocol)?) {
+        Err(error) if error.is_instance_of::<PyException>(obj.py()) => Ok(true),
+        has => has,
+    }
 }

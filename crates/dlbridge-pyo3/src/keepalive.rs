@@ -7,7 +7,7 @@ use dlbridge::{Access, Tensor, TensorRef};
 
 use crate::live::Recorded;
 
-/// A tensor that is lent, recorded until it is dropped if exports are recorded now.
+/// A handle that an export keeps on its tensor, recorded until it is dropped if exports are recorded now.
 pub(crate) struct Export {
     tensor: Arc<Tensor>,
     _recorded: Recorded,

@@ -84,6 +84,7 @@ mod interpreter;
 mod keepalive;
 mod lent;
 mod live;
+mod mismatch;
 #[cfg(doctest)]
 mod must_not_compile;
 mod pending;
@@ -174,7 +175,7 @@ pub use borrow::share_borrows;
 pub use dlbridge_pyo3_macros::producer;
 #[cfg(feature = "tensor-class")]
 #[doc(hidden)]
-pub use functions::{asdlpack, empty, from_dlpack};
+pub use functions::{asdlpack, empty, from_dlpack, has_protocol};
 pub use import::import;
 pub use interpreter::is_main_interpreter;
 #[cfg(feature = "tensor-class")]

@@ -7,8 +7,8 @@ use pyo3::prelude::*;
 mod _core {
     #[pymodule_export]
     use dlbridge_pyo3::{
-        PyTensor, asdlpack, canonical, consumers, copy_bytes, empty, fit, from_dlpack, like,
-        live_exports, origin, rebuild, record_exports,
+        PyTensor, asdlpack, canonical, consumers, copy_bytes, empty, fit, from_dlpack,
+        has_protocol, like, live_exports, origin, rebuild, record_exports,
     };
     use pyo3::exceptions::PyImportError;
     use pyo3::prelude::*;

@@ -27,11 +27,16 @@ impl Expected {
         }
     }
 
+    /// The alignment of an element in bytes, a power of two.
+    #[inline(always)]
+    pub(super) fn align(&self, dtype: DataType) -> usize {
+        self.requirement.align.max((self.alignment)(dtype))
+    }
+
     /// The number of bytes that the address of an element is a multiple of, if that is not enough.
     #[inline(always)]
     pub(super) fn misaligned(&self, address: usize, dtype: DataType) -> Option<usize> {
-        // A power of two.
-        let align = self.requirement.align.max((self.alignment)(dtype));
+        let align = self.align(dtype);
         (address & (align - 1) != 0).then_some(address & address.wrapping_neg())
     }
 

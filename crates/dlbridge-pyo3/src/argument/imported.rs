@@ -1,4 +1,4 @@
-//! An imported tensor as an argument: compared, copied where that is allowed, borrowed and checked.
+//! Satisfy and record for a typed argument: an imported tensor is compared, copied where that is allowed, borrowed and checked.
 
 use dlbridge::{Access, Tensor, TensorRef};
 use dlbridge_borrow::Mode;

@@ -21,7 +21,7 @@ pub(super) enum Refusal {
     /// The object is not a tensor, or an array of NumPy, which is described when the words are made.
     Object(&'static Expected),
     /// The tensor or list is another one than was expected.
-    Mismatch(Box<Mismatch>),
+    Mismatch(Box<Refused>),
     /// An array of NumPy whose elements cannot be the argument's; an import makes the exception when it is shown.
     Elements(&'static Expected),
     /// No argument of this extension takes the object: tensors lack its dtype, or the extension is built without its protocol.
@@ -32,7 +32,7 @@ pub(super) enum Refusal {
 }
 
 /// The demands, and the object that came.
-pub(super) struct Mismatch {
+pub(super) struct Refused {
     pub(super) expected: &'static Expected,
     pub(super) found: Found,
 }
@@ -75,7 +75,7 @@ impl From<PyErr> for Refusal {
 impl Refusal {
     #[cold]
     pub(super) fn new(expected: &'static Expected, found: Found) -> Self {
-        Self::Mismatch(Box::new(Mismatch { expected, found }))
+        Self::Mismatch(Box::new(Refused { expected, found }))
     }
 
     /// The exception, for the object that was refused.

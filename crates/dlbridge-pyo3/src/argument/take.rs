@@ -91,8 +91,8 @@ impl Expected {
                     return self.taken_from(tensor, storage, &kind, object);
                 }
                 let imported = Imported::new(tensor, Protocol::ExchangeApi);
-                let told = import::told_copied(imported, &Wanted::default());
-                let imported = told.map_err(|error| self.no_tensor(object, error))?;
+                let valid = import::with_claim(imported, &Wanted::default());
+                let imported = valid.map_err(|error| self.no_tensor(object, error))?.unrestricted();
                 return self.take_imported(imported, storage, &kind, object);
             }
             ByTable::OnDevice => import::past_table(object, &self.wanted()),

@@ -5,34 +5,31 @@ use dlbridge_borrow::Mode;
 use pyo3::prelude::*;
 
 use super::expected::Expected;
+use crate::mismatch::Mismatch;
 use crate::protocol::Imported;
 use crate::protocol::numpy_array::{Described, NumpyArray};
 use crate::receipt::CopyReason;
 
-/// How a tensor differs from what was expected.
+/// The differences between a tensor and the expected one: at most one of each kind.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Unmet {
-    /// The dtype, the extents or the device.
+    /// True if the dtype, the extents or the device differ, which every message shows.
     pub(super) plain: bool,
-    pub(super) order: bool,
-    /// The number of bytes that the address is a multiple of.
-    pub(super) aligned: Option<usize>,
-    pub(super) unwritable: Option<Unwritable>,
-    pub(super) copied: Option<CopyReason>,
-}
-
-/// Why a tensor must not be written.
-#[derive(Clone, Copy)]
-pub(super) enum Unwritable {
-    ReadOnly,
-    /// Its producer cannot say.
-    Unknown,
+    pub(super) order: Option<Mismatch>,
+    pub(super) alignment: Option<Mismatch>,
+    pub(super) access: Option<Mismatch>,
+    pub(super) copied: Option<Mismatch>,
 }
 
 impl Unmet {
     pub(super) fn is_empty(&self) -> bool {
-        let Self { plain, order, aligned, unwritable, copied } = self;
-        !plain && !order && aligned.is_none() && unwritable.is_none() && copied.is_none()
+        let Self { plain, order, alignment, access, copied } = self;
+        !plain && order.is_none() && alignment.is_none() && access.is_none() && copied.is_none()
+    }
+
+    /// The differences that a message adds, in the sequence of its words.
+    pub(super) fn mismatches(&self) -> impl Iterator<Item = Mismatch> {
+        [self.order, self.alignment, self.access, self.copied].into_iter().flatten()
     }
 }
 
@@ -51,38 +48,39 @@ impl Expected {
 
     /// How an imported tensor differs from what was expected.
     pub(super) fn compare(&self, imported: &Imported) -> Unmet {
-        let unwritable = match imported.is_read_only() {
-            true if imported.tensor.is_read_only() => Some(Unwritable::ReadOnly),
-            true => Some(Unwritable::Unknown),
+        let access = match imported.is_read_only() {
+            true if imported.tensor.is_read_only() => Some(Mismatch::ReadOnly),
+            true => Some(Mismatch::UnknownAccess),
             false => None,
         };
-        self.unmet(&TensorRef::from(&imported.tensor), unwritable, imported.reason)
+        self.unmet(&TensorRef::from(&imported.tensor), access, imported.reason)
     }
 
     /// How a tensor differs from what was expected.
     pub(super) fn unmet(
         &self,
         tensor: &TensorRef<'_>,
-        unwritable: Option<Unwritable>,
+        access: Option<Mismatch>,
         reason: Option<CopyReason>,
     ) -> Unmet {
         let (dtype, device_type) = (tensor.dtype(), tensor.device().device_type());
         let plain = self.fits_dtype(dtype)
             && self.fits_extents(tensor.shape())
             && self.fits_device(device_type);
-        let aligned = match tensor.is_empty() || !device_type.is_addressable() {
-            true => None,
-            false => self.misaligned(tensor.data().addr(), dtype),
-        };
-        let unwritable = unwritable.filter(|_| self.mode == Mode::Write);
+        let order = (!self.fits_order(tensor)).then_some(Mismatch::Order(None));
+        let address = tensor.data().addr();
+        let is_checked = !tensor.is_empty() && device_type.is_addressable();
+        let alignment = (is_checked && self.misaligned(address, dtype).is_some())
+            .then(|| Mismatch::Alignment { address, required: self.align(dtype) });
+        let access = access.filter(|_| self.mode == Mode::Write);
         let copied = match self.mode {
             // Writes would be lost.
-            Mode::Write => reason.filter(|_| unwritable.is_none()),
+            Mode::Write => reason.filter(|_| access.is_none()),
             // That a producer makes its data only when asked is its own affair.
             Mode::Read => reason
                 .filter(|&reason| !self.requirement.allow_copy && reason != CopyReason::Producer),
         };
-        Unmet { plain: !plain, order: !self.fits_order(tensor), aligned, unwritable, copied }
+        Unmet { plain: !plain, order, alignment, access, copied: copied.map(Mismatch::Copied) }
     }
 
     /// An array of NumPy that does not fit, and how it differs; `None` if it fits, or if only an import tells.
@@ -92,8 +90,7 @@ impl Expected {
         object: &'a Bound<'_, PyAny>,
     ) -> Option<(Described<'a>, Unmet)> {
         let array = head.describe(object)?;
-        let unmet =
-            self.unmet(&array.tensor, array.read_only.then_some(Unwritable::ReadOnly), None);
+        let unmet = self.unmet(&array.tensor, array.read_only.then_some(Mismatch::ReadOnly), None);
         (!unmet.is_empty()).then_some((array, unmet))
     }
 }

@@ -11,10 +11,11 @@ use pyo3::types::{PyDict, PyString};
 use super::constraint::Adjacent;
 use super::convert::OutOfRange;
 use super::expected::{Expected, Place};
-use super::refusal::{Found, Mismatch, Refusal};
-use super::unmet::{Unmet, Unwritable};
+use super::refusal::{Found, Refusal, Refused};
+use super::unmet::Unmet;
 use crate::error::{name_of, type_name, with_article};
 use crate::import;
+use crate::mismatch::Mismatch;
 use crate::protocol::left_out::Described;
 use crate::protocol::{Kind, buffer_abi, classes, kind, left_out};
 
@@ -107,7 +108,7 @@ impl Expected {
     fn words_of_tensor(&self, found: &Shown<'_>) -> String {
         let mut text = String::with_capacity(ROOM);
         text += "expected ";
-        self.write(&mut text, Some(found.dtype), Some(found.unmet));
+        self.write(&mut text, Some(found.unmet));
         text += "; got ";
         match found.time {
             Some(name) => text += name,
@@ -116,22 +117,17 @@ impl Expected {
         push_numbers(&mut text, found.shape);
         text += " on ";
         push_device(&mut text, found.device);
-        if found.unmet.order {
-            text += ", strides ";
-            push_numbers(&mut text, found.strides);
-        }
-        if let Some(aligned) = found.unmet.aligned {
-            let _ = write!(text, ", aligned to {aligned} bytes");
-        }
-        text += match found.unmet.unwritable {
-            Some(Unwritable::ReadOnly) => ", read-only",
-            Some(Unwritable::Unknown) => {
-                ", from a producer that cannot say whether it may be written"
+        for mismatch in found.unmet.mismatches() {
+            match mismatch {
+                Mismatch::Order(_) => {
+                    text += ", strides ";
+                    push_numbers(&mut text, found.strides);
+                }
+                Mismatch::ReadOnly => text += ", read-only",
+                mismatch => {
+                    let _ = write!(text, ", {mismatch}");
+                }
             }
-            None => "",
-        };
-        if let Some(reason) = found.unmet.copied {
-            let _ = write!(text, ", copied, since {reason}");
         }
         if let Some(misfit) = found.out_of_range {
             let _ = write!(text, ", but {misfit}");
@@ -143,12 +139,12 @@ impl Expected {
     fn words(&self) -> String {
         let mut text = String::with_capacity(ROOM);
         text += "expected ";
-        self.write(&mut text, None, None);
+        self.write(&mut text, None);
         text
     }
 }
 
-impl Mismatch {
+impl Refused {
     /// The message.
     pub(super) fn words(&self, py: Python<'_>) -> PyResult<String> {
         let expected = self.expected;
@@ -243,9 +239,9 @@ impl Expected {
         let allow_copy = self.requirement.allow_copy;
         let fits_dtype = self.fits_dtype(dtype) || allow_copy;
         let plain = !fits_dtype || !self.fits_extents(&shape) || !self.fits_device(DeviceType::CPU);
-        let unwritable = (is_read_only && self.mode == Mode::Write).then_some(Unwritable::ReadOnly);
-        let copied = reason.filter(|_| !allow_copy && unwritable.is_none());
-        let unmet = Unmet { plain, unwritable, copied, ..Unmet::default() };
+        let access = (is_read_only && self.mode == Mode::Write).then_some(Mismatch::ReadOnly);
+        let copied = reason.filter(|_| !allow_copy && access.is_none()).map(Mismatch::Copied);
+        let unmet = Unmet { plain, access, copied, ..Unmet::default() };
         if unmet.is_empty() {
             return Refusal::Unimportable(Box::new(error));
         }
@@ -255,8 +251,8 @@ impl Expected {
         Refusal::new(self, Found::Tensor { dtype, device, dims, unmet, out_of_range, time })
     }
 
-    /// Adds what was expected, for a tensor of a dtype that differs so.
-    fn write(&self, text: &mut String, dtype: Option<DataType>, unmet: Option<&Unmet>) {
+    /// Adds what was expected, for a tensor that differs so.
+    fn write(&self, text: &mut String, unmet: Option<&Unmet>) {
         self.write_dtypes(text);
         self.write_shape(text);
         self.write_devices(text);
@@ -266,9 +262,9 @@ impl Expected {
             Adjacent::Fortran => ", Fortran order",
             Adjacent::Either => ", C or Fortran order",
         };
-        let align = match unmet.and_then(|unmet| unmet.aligned) {
-            Some(_) => self.requirement.align.max(dtype.map_or(1, self.alignment)),
-            None => self.requirement.align,
+        let align = match unmet.and_then(|unmet| unmet.alignment) {
+            Some(Mismatch::Alignment { required, .. }) => required,
+            _ => self.requirement.align,
         };
         if align > 1 {
             let _ = write!(text, ", aligned to {align} bytes");

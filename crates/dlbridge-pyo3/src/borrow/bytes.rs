@@ -25,7 +25,7 @@ pub(super) enum Numbers {
 }
 
 impl<'a> Bytes<'a> {
-    /// Those of whole elements that are adjacent.
+    /// The bytes of contiguous whole elements.
     #[inline(always)]
     pub(crate) fn run(tensor: &TensorRef<'_>, dtype: DataType) -> Self {
         let (address, item) = (address(tensor), tensor.len() * dtype.itemsize());

@@ -1,4 +1,4 @@
-//! The import for who works on a device: the data, and the stream that it is in order with.
+//! The import for code that works on a device: the data, and the stream that it is synchronised with.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -7,11 +7,11 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-use super::{from_producer_on, told_copied};
+use super::from_producer_on;
+use super::validate::{with_claim, with_values};
 #[cfg(feature = "tensor-class")]
 use crate::PyTensor;
 use crate::protocol::moved::kept_until_passed;
-use crate::protocol::storage::with_storage;
 use crate::protocol::{DataStream, Imported, Protocol, StreamOf, Streams, caveats, kind, stream};
 use crate::wanted::Wanted;
 
@@ -28,7 +28,7 @@ pub(crate) fn on_device(
         let (py, tensor) = (object.py(), tensor.get());
         let device = tensor.tensor().device();
         let imported = Imported::new(tensor.alias()?, Protocol::ExchangeApi);
-        // Who has no choice works where the data is in order already.
+        // Without a choice, the caller works on the stream of the data.
         let ours = tensor.stream().handle().filter(|_| choice.is_none());
         if let Some(handle) = ours.filter(|_| stream::has_streams(device)) {
             return Ok((imported, ptr::without_provenance_mut(handle)));
@@ -55,8 +55,8 @@ pub(crate) fn on_device(
     Ok((kept(imported, &streams)?, stream))
 }
 
-/// What is worked on in a stream that its producer does not know, and goes back when that has passed. Producers are in
-/// order with the default one.
+/// Keeps data until a stream that its producer does not know has passed the work on it. Producers synchronise with the
+/// default stream.
 fn kept(imported: Imported, streams: &Streams<'_, '_>) -> PyResult<Imported> {
     let device = imported.tensor.device();
     if streams.is_default() || device.device_type().is_host_accessible() {
@@ -80,7 +80,6 @@ fn on_work_stream(object: &Bound<'_, PyAny>) -> PyResult<Option<(Imported, *mut 
         .import_on_work_stream(object)
         .map_err(|error| caveats::explained(object, &kind.caveats, error))?;
     let Some((imported, stream)) = answer else { return Ok(None) };
-    caveats::check(object, &kind.caveats, imported.tensor.dtype())?;
-    let imported = with_storage(object, &kind, imported)?;
-    Ok(Some((told_copied(imported, &Wanted::default())?, stream)))
+    let imported = with_values(object, &kind, imported)?;
+    Ok(Some((with_claim(imported, &Wanted::default())?.unrestricted(), stream)))
 }

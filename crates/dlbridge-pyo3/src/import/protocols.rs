@@ -8,7 +8,7 @@ use crate::protocol::{
 };
 use crate::wanted::Wanted;
 
-/// The order in which protocols are tried. `__dlpack__` returns a legacy capsule by itself, if it has no other.
+/// The order of protocols. `__dlpack__` returns a legacy capsule by itself, if the producer lacks versioned ones.
 pub(super) const ORDER: [Protocol; 7] = [
     Protocol::ExchangeApi,
     Protocol::Dlpack,
@@ -20,8 +20,12 @@ pub(super) const ORDER: [Protocol; 7] = [
 ];
 
 /// Returns true if an object has the methods of this protocol, without a call of them.
-pub(super) fn has(protocol: Protocol, object: &Bound<'_, PyAny>, kind: &Kind) -> PyResult<bool> {
-    let lacking = kind.lacking.now(object.py())?;
+pub(super) fn has(
+    protocol: Protocol,
+    object: &Bound<'_, PyAny>,
+    kind: &Kind,
+    lacking: Lacking,
+) -> PyResult<bool> {
     let has_method = |method: Method| method.of(object, lacking).map(|found| found.is_some());
     match protocol {
         Protocol::ExchangeApi => Ok(kind.table.is_some()),
@@ -46,7 +50,7 @@ pub(super) fn import<'py>(
     streams: &Streams<'_, 'py>,
 ) -> PyResult<Option<Imported>> {
     if protocol.missing_feature().is_some() {
-        return match has(protocol, object, kind)? {
+        return match has(protocol, object, kind, lacking)? {
             true => Err(left_out::refusal(protocol, object)),
             false => Ok(None),
         };

@@ -1,16 +1,16 @@
-//! The options of a caller, satisfied by a copy where the tensor is otherwise.
+//! Satisfy: the options of a caller, by a copy where the tensor is otherwise. Record: the receipt of that copy.
 
 use std::sync::Arc;
 
-use dlbridge::{Device, DeviceType, Tensor, TensorRef};
+use dlbridge::{Device, Tensor, TensorRef};
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
-use pyo3::types::PyCapsule;
 
+use super::validate::Valid;
 use crate::borrow::Guard;
 use crate::copies;
-use crate::gpu::{self, Driver};
-use crate::protocol::dlpack::is_on_device;
+use crate::gpu;
+use crate::mismatch::Mismatch;
 use crate::protocol::memory::normalized;
 use crate::protocol::moved::copied;
 use crate::protocol::stream::has_streams;
@@ -18,52 +18,80 @@ use crate::protocol::{DataStream, Imported, Streams};
 use crate::receipt::CopyReason;
 use crate::wanted::{Order, Wanted};
 
-/// What is asked of a producer instead, which does not give its data where it is wanted: the data where it is.
-/// `None` if it would be of no use there.
-pub(super) fn wherever_it_is(
-    object: &Bound<'_, PyAny>,
-    wanted: &Wanted,
-    refusal: &PyErr,
-) -> Option<Wanted> {
-    // The CPU's memory is copied to and on it by others.
-    let is_on_device = || is_on_device(object);
-    let by_driver = match wanted.device {
-        Some(Device::CPU) => is_on_device(),
-        Some(device) => has_streams(device),
-        None => wanted.copy == Some(true) && is_on_device(),
-    };
-    let is_final = wanted.copy == Some(false)
-        || object.is_instance_of::<PyCapsule>()
-        || !refusal.is_instance_of::<PyBufferError>(object.py());
-    let has_driver = || Driver::of(DeviceType::CUDA).is_ok();
-    (by_driver && !is_final && has_driver()).then_some(Wanted {
-        device: None,
-        copy: None,
-        ..*wanted
-    })
+/// A tensor as its caller wants it.
+pub(super) struct Satisfied {
+    imported: Imported,
+    /// Why this stage copied the elements, if it did.
+    copied: Option<CopyReason>,
 }
 
-/// Imports data from where it is: the caller's stream is of the device that it goes to, if that has streams.
-pub(super) fn from_source<'py>(
-    wanted: &Wanted,
-    streams: &Streams<'_, 'py>,
-    import: impl FnOnce(&Streams<'_, 'py>) -> PyResult<Option<Imported>>,
-) -> PyResult<Option<Imported>> {
-    match wanted.device.is_some_and(has_streams) {
-        true => import(&Streams::default()),
-        false => import(streams),
+impl Valid {
+    /// Copies the tensor to the device where it is wanted, and makes it as wanted there.
+    pub(super) fn satisfy<'py>(
+        self,
+        object: &Bound<'py, PyAny>,
+        options: &Wanted,
+        streams: &Streams<'_, 'py>,
+    ) -> PyResult<Satisfied> {
+        let Self(imported) = self;
+        let imported = match options.device.is_some() || options.copy == Some(true) {
+            true => moved(object, imported, options, streams)?,
+            false => imported,
+        };
+        Self(imported).satisfy_in_place(options)
+    }
+
+    /// Makes the tensor as wanted where it is.
+    #[inline]
+    pub(super) fn satisfy_in_place(self, options: &Wanted) -> PyResult<Satisfied> {
+        let Self(imported) = self;
+        match is_default(options) {
+            true => Ok(Satisfied { imported, copied: None }),
+            false => satisfied(imported, options),
+        }
     }
 }
 
-/// Whether the driver of CUDA can make what is wanted of a tensor.
-pub(super) fn is_within_reach(tensor: &Tensor, wanted: &Wanted) -> bool {
-    let found = tensor.device();
-    gpu::is_possible(found, wanted.device.unwrap_or(found))
+impl Satisfied {
+    /// The tensor with its receipt: the first reason why its elements were copied.
+    #[inline]
+    pub(super) fn record(self) -> Imported {
+        let Self { imported, copied } = self;
+        Imported { reason: imported.reason.or(copied), ..imported }
+    }
+}
+
+/// Makes a tensor that was copied by a driver as wanted, and records its receipt.
+pub(crate) fn settle(options: &Wanted, imported: Imported) -> PyResult<Imported> {
+    Ok(Valid(imported).satisfy_in_place(options)?.record())
+}
+
+/// Returns true if a tensor is as wanted as it comes.
+fn is_default(options: &Wanted) -> bool {
+    let Wanted { protocol: _, copy, device, align, contiguous, writable } = options;
+    copy.is_none()
+        && device.is_none()
+        && align.is_none()
+        && contiguous.is_none()
+        && writable.is_none()
+}
+
+fn satisfied(mut imported: Imported, options: &Wanted) -> PyResult<Satisfied> {
+    let (read_only, is_copy) = (imported.is_read_only(), imported.reason.is_some());
+    let mut copied = None;
+    if let Some((tensor, reason)) = copy_of(options, &imported.tensor, read_only, is_copy)? {
+        imported.tensor = tensor;
+        copied = Some(reason);
+    }
+    if options.writable == Some(false) {
+        imported.tensor = imported.tensor.into_read_only();
+    }
+    Ok(Satisfied { imported, copied })
 }
 
 /// Copies what was imported to the device where it is wanted, or on its own, if the driver of CUDA can; what it cannot is
 /// left as it is.
-pub(super) fn moved<'py>(
+fn moved<'py>(
     object: &Bound<'py, PyAny>,
     imported: Imported,
     wanted: &Wanted,
@@ -80,7 +108,7 @@ pub(super) fn moved<'py>(
     if !gpu::is_possible(found, to) || wanted.copy == Some(false) {
         return Ok(imported);
     }
-    // The producer has put its data in order with this one already.
+    // The producer has synchronised its data with the stream `passed` already.
     let on = if to == Device::CPU { found } else { to };
     let passed = match has_streams(found) {
         true => streams.on_source(found, wanted)?,
@@ -92,29 +120,24 @@ pub(super) fn moved<'py>(
     Ok(Imported { tensor, reason: Some(reason), ..imported })
 }
 
-/// Why a tensor is not as wanted, so that it must be copied.
-fn unmet(wanted: &Wanted, tensor: &Tensor, read_only: bool) -> PyResult<Option<CopyReason>> {
-    use dlbridge::CopyReason as Core;
+/// How a tensor differs from what is wanted.
+fn mismatch(wanted: &Wanted, tensor: &Tensor, read_only: bool) -> Option<Mismatch> {
     let found = tensor.device();
-    if let Some(device) = wanted.device.filter(|&device| device != found) {
-        if device != Device::CPU || !found.device_type().is_host_accessible() {
-            return Err(PyBufferError::new_err(format!(
-                "the data is on {found} and cannot be imported on {device}; move it first"
-            )));
-        }
-        return Ok(Some(CopyReason::Device));
+    if let Some(wanted) = wanted.device.filter(|&device| device != found) {
+        return Some(Mismatch::Device { found, wanted });
+    }
+    let is_in = |order| match order {
+        Order::C => tensor.is_c_contiguous(),
+        Order::Fortran => tensor.is_f_contiguous(),
+    };
+    if let Some(order) = wanted.contiguous.filter(|&order| !is_in(order)) {
+        return Some(Mismatch::Order(Some(order)));
     }
     let address = tensor.data().addr();
-    let misaligned = wanted.align.filter(|&required| !address.is_multiple_of(required));
-    Ok(match wanted.contiguous {
-        Some(Order::C) if !tensor.is_c_contiguous() => Some(CopyReason::Core(Core::NotContiguous)),
-        Some(Order::Fortran) if !tensor.is_f_contiguous() => Some(CopyReason::NotFortranContiguous),
-        _ if misaligned.is_some() => {
-            misaligned.map(|required| CopyReason::Core(Core::Misaligned { address, required }))
-        }
-        _ if wanted.writable == Some(true) && read_only => Some(CopyReason::Core(Core::ReadOnly)),
-        _ => None,
-    })
+    if let Some(required) = wanted.align.filter(|&required| !address.is_multiple_of(required)) {
+        return Some(Mismatch::Alignment { address, required });
+    }
+    (wanted.writable == Some(true) && read_only).then_some(Mismatch::ReadOnly)
 }
 
 /// A copy of the tensor that is as wanted; `None` if the tensor is so already.
@@ -124,20 +147,26 @@ pub(crate) fn copy_of(
     read_only: bool,
     already_copied: bool,
 ) -> PyResult<Option<(Tensor, CopyReason)>> {
-    let unmet = unmet(wanted, tensor, read_only)?;
-    if let (Some(reason), Some(false)) = (unmet, wanted.copy) {
+    let needed = match mismatch(wanted, tensor, read_only) {
+        None => None,
+        Some(mismatch) => match mismatch.copy_reason() {
+            None => return Err(PyBufferError::new_err(mismatch.to_string())),
+            reason => reason,
+        },
+    };
+    if let (Some(reason), Some(false)) = (needed, wanted.copy) {
         return Err(PyBufferError::new_err(format!(
             "a copy would be needed, since {reason}, and copy=False forbids it; leave that out, \
              or give a tensor that is as asked for"
         )));
     }
-    // What was copied on its way is not copied again, unless it is in another order and the CPU can do that.
+    // A copy is not copied again, unless it is in another order and the CPU can do that.
     let in_order = wanted.contiguous.is_some()
         || tensor.is_c_contiguous()
         || !tensor.device().device_type().is_host_accessible();
     let done = already_copied && in_order;
     let requested = wanted.copy == Some(true) && !done;
-    let Some(reason) = unmet.or(requested.then_some(CopyReason::Requested)) else {
+    let Some(reason) = needed.or(requested.then_some(CopyReason::Requested)) else {
         return Ok(None);
     };
     let _reading = Guard::reading(tensor, "tensor that is copied")?;
@@ -148,35 +177,4 @@ pub(crate) fn copy_of(
         _ => copies::copied(&source, alignment)?,
     };
     Ok(Some((copy, reason)))
-}
-
-/// Whether a tensor is as wanted as it comes.
-fn is_content(wanted: &Wanted) -> bool {
-    let Wanted { protocol: _, copy, device, align, contiguous, writable } = wanted;
-    copy.is_none()
-        && device.is_none()
-        && align.is_none()
-        && contiguous.is_none()
-        && writable.is_none()
-}
-
-/// Makes what was imported as wanted.
-#[inline]
-pub(crate) fn settle(wanted: &Wanted, imported: Imported) -> PyResult<Imported> {
-    match is_content(wanted) {
-        true => Ok(imported),
-        false => settled(wanted, imported),
-    }
-}
-
-fn settled(wanted: &Wanted, mut imported: Imported) -> PyResult<Imported> {
-    let (read_only, copied) = (imported.is_read_only(), imported.reason.is_some());
-    if let Some((tensor, reason)) = copy_of(wanted, &imported.tensor, read_only, copied)? {
-        imported.tensor = tensor;
-        imported.reason.get_or_insert(reason);
-    }
-    if wanted.writable == Some(false) {
-        imported.tensor = imported.tensor.into_read_only();
-    }
-    Ok(imported)
 }

@@ -7,7 +7,7 @@ use crate::error::{type_name, with_article};
 use crate::protocol::classes::is_instance;
 use crate::protocol::lacking::{Lacking, Method};
 use crate::protocol::source::is_ours;
-use crate::protocol::time::Times;
+use crate::protocol::time::{Elements, Times};
 use crate::protocol::{
     Imported, Protocol, arrow, caveats, kind, left_out, memory, numpy_api, pandas,
 };
@@ -91,7 +91,8 @@ fn is_wanted(array: &Bound<'_, PyAny>, times: &Times) -> PyResult<bool> {
     let dtype = array.getattr(intern!(py, "dtype"))?;
     let found: String = dtype.getattr(intern!(py, "name"))?.extract()?;
     let native = dtype.getattr(intern!(py, "isnative"))?.is_truthy()?;
-    if native && times.choose(&found) {
+    let found = Elements::Named(&found);
+    if native && times.choose(found) {
         return Ok(true);
     }
     let order = if native { "" } else { " in the other byte order" };

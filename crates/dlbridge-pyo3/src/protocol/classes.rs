@@ -4,15 +4,15 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple, PyType};
 
-/// One of Python's own classes that are no tensors.
+/// One of Python's own classes that are not tensors.
 #[derive(Clone, Copy)]
 pub(crate) struct Plain {
     pub(crate) name: &'static str,
-    /// Whether an array could be made of the elements of its objects.
+    /// True if an array could be made of the elements of its objects.
     pub(crate) has_elements: bool,
 }
 
-/// Which of Python's own classes that are no tensors an object is of, by a few comparisons.
+/// Returns the class of an object that is one of Python's own and not a tensor, by a few comparisons.
 #[inline]
 pub(crate) fn plain_python(object: &Bound<'_, PyAny>) -> Option<Plain> {
     let plain = |name, has_elements| Some(Plain { name, has_elements });
@@ -37,7 +37,7 @@ pub(crate) fn plain_python(object: &Bound<'_, PyAny>) -> Option<Plain> {
     }
 }
 
-/// Whether an object is of one of Python's own classes that are no tensors, by a few comparisons.
+/// Returns true for an object of one of Python's own classes that are not tensors, by a few comparisons.
 #[inline]
 pub(crate) fn is_plain_python(object: &Bound<'_, PyAny>) -> bool {
     plain_python(object).is_some()
@@ -50,14 +50,14 @@ pub(crate) fn package_of(object: &Bound<'_, PyAny>) -> PyResult<String> {
     Ok(module.split('.').next().unwrap_or_default().to_owned())
 }
 
-/// Whether attributes of objects of a type are looked for as those of `object` are.
+/// Returns true if attributes of objects of a type are looked up as those of `object` are.
 pub(super) fn is_plain(object_type: &Bound<'_, PyType>) -> bool {
     // SAFETY: attached; a type, and the number of one of its slots.
     let lookup = unsafe { ffi::PyType_GetSlot(object_type.as_type_ptr(), ffi::Py_tp_getattro) };
     lookup.addr() == ffi::PyObject_GenericGetAttr as *const () as usize
 }
 
-/// Whether an object is of a class of a module, as [`is_subclass`] has it.
+/// Returns true for an object of a class of a module, by [`is_subclass`].
 pub(crate) fn is_instance(
     object: &Bound<'_, PyAny>,
     module: &Bound<'_, PyString>,
@@ -66,8 +66,8 @@ pub(crate) fn is_instance(
     is_subclass(&object.get_type(), module, class)
 }
 
-/// Whether a type is a class of a module or derived from it; without importing the module, since who has
-/// an object of the class has done so.
+/// Returns true if a type is a class of a module or derived from it. Does not import the module: a program that has an object
+/// of the class has done so.
 pub(super) fn is_subclass(
     object_type: &Bound<'_, PyType>,
     module: &Bound<'_, PyString>,

@@ -1,4 +1,5 @@
-//! Exports through `__dlpack__`.
+//! An export through `__dlpack__`, from top to bottom: **read** the consumer's options, **satisfy** them, and **hand over** a
+//! capsule. It is the mirror of an import (`import/mod.rs`).
 
 use dlbridge::{Device, Error, Tensor, TensorRef};
 use pyo3::exceptions::PyBufferError;
@@ -22,7 +23,7 @@ pub(crate) struct Request<'a, 'py> {
     pub(crate) copy: Option<&'a Bound<'py, PyAny>>,
 }
 
-/// Answers a call of `__dlpack__`.
+/// Exports a tensor for a call of `__dlpack__`.
 ///
 /// The capsule is versioned if the consumer understands version 1 or later. With `copy=None` the data is copied only where
 /// it cannot be shared:
@@ -34,46 +35,98 @@ pub(crate) struct Request<'a, 'py> {
 /// written. A legacy consumer gets it as it is.
 pub(crate) fn export<'py>(
     py: Python<'py>,
-    lender: &PyTensor,
+    exporter: &PyTensor,
     request: &Request<'_, 'py>,
 ) -> PyResult<Bound<'py, PyCapsule>> {
-    let tensor = lender.tensor();
-    let versioned = request.max_version.map(|v| major(v)).transpose()?.is_some_and(|v| v >= 1);
-    let copy = request.copy.map(|copy| expect_bool("copy", copy)).transpose()?;
-    let to = match request.dl_device {
-        Some(asked) => expect_device("dl_device", asked)?,
-        None => tensor.device(),
-    };
-    let mut moved = false;
-    if copy == Some(true) || to != tensor.device() {
-        if copy != Some(false) && gpu::is_possible(tensor.device(), to) {
-            return give(py, copied_to(py, lender, to, request.stream)?, versioned);
+    let options = ExportOptions::read(request, exporter)?;
+    let offer = options.satisfy(py, exporter, request.stream)?;
+    offer.into_capsule(py, exporter, options.versioned)
+}
+
+/// Read: the options of the consumer.
+#[derive(Clone, Copy)]
+struct ExportOptions {
+    /// True if the consumer takes versioned capsules.
+    versioned: bool,
+    copy: Option<bool>,
+    /// The device that the consumer asks for.
+    to: Device,
+}
+
+impl ExportOptions {
+    fn read(request: &Request<'_, '_>, exporter: &PyTensor) -> PyResult<Self> {
+        let versioned = request.max_version.map(|v| major(v)).transpose()?.is_some_and(|v| v >= 1);
+        let copy = request.copy.map(|copy| expect_bool("copy", copy)).transpose()?;
+        let to = match request.dl_device {
+            Some(asked) => expect_device("dl_device", asked)?,
+            None => exporter.tensor().device(),
+        };
+        Ok(Self { versioned, copy, to })
+    }
+
+    /// Satisfies the options, by a copy where the memory cannot be shared; otherwise makes the consumer's stream wait.
+    fn satisfy(
+        self,
+        py: Python<'_>,
+        exporter: &PyTensor,
+        stream: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Offer> {
+        let Self { versioned, copy, to } = self;
+        let tensor = exporter.tensor();
+        let mut moved = false;
+        if copy == Some(true) || to != tensor.device() {
+            if copy != Some(false) && gpu::is_possible(tensor.device(), to) {
+                return copied_to(py, exporter, to, stream).map(Offer::Copy);
+            }
+            moved = must_move(tensor.device(), to)?;
         }
-        moved = must_move(tensor.device(), to)?;
-    }
-    if request.stream.is_some() || !tensor.device().device_type().is_host_accessible() {
-        put_in_order(py, lender, request.stream)?;
-    }
-    let inexpressible = !versioned && (tensor.is_read_only() || tensor.is_subbyte_padded());
-    if copy == Some(true) || moved || inexpressible {
-        if copy == Some(false) {
-            return Err(match (inexpressible, tensor.is_read_only()) {
-                (true, true) => to_py_err(Error::LegacyReadOnly),
-                (true, false) => to_py_err(Error::LegacySubbytePadded),
-                _ => PyBufferError::new_err(format!(
-                    "moving the data from {} to the CPU needs a copy; leave out copy=False",
-                    tensor.device()
-                )),
-            });
+        if stream.is_some() || !tensor.device().device_type().is_host_accessible() {
+            put_in_order(py, exporter, stream)?;
         }
-        let _reading = Guard::reading(tensor, "tensor that is copied")?;
-        return give(py, copies::copied(&TensorRef::from(&**tensor), 1)?, versioned);
+        let inexpressible = !versioned && (tensor.is_read_only() || tensor.is_subbyte_padded());
+        if copy == Some(true) || moved || inexpressible {
+            if copy == Some(false) {
+                return Err(match (inexpressible, tensor.is_read_only()) {
+                    (true, true) => to_py_err(Error::LegacyReadOnly),
+                    (true, false) => to_py_err(Error::LegacySubbytePadded),
+                    _ => PyBufferError::new_err(format!(
+                        "moving the data from {} to the CPU needs a copy; leave out copy=False",
+                        tensor.device()
+                    )),
+                });
+            }
+            let _reading = Guard::reading(tensor, "tensor that is copied")?;
+            return copies::copied(&TensorRef::from(&**tensor), 1).map(Offer::Copy);
+        }
+        Ok(Offer::Shared)
     }
-    match versioned {
-        // SAFETY: just lent, and given to the capsule alone.
-        true => unsafe { capsule::versioned(py, lender.lend(Protocol::Dlpack)?) },
-        // SAFETY: as above.
-        false => unsafe { capsule::legacy(py, lender.lend_legacy()?) },
+}
+
+/// The memory that the consumer gets.
+enum Offer {
+    /// The exporter's own.
+    Shared,
+    /// A copy that only the consumer has.
+    Copy(Tensor),
+}
+
+impl Offer {
+    /// Hands over a capsule, and records the export while exports are recorded.
+    fn into_capsule<'py>(
+        self,
+        py: Python<'py>,
+        exporter: &PyTensor,
+        versioned: bool,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        match (self, versioned) {
+            (Self::Copy(tensor), versioned) => give(py, tensor, versioned),
+            // SAFETY: just made, and given to the capsule alone.
+            (Self::Shared, true) => unsafe {
+                capsule::versioned(py, exporter.lend(Protocol::Dlpack)?)
+            },
+            // SAFETY: as above.
+            (Self::Shared, false) => unsafe { capsule::legacy(py, exporter.lend_legacy()?) },
+        }
     }
 }
 
@@ -101,21 +154,21 @@ fn expect_device(argument: &str, dl_device: &Bound<'_, PyAny>) -> PyResult<Devic
     expect_pair(argument, "None or a tuple of two integers like (1, 0)", dl_device)
 }
 
-/// Makes the consumer's stream wait for the one that the data is in the order of.
+/// Makes the consumer's stream wait for the stream of the data.
 #[cold]
 fn put_in_order(
     py: Python<'_>,
-    lender: &PyTensor,
+    exporter: &PyTensor,
     stream: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<()> {
-    let device = lender.tensor().device();
+    let device = exporter.tensor().device();
     match stream {
-        // What the standard takes it for.
+        // The standard takes `None` for no stream.
         None if !stream::has_streams(device) => Ok(()),
-        None => stream::order(py, device, lender.stream(), &DataStream::Default),
+        None => stream::order(py, device, exporter.stream(), &DataStream::Default),
         Some(stream) => {
             let consumers = DataStream::expect(stream, device)?;
-            stream::order(py, device, lender.stream(), &consumers)
+            stream::order(py, device, exporter.stream(), &consumers)
         }
     }
 }
@@ -124,17 +177,17 @@ fn put_in_order(
 #[cold]
 fn copied_to(
     py: Python<'_>,
-    lender: &PyTensor,
+    exporter: &PyTensor,
     to: Device,
     stream: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Tensor> {
     let consumers = match (to == Device::CPU, stream) {
         (true, stream) => {
             stream::expect_none(stream)?;
-            lender.stream().clone_ref(py)
+            exporter.stream().clone_ref(py)
         }
         (false, None) => DataStream::Default,
         (false, Some(stream)) => DataStream::expect(stream, to)?,
     };
-    copied(py, lender.tensor(), lender.stream(), to, &consumers)
+    copied(py, exporter.tensor(), exporter.stream(), to, &consumers)
 }

@@ -1,6 +1,7 @@
 //! Points and spans of time, which are counts of a unit. Only the dtypes of NumPy, pandas and Arrow say which unit.
 
 use std::cell::RefCell;
+use std::fmt;
 
 use dlbridge::{
     Days, Hours, Microseconds, Milliseconds, Minutes, Nanoseconds, Seconds, TimeUnit, Weeks,
@@ -14,7 +15,7 @@ pub(crate) struct Times {
     pub(super) fill: bool,
     /// If units are converted: true if also to longer ones.
     casts: Option<bool>,
-    /// What the elements become.
+    /// The dtype that the elements become.
     chosen: RefCell<Option<Chosen>>,
     /// The elements that were found instead, and what to do.
     found: RefCell<Option<String>>,
@@ -25,8 +26,9 @@ impl Times {
         Self { names, fill, casts, chosen: RefCell::new(None), found: RefCell::new(None) }
     }
 
-    /// Chooses what elements become whose dtype has this name in NumPy; false if they become none of the dtypes.
-    pub(crate) fn choose(&self, found: &str) -> bool {
+    /// Chooses the dtype that elements become; false if they become none of the dtypes.
+    pub(crate) fn choose(&self, found: Elements<'_>) -> bool {
+        let Elements::Named(found) = found else { return false };
         let one = Scale { multiplier: 1, divisor: 1 };
         let same = self.names.iter().find(|&&name| name == found).map(|name| (*name, one));
         let chosen = same.or_else(|| {
@@ -52,15 +54,16 @@ impl Times {
     }
 
     /// The name of elements that are not accepted, and how they become such.
-    pub(crate) fn with_remedy(&self, found: &str, order: &str) -> String {
+    pub(crate) fn with_remedy(&self, found: &Elements<'_>, order: &str) -> String {
         let name = self.name();
         let kind = |name: &str| name.split('[').next().map(str::to_owned);
         let kind_found = match found {
-            DATES => Some("datetime64".to_owned()),
-            _ => kind(found),
+            Elements::Named(found) => kind(found),
+            Elements::Dates => Some("datetime64".to_owned()),
+            Elements::Format(_) => None,
         };
         match found {
-            "int64" => {
+            Elements::Named("int64") => {
                 format!(
                     "int64{order}; pass numpy.asarray(x).view('{name}') if its elements are such counts"
                 )
@@ -69,7 +72,7 @@ impl Times {
             _ if kind_found == kind(name) => {
                 format!("{found}{order}; convert it with numpy.asarray(x).astype('{name}')")
             }
-            _ if found.starts_with("elements") => format!("{found}; cast the column first"),
+            Elements::Format(_) => format!("{found}; cast the column first"),
             _ => format!("{found}{order}"),
         }
     }
@@ -84,8 +87,26 @@ impl Times {
     }
 }
 
-/// Dates of Arrow, which count days in 32 bits.
-pub(super) const DATES: &str = "dates of 32 bits";
+/// Elements as their producer describes them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Elements<'a> {
+    /// Elements that have a dtype in NumPy, by its name.
+    Named(&'a str),
+    /// Dates of Arrow, which count days in 32 bits.
+    Dates,
+    /// Other elements, by their format in Arrow.
+    Format(&'a str),
+}
+
+impl fmt::Display for Elements<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Named(name) => f.write_str(name),
+            Self::Dates => f.write_str("dates of 32 bits"),
+            Self::Format(format) => write!(f, "elements of the Arrow format '{format}'"),
+        }
+    }
+}
 
 /// The result for times.
 pub(crate) struct Chosen {

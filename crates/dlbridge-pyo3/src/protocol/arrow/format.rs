@@ -10,7 +10,7 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 
 use super::abi::{ArrowSchema, broken};
-use crate::protocol::time::{DATES, Times};
+use crate::protocol::time::{Elements, Times};
 use crate::protocol::typestr::beyond_tensors;
 
 /// The name of the extension type of tensors of a fixed shape.
@@ -51,11 +51,11 @@ impl Level {
             ));
         }
         if let Some(times) = times {
-            let (name, zone) =
-                if is_bool8 { ("bool".to_owned(), "") } else { name_of_times(&format) };
-            return match (zone.is_empty() && times.choose(&name), zone) {
+            let (elements, zone) =
+                if is_bool8 { (Elements::Named("bool"), "") } else { elements(&format) };
+            return match (zone.is_empty() && times.choose(elements), zone) {
                 (true, _) => Ok(Self::Numbers(DataType::INT64)),
-                (_, zone) => Err(other_times(times, &name, zone)),
+                (_, zone) => Err(other_times(times, elements, zone)),
             };
         }
         match is_bool8 {
@@ -91,35 +91,35 @@ impl Level {
     }
 }
 
-/// NumPy's name for the times of a format, or the format of other elements; and their time zone.
-fn name_of_times(format: &str) -> (String, &str) {
-    let unit = |letter: &str| match letter {
-        "s" => Some("s"),
-        "m" => Some("ms"),
-        "u" => Some("us"),
-        "n" => Some("ns"),
-        _ => None,
-    };
+/// The elements of a format, and their time zone.
+fn elements(format: &str) -> (Elements<'_>, &str) {
     let point = format.strip_prefix("ts").and_then(|rest| rest.split_once(':'));
-    if let Some((unit, zone)) = point.and_then(|(letter, zone)| Some((unit(letter)?, zone))) {
-        return (format!("datetime64[{unit}]"), zone);
+    let name = |name| Elements::Named(name);
+    match point {
+        Some(("s", zone)) => return (name("datetime64[s]"), zone),
+        Some(("m", zone)) => return (name("datetime64[ms]"), zone),
+        Some(("u", zone)) => return (name("datetime64[us]"), zone),
+        Some(("n", zone)) => return (name("datetime64[ns]"), zone),
+        _ => {}
     }
-    if let Some(unit) = format.strip_prefix("tD").and_then(unit) {
-        return (format!("timedelta64[{unit}]"), "");
-    }
-    match format {
+    let elements = match format {
+        "tDs" => name("timedelta64[s]"),
+        "tDm" => name("timedelta64[ms]"),
+        "tDu" => name("timedelta64[us]"),
+        "tDn" => name("timedelta64[ns]"),
         // Milliseconds since 1970.
-        "tdm" => ("datetime64[ms]".to_owned(), ""),
-        "tdD" => (DATES.to_owned(), ""),
-        "l" => ("int64".to_owned(), ""),
-        _ => (format!("elements of the Arrow format '{format}'"), ""),
-    }
+        "tdm" => name("datetime64[ms]"),
+        "tdD" => Elements::Dates,
+        "l" => name("int64"),
+        _ => Elements::Format(format),
+    };
+    (elements, "")
 }
 
 /// The refusal of a column with other times than are wanted.
-fn other_times(times: &Times, found: &str, zone: &str) -> PyErr {
+fn other_times(times: &Times, found: Elements<'_>, zone: &str) -> PyErr {
     let text = match zone {
-        "" => times.with_remedy(found, ""),
+        "" => times.with_remedy(&found, ""),
         zone => format!(
             "{found} with the time zone {zone}; take the zone away first, for example with \
              s.dt.convert_time_zone('UTC').dt.replace_time_zone(None) of polars, s.dt.tz_convert(None) of pandas, or a cast of \
@@ -149,11 +149,14 @@ fn unknown_extension(name: &str) -> PyErr {
 }
 
 fn unfit(format: &str, remedy: &str) -> PyErr {
-    let counts = match name_of_times(format) {
-        (name, "") if name == DATES || name.ends_with(']') => {
-            ": numpy.asarray(x).view('int64') has the counts, and -2**63 for each null"
-        }
-        _ => "",
+    let is_times = match elements(format) {
+        (Elements::Dates, _) => true,
+        (Elements::Named(name), zone) => name != "int64" && zone.is_empty(),
+        (Elements::Format(_), _) => false,
+    };
+    let counts = match is_times {
+        true => ": numpy.asarray(x).view('int64') has the counts, and -2**63 for each null",
+        false => "",
     };
     beyond_tensors(format!(
         "the Arrow format '{format}' is no tensor of integers, floats or booleans, or of fixed-size \

@@ -1,0 +1,38 @@
+//! The limit of imports within imports.
+
+use std::cell::Cell;
+
+use pyo3::exceptions::PyRecursionError;
+use pyo3::prelude::*;
+
+/// Stops a producer that imports itself again and again. Python's own limit counts calls, and those of an import take more
+/// of the stack than it expects.
+pub(super) struct Depth;
+
+thread_local! {
+    static DEPTH: Cell<u8> = const { Cell::new(0) };
+}
+
+impl Depth {
+    /// Wrappers of wrappers are a few deep.
+    const MAX: u8 = 24;
+
+    pub(super) fn enter() -> PyResult<Self> {
+        DEPTH.with(|depth| match depth.get() {
+            Self::MAX => Err(PyRecursionError::new_err(
+                "importing a tensor led to importing another, and so on, too often; the producer's \
+                 __dlpack__ must not import the producer",
+            )),
+            count => {
+                depth.set(count + 1);
+                Ok(Self)
+            }
+        })
+    }
+}
+
+impl Drop for Depth {
+    fn drop(&mut self) {
+        DEPTH.with(|depth| depth.set(depth.get() - 1));
+    }
+}

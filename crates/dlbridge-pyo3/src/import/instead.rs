@@ -1,0 +1,83 @@
+//! Request: the protocols that can express data which DLPack cannot.
+
+use dlbridge::Device;
+use pyo3::exceptions::{PyBufferError, PyException};
+use pyo3::prelude::*;
+
+use super::protocols;
+use crate::protocol::left_out::{self, is_left_out};
+use crate::protocol::{Imported, Kind, Lacking, Method, Protocol, Streams, arrow, dlpack, typestr};
+use crate::wanted::Wanted;
+
+/// Requests by another protocol the data that `__dlpack__` refused because DLPack or the producer cannot express it:
+/// data in the other byte order, strides that are not whole elements, dtypes that NumPy does not know, and columns of Arrow
+/// beyond plain numbers. Any other refusal is final.
+pub(super) fn instead_of_dlpack(
+    object: &Bound<'_, PyAny>,
+    kind: &Kind,
+    lacking: Lacking,
+    wanted: &Wanted,
+    refusal: PyErr,
+) -> PyResult<Imported> {
+    let py = object.py();
+    if !refusal.is_instance_of::<PyException>(py) {
+        return Err(refusal);
+    }
+    // The other protocols do not import from a device, and not to one.
+    if matches!(dlpack::is_on_host(object), Ok(false))
+        || wanted.device.is_some_and(|device| device != Device::CPU)
+    {
+        return Err(refusal);
+    }
+    if Method::ArrowArray.of(object, lacking)?.is_some() {
+        if Protocol::Arrow.missing_feature().is_some() {
+            let left_out = left_out::refusal(Protocol::Arrow, object);
+            left_out.set_cause(py, Some(refusal));
+            return Err(left_out);
+        }
+        // Arrow's own exceptions are not of the class BufferError, and do not say what to do.
+        return match arrow::import(object, kind, lacking, wanted) {
+            Ok(imported) => imported.ok_or(refusal),
+            Err(error) => {
+                error.set_cause(py, Some(refusal));
+                Err(error)
+            }
+        };
+    }
+    if !refusal.is_instance_of::<PyBufferError>(py) {
+        return Err(refusal);
+    }
+    let mut final_refusal = None;
+    for other in [Protocol::ArrayInterface, Protocol::Buffer] {
+        match protocols::import(other, object, kind, lacking, wanted, &Streams::default()) {
+            Ok(Some(imported)) if is_beyond_dlpack(&imported) => return Ok(imported),
+            // A protocol that is left out would find the same.
+            Ok(Some(_)) if Protocol::Buffer.missing_feature().is_some() => break,
+            Ok(_) => {}
+            Err(error) if !error.is_instance_of::<PyException>(py) => return Err(error),
+            // The next protocol may have it.
+            Err(error) if is_left_out(&error) && final_refusal.is_none() => {
+                final_refusal = Some(error);
+            }
+            Err(error) => {
+                final_refusal = final_refusal.or(Some(error));
+                break;
+            }
+        }
+    }
+    match final_refusal {
+        // It says more than that DLPack does not have it.
+        Some(error) => {
+            if error.is_instance_of::<PyBufferError>(py) {
+                error.set_cause(py, Some(refusal));
+            }
+            Err(error)
+        }
+        None => Err(refusal),
+    }
+}
+
+/// Returns true for a tensor that a producer could not have made through NumPy.
+fn is_beyond_dlpack(imported: &Imported) -> bool {
+    imported.reason.is_some() || typestr::of_dtype(imported.tensor.dtype()).is_none()
+}

@@ -1,0 +1,78 @@
+//! Objects without a protocol: how they are recognised, and their refusal.
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{
+    PyCapsule, PyComplex, PyFloat, PyInt, PyList, PyModule, PyString, PyTuple, PyType,
+};
+
+use super::protocols::{self, ORDER};
+use crate::error::type_name;
+use crate::protocol::{Kind, Lacking, Protocol, buffer_abi, kind, pandas};
+
+/// Returns true for an object of a type whose objects never have a protocol, by a look at what is known of the type.
+pub(crate) fn never_has_protocol(object: &Bound<'_, PyAny>, kind: &Kind) -> bool {
+    kind.table.is_none()
+        && kind.lacking.is_all_for_ever()
+        && !buffer_abi::check(object)
+        && !object.is_instance_of::<PyCapsule>()
+}
+
+/// Returns true if an object has any protocol.
+pub(crate) fn has_protocol(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let kind = kind::of(object)?;
+    let lacking = kind.lacking.now(object.py())?;
+    for protocol in ORDER {
+        if protocols::has(protocol, object, &kind, lacking)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Returns true if an object has one protocol, whatever is known of its type.
+pub(crate) fn has(object: &Bound<'_, PyAny>, protocol: Protocol) -> PyResult<bool> {
+    protocols::has(protocol, object, &*kind::of(object)?, Lacking::UNKNOWN)
+}
+
+/// The refusal of an object without any of these protocols.
+#[cold]
+pub(super) fn refusal(object: &Bound<'_, PyAny>, looked_for: &[Protocol]) -> PyErr {
+    let name = type_name(object);
+    let mut names = Vec::new();
+    for protocol in looked_for {
+        let name = protocol.words();
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let of_pandas = pandas::remedy(object);
+    let remedy = match (of_pandas.as_deref(), looked_for.len()) {
+        (Some(remedy), _) => remedy,
+        (None, 1) => "leave out protocol to look for the others",
+        _ if object.is_none() => "pass a tensor",
+        _ if object.is_instance_of::<PyModule>() || object.is_instance_of::<PyType>() => {
+            "pass an array or tensor, not a module or a class"
+        }
+        _ if object.is_instance_of::<PyString>() => {
+            "encode text with text.encode(), or open the file first, for example with PIL.Image.open(path)"
+        }
+        _ if object.hasattr(intern!(object.py(), "__fspath__")).unwrap_or(false) => {
+            "open the file first, for example with PIL.Image.open(path)"
+        }
+        _ if object.is_instance_of::<PyList>()
+            || object.is_instance_of::<PyTuple>()
+            || object.is_instance_of::<PyFloat>()
+            || object.is_instance_of::<PyInt>()
+            || object.is_instance_of::<PyComplex>() =>
+        {
+            "make an array of it first: asdlpack(numpy.asarray(obj))"
+        }
+        _ if buffer_abi::is_missing(object.py()) => buffer_abi::MISSING,
+        _ => "pass an array or tensor that has its elements",
+    };
+    PyTypeError::new_err(format!(
+        "'{name}' object speaks no exchange protocol: looked for {}; {remedy}",
+        names.join(", ")
+    ))
+}

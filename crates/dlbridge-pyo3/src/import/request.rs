@@ -1,0 +1,137 @@
+//! Request: the tensor as its producer exports it.
+
+use dlbridge::{Device, DeviceType};
+use pyo3::exceptions::PyBufferError;
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+
+use super::in_place::{array_in_place, may_be_in_place};
+use super::instead::instead_of_dlpack;
+use super::select::{Producer, Protocols, Selected};
+use super::{no_protocol, protocols};
+use crate::gpu::{self, Driver};
+use crate::protocol::dlpack::is_on_device;
+use crate::protocol::stream::has_streams;
+use crate::protocol::{Imported, Lacking, Protocol, Streams, caveats};
+use crate::wanted::Wanted;
+use crate::{capsule, copies};
+
+/// A tensor as its producer exported it.
+pub(super) struct Received<'a, 'py> {
+    pub(super) imported: Imported,
+    /// `None` for a capsule.
+    pub(super) producer: Option<&'a Producer<'py>>,
+}
+
+impl<'py> Selected<'_, 'py> {
+    /// Requests the tensor; `None` from an object without any of the protocols. If the producer refuses to export it where
+    /// it is wanted and a driver can copy it there, requests it where it is.
+    pub(super) fn request(
+        &self,
+        options: &Wanted,
+        streams: &Streams<'_, 'py>,
+    ) -> PyResult<Option<Received<'_, 'py>>> {
+        let producer = match self {
+            Self::Capsule(capsule) => {
+                let imported = capsule::take(capsule)?;
+                return Ok(Some(Received { imported, producer: None }));
+            }
+            Self::Producer(producer) => producer,
+        };
+        let received = |imported| Received { imported, producer: Some(producer) };
+        let refusal = match producer.request(options, streams) {
+            Ok(imported) => return Ok(imported.map(received)),
+            Err(refusal) => refusal,
+        };
+        if !producer.may_export_elsewhere(options, &refusal) {
+            return Err(refusal);
+        }
+        let options_there = Wanted { device: None, copy: None, ..*options };
+        // The caller's stream is of the device that the data goes to, if that has streams.
+        let default = Streams::default();
+        let streams = if options.device.is_some_and(has_streams) { &default } else { streams };
+        match producer.request(&options_there, streams) {
+            Ok(Some(imported)) => {
+                let found = imported.tensor.device();
+                let is_within_reach = gpu::is_possible(found, options.device.unwrap_or(found));
+                if is_within_reach { Ok(Some(received(imported))) } else { Err(refusal) }
+            }
+            _ => Err(refusal),
+        }
+    }
+}
+
+impl<'py> Producer<'py> {
+    fn request(&self, options: &Wanted, streams: &Streams<'_, 'py>) -> PyResult<Option<Imported>> {
+        if self.column.is_some()
+            && let Some(head) = self.kind.head
+            && may_be_in_place(options)
+            && let Some(imported) = array_in_place(&self.object, head, options)?
+        {
+            return Ok(Some(imported));
+        }
+        let lacking = self.kind.lacking.now(self.object.py())?;
+        let imported = self.request_without(lacking, options, streams);
+        // One object may have what other objects of its type lack.
+        match imported {
+            Err(_) | Ok(None)
+                if self.kind.lacking.may_differ() && lacking.is_wrong_for(&self.object)? =>
+            {
+                self.request_without(Lacking::UNKNOWN, options, streams)
+            }
+            imported => imported,
+        }
+    }
+
+    /// Requests the tensor without a look at the attributes that objects of the type lack.
+    fn request_without(
+        &self,
+        lacking: Lacking,
+        options: &Wanted,
+        streams: &Streams<'_, 'py>,
+    ) -> PyResult<Option<Imported>> {
+        let (object, kind) = (&self.object, &*self.kind);
+        let explained = |error| caveats::explained(object, &kind.caveats, error);
+        let order = match self.protocols {
+            Protocols::One(protocol) => {
+                let imported = protocols::import(protocol, object, kind, lacking, options, streams);
+                let imported = imported.map_err(explained)?;
+                return imported.ok_or_else(|| no_protocol::refusal(object, &[protocol])).map(Some);
+            }
+            Protocols::First(order) => order,
+        };
+        // A class has the attributes of its objects.
+        let lacks_all = lacking == Lacking::ALL || object.is_instance_of::<PyType>();
+        let only_buffer = lacks_all && kind.table.is_none();
+        let order = if only_buffer { &[Protocol::Buffer] } else { order };
+        for &protocol in order {
+            return match protocols::import(protocol, object, kind, lacking, options, streams) {
+                Ok(None) => continue,
+                Ok(imported) => Ok(imported),
+                Err(interrupt) if copies::is_interrupt(object.py(), &interrupt) => Err(interrupt),
+                Err(refusal) if protocol == Protocol::Dlpack => {
+                    instead_of_dlpack(object, kind, lacking, options, refusal)
+                        .map_err(explained)
+                        .map(Some)
+                }
+                Err(error) => Err(explained(error)),
+            };
+        }
+        Ok(None)
+    }
+
+    /// Returns true if a producer that refused may export its data where it is, and the driver of CUDA may copy it from there.
+    fn may_export_elsewhere(&self, options: &Wanted, refusal: &PyErr) -> bool {
+        let object = &self.object;
+        // Memory of the CPU is copied on the CPU without a driver.
+        let by_driver = match options.device {
+            Some(Device::CPU) => is_on_device(object),
+            Some(device) => has_streams(device),
+            None => options.copy == Some(true) && is_on_device(object),
+        };
+        by_driver
+            && options.copy != Some(false)
+            && refusal.is_instance_of::<PyBufferError>(object.py())
+            && Driver::of(DeviceType::CUDA).is_ok()
+    }
+}

@@ -1,0 +1,113 @@
+//! Select: the object to ask, and the protocols to ask it by.
+
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+
+use super::no_protocol;
+use super::protocols::{self, ORDER};
+use crate::capsule;
+use crate::protocol::kind::Known;
+use crate::protocol::{Protocol, caveats, kind, pandas};
+use crate::receipt::CopyReason;
+use crate::wanted::Wanted;
+
+/// The protocols from which an import chooses.
+#[derive(Clone, Copy)]
+pub(super) enum Choice {
+    /// The one that the options name, or else the first that the object has. A capsule is a tensor itself.
+    Options,
+    /// The method `__dlpack__`.
+    Method,
+    /// The first that the object has, except the table of C functions, which has been asked.
+    PastTable,
+}
+
+/// The source of the tensor.
+pub(super) enum Selected<'a, 'py> {
+    /// A capsule, which holds one tensor.
+    Capsule(&'a Bound<'py, PyCapsule>),
+    Producer(Producer<'py>),
+}
+
+/// An object that exports a tensor.
+pub(super) struct Producer<'py> {
+    pub(super) object: Bound<'py, PyAny>,
+    pub(super) kind: Known,
+    pub(super) protocols: Protocols,
+    /// The object is the array of a column, and may have been made for this import.
+    pub(super) column: Option<Column>,
+}
+
+/// The array that holds the values of a column of pandas.
+pub(super) struct Column {
+    /// Why the array is a copy, if it is one.
+    pub(super) reason: Option<CopyReason>,
+}
+
+/// The protocols to ask an object by.
+#[derive(Clone, Copy)]
+pub(super) enum Protocols {
+    /// This one alone.
+    One(Protocol),
+    /// The first of these that the object has.
+    First(&'static [Protocol]),
+}
+
+impl<'a, 'py> Selected<'a, 'py> {
+    /// Selects, and refuses objects in a state that no protocol reports.
+    pub(super) fn of(
+        object: &'a Bound<'py, PyAny>,
+        choice: Choice,
+        options: &Wanted,
+    ) -> PyResult<Self> {
+        let protocols = match (choice, options.protocol) {
+            (Choice::PastTable, _) => Protocols::First(&ORDER[1..]),
+            (Choice::Method, _) => Protocols::One(Protocol::Dlpack),
+            (Choice::Options, Some(protocol)) => Protocols::One(protocol),
+            (Choice::Options, None) => Protocols::First(&ORDER),
+        };
+        if matches!(choice, Choice::Options)
+            && let Ok(capsule) = object.cast::<PyCapsule>()
+            && let None | Some(Protocol::Dlpack | Protocol::LegacyDlpack) = options.protocol
+        {
+            if options.protocol == Some(Protocol::LegacyDlpack) {
+                capsule::expect_legacy(capsule)?;
+            }
+            return Ok(Self::Capsule(capsule));
+        }
+        Producer::of(object, protocols, options).map(Self::Producer)
+    }
+}
+
+impl<'py> Producer<'py> {
+    fn of(object: &Bound<'py, PyAny>, protocols: Protocols, options: &Wanted) -> PyResult<Self> {
+        let kind = kind::of(object)?;
+        let checked = caveats::check_before(object, &kind.caveats);
+        match protocols {
+            Protocols::One(protocol) if checked.is_err() => {
+                let lacking = kind.lacking.now(object.py())?;
+                if !protocols::has(protocol, object, &kind, lacking)? {
+                    return Err(no_protocol::refusal(object, &[protocol]));
+                }
+            }
+            Protocols::First(_) if checked.is_ok() && kind.caveats.series => {
+                let array = pandas::array_of(object, options);
+                let array =
+                    array.map_err(|error| caveats::explained(object, &kind.caveats, error))?;
+                if let Some((array, reason)) = array {
+                    let kind = kind::of(&array)?;
+                    caveats::check_before(&array, &kind.caveats)?;
+                    return Ok(Self {
+                        object: array,
+                        kind,
+                        protocols,
+                        column: Some(Column { reason }),
+                    });
+                }
+            }
+            _ => {}
+        }
+        checked?;
+        Ok(Self { object: object.clone(), kind, protocols, column: None })
+    }
+}

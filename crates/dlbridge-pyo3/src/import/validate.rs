@@ -1,0 +1,59 @@
+//! Validate: the elements are the values of the object, and their memory stays.
+//!
+//! The layout of a tensor is checked where its producer's description is read, in the file of the protocol.
+
+use pyo3::exceptions::PyBufferError;
+use pyo3::prelude::*;
+
+use super::request::Received;
+use crate::protocol::storage::with_storage;
+use crate::protocol::{Imported, Kind, Protocol, caveats, is_copied};
+use crate::receipt::CopyReason;
+use crate::wanted::Wanted;
+
+/// A tensor whose elements are the values of its producer.
+pub(crate) struct Valid(pub(super) Imported);
+
+impl Valid {
+    /// The tensor for a caller without options.
+    pub(crate) fn unrestricted(self) -> Imported {
+        self.0
+    }
+}
+
+impl Received<'_, '_> {
+    /// Checks the states of the producer that its protocols do not report, and what the producer says of copies.
+    pub(super) fn validate(self, options: &Wanted) -> PyResult<Valid> {
+        let Self { mut imported, producer } = self;
+        if let Some(producer) = producer {
+            imported = with_values(&producer.object, &producer.kind, imported)?;
+            let column = producer.column.as_ref();
+            imported.reason = imported.reason.or(column.and_then(|column| column.reason));
+        }
+        with_claim(imported, options)
+    }
+}
+
+/// Refuses the tensor of an object whose state makes its values other ones, and keeps the memory of storages.
+pub(super) fn with_values(
+    object: &Bound<'_, PyAny>,
+    kind: &Kind,
+    imported: Imported,
+) -> PyResult<Imported> {
+    caveats::check(object, &kind.caveats, imported.tensor.dtype())?;
+    with_storage(object, kind, imported)
+}
+
+/// Notes that the producer says it made a copy, and refuses that where `copy=False`.
+pub(crate) fn with_claim(mut imported: Imported, options: &Wanted) -> PyResult<Valid> {
+    let by_flags = matches!(imported.protocol, Protocol::ExchangeApi | Protocol::Dlpack);
+    if imported.reason.is_none() && by_flags && is_copied(&imported.tensor) {
+        if options.copy == Some(false) {
+            return Err(PyBufferError::new_err(
+                "the producer made a copy, and copy=False forbids it; leave that out",
+            ));
+        }
+        imported.reason = Some(CopyReason::Producer);
+    }
+    Ok(Valid(imported))
+}

@@ -1,0 +1,71 @@
+//! How a tensor differs from what is wanted of it, by the options of an import or by the type of an argument.
+//!
+//! Refusals, the reason of a copy and the words for people are made from a [`Mismatch`].
+
+use std::fmt;
+
+use dlbridge::Device;
+
+use crate::receipt::CopyReason;
+use crate::wanted::Order;
+
+/// A difference between a tensor and what is wanted of it.
+#[derive(Clone, Copy)]
+pub(crate) enum Mismatch {
+    /// The tensor is on another device than `wanted`.
+    Device { found: Device, wanted: Device },
+    /// The elements are not contiguous in this order, or in any of several if it is `None`.
+    Order(Option<Order>),
+    /// The address of the first element is not a multiple of `required` bytes.
+    Alignment { address: usize, required: usize },
+    /// The data must not be written.
+    ReadOnly,
+    /// The producer cannot say if the data may be written.
+    UnknownAccess,
+    /// The data was copied, and the original is wanted.
+    Copied(CopyReason),
+}
+
+impl Mismatch {
+    /// The reason of the copy that makes the tensor as it is wanted; `None` if a copy on the CPU cannot.
+    pub(crate) fn copy_reason(self) -> Option<CopyReason> {
+        use dlbridge::CopyReason as Core;
+        match self {
+            Self::Device { found, wanted } => {
+                let is_within_reach =
+                    wanted == Device::CPU && found.device_type().is_host_accessible();
+                is_within_reach.then_some(CopyReason::Device)
+            }
+            Self::Order(Some(Order::Fortran)) => Some(CopyReason::NotFortranContiguous),
+            Self::Order(_) => Some(CopyReason::Core(Core::NotContiguous)),
+            Self::Alignment { address, required } => {
+                Some(CopyReason::Core(Core::Misaligned { address, required }))
+            }
+            Self::ReadOnly | Self::UnknownAccess => Some(CopyReason::Core(Core::ReadOnly)),
+            Self::Copied(_) => None,
+        }
+    }
+}
+
+/// The words of a message for the tensor that was found.
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Device { found, wanted } => {
+                write!(
+                    f,
+                    "the data is on {found} and cannot be imported on {wanted}; move it first"
+                )
+            }
+            Self::Order(_) => f.write_str("not contiguous in that order"),
+            Self::Alignment { address, .. } => {
+                write!(f, "aligned to {} bytes", address & address.wrapping_neg())
+            }
+            Self::ReadOnly => f.write_str("read-only"),
+            Self::UnknownAccess => {
+                f.write_str("from a producer that cannot say whether it may be written")
+            }
+            Self::Copied(reason) => write!(f, "copied, since {reason}"),
+        }
+    }
+}
