@@ -140,7 +140,8 @@ mod fork {
 }
 
 /// Forks without a second process: the handlers are called in their order, on one thread, while others list and take locks.
-#[cfg(all(test, unix))]
+#[cfg(unix)]
+#[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::{MutexGuard, TryLockError};
