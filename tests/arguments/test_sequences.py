@@ -525,7 +525,11 @@ def test_list_that_changes_between_the_passes_for_several_dtypes_is_a_runtime_er
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs the C library's name")
-@pytest.mark.parametrize("items", [[np.ones(3)] * (1 << 13), [np.array(1.0)] * (1 << 13)], ids=["vectors", "numbers"])
+@pytest.mark.parametrize(
+    "items",
+    [[np.ones(3)] * (1 << 17), [np.array(1.0)] * (1 << 17), [dlbridge.empty(3, "float64")] * (1 << 13)],
+    ids=["vectors", "numbers", "tensors"],
+)
 def test_lists_of_many_arrays_are_interrupted(items: list[Any]) -> None:
     def interrupt(*_: object) -> None:
         raise TimeoutError
@@ -583,7 +587,8 @@ def test_tolist_of_an_item_is_not_asked_for_ever() -> None:
         """An item whose numbers are itself."""
 
         def __init__(self, shape: tuple[int, ...]) -> None:
-            self.held = np.zeros(shape, "i8")
+            # No type of 64 bits with a sign has the number, so it is read as Python's.
+            self.held = np.full(shape, 2**63, "u8")
 
         @property
         def __array_interface__(self) -> Any:
@@ -596,3 +601,46 @@ def test_tolist_of_an_item_is_not_asked_for_ever() -> None:
         typed.matrix_of_lists([Itself((2,))])
     with pytest.raises(dlbridge.TensorMismatchError, match="Itself, which is not a number"):
         typed.vector_of_list([Itself(())])
+
+
+NUMPY_SCALARS = ["?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "e", "f", "d", "q", "Q", "F", "D"]
+
+
+@pytest.mark.parametrize("dtype", NUMPY_SCALARS)
+def test_scalars_and_arrays_of_numpy_become_what_their_numbers_become(dtype: str) -> None:
+    values = np.array([0, 1, 1], "?") if dtype == "?" else np.array([0, 1, 100], dtype)
+    if dtype in {"u8", "Q"}:
+        values[2] = 2**64 - 1
+    elif values.dtype.kind not in "bu":
+        values[2] = -3
+    if values.dtype.kind in "fcd":
+        values[1] = 1.5
+    if values.dtype.kind == "c":
+        values[0] = 2 - 3j
+    functions = [typed.as_bool, typed.as_int8, typed.as_uint8, typed.as_int64, typed.as_uint64, typed.as_float16, typed.as_float32,
+                 typed.as_float64, typed.as_complex64, typed.as_complex128]
+    matrix = np.stack([values, values[::-1]])
+    for function in functions:
+        expected = outcome(function, values.tolist())
+        assert outcome(function, list(values)) == expected
+        assert outcome(function, [np.array(value) for value in values]) == expected
+        rows = outcome(function, matrix.tolist())
+        for items in (list(matrix), list(np.repeat(matrix, 2, axis=1)[:, ::2]), [list(row) for row in matrix], [list(matrix[0]), matrix[1]]):
+            assert outcome(function, items) == rows
+
+
+def outcome(function: Any, items: list[Any]) -> Any:
+    """The elements of a tensor, or where the first item is that does not fit, and if its value or its kind is wrong."""
+    try:
+        return np.from_dlpack(function(items)).tolist()
+    except dlbridge.TensorMismatchError as error:
+        place = str(error).split("but element ")[1]
+        return place.split(" is ")[0], "out of range" in place
+
+
+def test_scalars_of_classes_derived_from_numpys_are_read_as_numbers() -> None:
+    class Single(np.float32):
+        def __float__(self) -> float:
+            return 0.5
+
+    assert typed.as_float64([Single(2), np.float32(3), Single(2)]).numpy().tolist() == [0.5, 3.0, 0.5]

@@ -29,6 +29,7 @@ pub(crate) mod moved;
 pub(crate) mod numpy_api;
 pub(crate) mod numpy_array;
 pub(crate) mod numpy_import;
+pub(crate) mod numpy_scalar;
 pub(crate) mod pandas;
 pub(crate) mod picture;
 pub(crate) mod question;

@@ -117,6 +117,11 @@ impl NumpyApi {
         self.dtypes.each_ref().map(|(descr, dtype)| (descr.as_ptr().addr(), *dtype))
     }
 
+    /// NumPy's descriptions of its dtypes, and what they are in DLPack.
+    pub(super) fn descrs(&self) -> impl Iterator<Item = (&Py<PyAny>, DataType)> {
+        self.dtypes.iter().map(|(descr, dtype)| (descr, *dtype))
+    }
+
     /// A new array over a tensor's memory, which the array owns from here on; the tensor comes back if NumPy lacks its
     /// dtype, if it has more dimensions than an array can have, or if its memory is not the CPU's.
     ///

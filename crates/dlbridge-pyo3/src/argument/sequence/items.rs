@@ -7,12 +7,14 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyRange, PyString, PyTuple};
 
 use super::fault::{Fault, MAX_DEPTH};
-use super::number::{Kinds, Known, Number, NumberKind, element, kind_of};
+use super::number::{Kinds, Known, Number, NumberKind, element, element_of, kind_of};
+use super::value::{self, Value};
 use crate::borrow::Guard;
 use crate::copies;
 use crate::error::{ErrorClass, to_py_err};
 use crate::import;
-use crate::protocol::{Imported, classes, kind};
+use crate::protocol::numpy_array::Described;
+use crate::protocol::{Imported, Kind, classes, kind};
 use crate::wanted::Wanted;
 
 /// Items that are read between two questions for interrupts.
@@ -20,6 +22,12 @@ const UNINTERRUPTED: usize = 1 << 20;
 
 /// As many items take as long as the import of a tensor, or longer.
 const TENSOR: usize = 1 << 8;
+
+/// The same for an array of NumPy, which is read in its place.
+const ARRAY: usize = 1 << 4;
+
+/// Arrays of as many elements or more are copied, which other Python threads do not wait for.
+const COPIED: usize = 1 << 18;
 
 /// Counts items, and asks for interrupts if there were many since the last question.
 #[inline(always)]
@@ -109,7 +117,9 @@ pub(super) fn shape_of(items: &Items<'_>) -> Result<Option<Vec<usize>>, Fault> {
     let mut first = first_of(items);
     while let Some(item) = first {
         let Some(items) = Items::of(&item)? else {
-            if Kinds::default().of(&item)?.is_none() && is_tensor(&item)? {
+            if let Some(array) = array_of(&item) {
+                shape.extend(array.tensor.shape().iter().map(|&extent| extent as usize));
+            } else if Kinds::default().of(&item)?.is_none() && is_tensor(&item)? {
                 let within = |fault| shape.iter().fold(fault, |fault: Fault, _| fault.within(0));
                 let tensor = imported(&item).map_err(within)?.tensor;
                 if !has_lengths(items, &shape) {
@@ -186,6 +196,39 @@ fn imported(item: &Bound<'_, PyAny>) -> Result<Imported, Fault> {
     })
 }
 
+/// An array of NumPy that is read in its place.
+fn array_of<'a>(item: &'a Bound<'_, PyAny>) -> Option<Described<'a>> {
+    kind::array_of(item)?.head?.describe(item)
+}
+
+fn has_extents(shape: &[i64], extents: &[usize]) -> bool {
+    shape.iter().map(|&extent| extent as usize).eq(extents.iter().copied())
+}
+
+/// Passes the elements of an array of NumPy on that has some extents; false for one that only an import reads, or with elements that
+/// are read as Python's numbers.
+fn read_array<'py>(
+    kind: &'static Kind,
+    item: &Bound<'py, PyAny>,
+    extents: &[usize],
+    sink: &mut dyn Sink<'py>,
+) -> Result<bool, Fault> {
+    let Some(head) = kind.head else { return Ok(false) };
+    if let Some(run) = head.run(item, None, &[])
+        && has_extents(run.shape(), extents)
+        && let Some(_reading) = Guard::of_run(kind, item, run.address(), run.bytes(), Mode::Read)
+        && let Some(tensor) = run.tensor()
+    {
+        return sink.put_tensor(&tensor);
+    }
+    let Some(Described { tensor, .. }) = head.describe(item) else { return Ok(false) };
+    if !has_extents(tensor.shape(), extents) {
+        return Err(Fault::tensor(&tensor, extents));
+    }
+    let _reading = Guard::acquire(kind, item, &tensor, Mode::Read)?;
+    sink.put_tensor(&tensor)
+}
+
 /// Passes the elements of an item on that is a tensor of some extents; false for an item that is not a tensor.
 #[cold]
 #[inline(never)]
@@ -195,15 +238,21 @@ fn read_tensor<'py>(
     sink: &mut dyn Sink<'py>,
     unasked: &mut usize,
 ) -> Result<bool, Fault> {
+    let py = item.py();
+    if let Some(kind) = kind::array_of(item) {
+        count(py, ARRAY, unasked)?;
+        if read_array(kind, item, extents, sink)? {
+            return Ok(true);
+        }
+    }
     if !is_tensor(item)? {
         return Ok(false);
     }
-    let py = item.py();
     count(py, TENSOR, unasked)?;
     let imported = imported(item)?;
     let tensor = TensorRef::from(&imported.tensor);
     let is_host = tensor.device().device_type().is_host_accessible();
-    let same = tensor.shape().iter().map(|&extent| extent as usize).eq(extents.iter().copied());
+    let same = has_extents(tensor.shape(), extents);
     // Numbers of Python would not say what a handle is, or the unit of a time.
     let is_handle = tensor.dtype().code() == DataTypeCode::OPAQUE_HANDLE;
     if !is_host || !same || is_handle {
@@ -266,7 +315,7 @@ fn read_level<'py>(
             done => done,
         };
     };
-    items.each(extent, |item| match Items::of(item)? {
+    items.each(extent, |item| match rows_of(item)? {
         Some(items) => {
             count(item.py(), 1 + items.len(), unasked)?;
             read_level(&items, inner, sink, unasked)
@@ -278,6 +327,12 @@ fn read_level<'py>(
     })
 }
 
+/// The items of a list or tuple; `None` for other objects, also for arrays of NumPy, which are found soonest.
+#[inline]
+fn rows_of<'py>(item: &Bound<'py, PyAny>) -> PyResult<Option<Items<'py>>> {
+    if kind::array_of(item).is_some() { Ok(None) } else { Items::of(item) }
+}
+
 /// The items of a list of numbers, some of which are tensors without dimensions. Lists of numbers alone are read by a
 /// loop that does not look for tensors, because that would take longer.
 #[cold]
@@ -287,13 +342,25 @@ fn with_tensors<'py>(
     sink: &mut dyn Sink<'py>,
     unasked: &mut usize,
 ) -> Result<(), Fault> {
-    items.each(extent, |item| match sink.put(item) {
+    items.each(extent, |item| match kind::array_of(item) {
+        Some(_) if read_tensor(item, &[], sink, unasked)? => Ok(()),
+        _ => put_or_read(item, sink, unasked),
+    })
+}
+
+/// Passes a number on, or the element of a tensor without dimensions.
+fn put_or_read<'py>(
+    item: &Bound<'py, PyAny>,
+    sink: &mut dyn Sink<'py>,
+    unasked: &mut usize,
+) -> Result<(), Fault> {
+    match sink.put(item) {
         Err(fault) if fault.is_not_a_number() => match read_tensor(item, &[], sink, unasked)? {
             true => Ok(()),
             false => Err(fault),
         },
         done => done,
-    })
+    }
 }
 
 /// The elements that the numbers become.
@@ -314,10 +381,49 @@ impl<T> Elements<'_, T> {
     }
 }
 
+impl<T: Number> Elements<'_, T> {
+    /// The elements of a tensor of another dtype; false if they are read as Python's numbers, which say what does not fit.
+    fn put_converted(&mut self, tensor: &TensorRef<'_>) -> Result<bool, Fault> {
+        let dtype = tensor.dtype();
+        let Some(read) = value::reader(dtype) else { return Ok(false) };
+        if tensor.len() >= COPIED || kind_of(dtype).is_none_or(|kind| kind > T::KIND) {
+            return Ok(false);
+        }
+        let own;
+        let contiguous = match tensor.is_c_contiguous() {
+            true => tensor,
+            false => {
+                own = copies::copied(tensor, 1)?;
+                &TensorRef::from(&own)
+            }
+        };
+        let begin = self.elements.len();
+        for bytes in contiguous.as_bytes().map_err(to_py_err)?.chunks_exact(dtype.itemsize()) {
+            let Some(element) = read(bytes).and_then(element_of) else {
+                self.elements.truncate(begin);
+                return Ok(false);
+            };
+            self.elements.push(element);
+        }
+        Ok(true)
+    }
+}
+
 impl<'py, T: Number + Element> Sink<'py> for Elements<'py, T> {
     fn put_tensor(&mut self, tensor: &TensorRef<'_>) -> Result<bool, Fault> {
         if tensor.dtype() != T::DTYPE {
-            return Ok(false);
+            return self.put_converted(tensor);
+        }
+        // Other code may write elements that are not valid, so those of types that have such are copied before they are checked.
+        if T::CHECK.is_none()
+            && tensor.len() < COPIED
+            && let Ok(view) = tensor.view::<T>()
+        {
+            match view.as_slice() {
+                Some(elements) => self.elements.extend_from_slice(elements),
+                None => self.elements.extend(view.iter().copied()),
+            }
+            return Ok(true);
         }
         let own = copies::copied(tensor, align_of::<T>())?;
         let view = own.view::<T>().map_err(to_py_err)?;
@@ -417,7 +523,11 @@ impl<'py> Sink<'py> for Natural<'py> {
         let Some(known) = self.kinds.of(item)? else { return Err(Fault::not_a_number(item)) };
         self.add(known);
         if known.kind == NumberKind::Integer {
-            match i64::from_integer(item)? {
+            let small = match self.kinds.value(item) {
+                Some(Value::Integer(value)) => Some(value),
+                _ => i64::from_integer(item)?,
+            };
+            match small {
                 Some(value) => self.signed |= value < 0,
                 None if u64::from_integer(item)?.is_some() => {
                     self.range = self.range.max(Range::Uint64);

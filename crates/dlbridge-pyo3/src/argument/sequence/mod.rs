@@ -8,6 +8,7 @@
 mod fault;
 mod items;
 mod number;
+mod value;
 
 use dlbridge::bits::{Bfloat16, Complex, Float16};
 use dlbridge::{DataType, Element, Tensor};

@@ -8,7 +8,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt, PyType};
 
 use super::fault::Fault;
-use crate::protocol::classes;
+use super::value::{self, Read, Value};
+use crate::protocol::numpy_scalar::NumpyScalar;
+use crate::protocol::{classes, kind};
 
 /// What a number is, in NumPy's order: a number becomes an element of its own kind or of a later one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,7 +59,7 @@ impl From<NumberKind> for Known {
 /// What is known of the type of the last number that was neither `float` nor `int`: a list mostly has one type.
 #[derive(Default)]
 pub(super) struct Kinds<'py> {
-    last: Option<(Bound<'py, PyType>, Known)>,
+    last: Option<(Bound<'py, PyType>, Known, Option<Scalar>)>,
 }
 
 impl<'py> Kinds<'py> {
@@ -69,31 +71,75 @@ impl<'py> Kinds<'py> {
         if item.is_exact_instance_of::<PyInt>() {
             return Ok(Some(NumberKind::Integer.into()));
         }
-        if let Some((last, known)) = &self.last
+        if let Some((last, known, _)) = &self.last
             && item.get_type_ptr() == last.as_type_ptr()
         {
             return Ok(Some(*known));
         }
         let known = known(item)?;
-        self.last = known.map(|known| (item.get_type(), known));
-        Ok(known)
+        self.last = known.map(|(known, scalar)| (item.get_type(), known, scalar));
+        Ok(known.map(|(known, _)| known))
+    }
+
+    /// The value of a scalar of NumPy of the type that was seen last; `None` for other numbers, and those that only Python's methods read.
+    #[inline]
+    pub(super) fn value(&self, item: &Bound<'py, PyAny>) -> Option<Value> {
+        let (_, _, scalar) = self.last.as_ref()?;
+        scalar.as_ref()?.value(item)
     }
 }
 
+/// How to read the scalars of a type.
+#[derive(Clone, Copy)]
+struct Scalar {
+    object_type: NumpyScalar,
+    read: Read,
+}
+
+impl Scalar {
+    /// `None` for types whose scalars only Python's methods read.
+    fn of(item: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
+        let Some(object_type) = NumpyScalar::of(item)? else { return Ok(None) };
+        Ok(value::reader(object_type.dtype()).map(|read| Self { object_type, read }))
+    }
+
+    /// The number; `None` for one of another type, or of more than 64 bits with a sign.
+    #[inline]
+    fn value(&self, item: &Bound<'_, PyAny>) -> Option<Value> {
+        (self.read)(self.object_type.bytes(item)?)
+    }
+}
+
+/// The kind of a number, and how to read numbers of its type if that takes no call; `None` for objects that are not numbers.
 #[cold]
-fn known(item: &Bound<'_, PyAny>) -> PyResult<Option<Known>> {
+fn known(item: &Bound<'_, PyAny>) -> PyResult<Option<(Known, Option<Scalar>)>> {
     if item.is_instance_of::<PyBool>() {
-        return Ok(Some(NumberKind::Bool.into()));
+        return Ok(Some((NumberKind::Bool.into(), None)));
     }
     if item.is_instance_of::<PyInt>() {
-        return Ok(Some(NumberKind::Integer.into()));
+        return Ok(Some((NumberKind::Integer.into(), None)));
     }
+    if kind::array_of(item).is_some() {
+        return Ok(None);
+    }
+    let scalar = Scalar::of(item)?;
     if item.is_instance_of::<PyFloat>() {
-        return Ok(Some(NumberKind::Float.into()));
+        return Ok(Some((NumberKind::Float.into(), scalar)));
     }
     if item.is_instance_of::<PyComplex>() {
-        return Ok(Some(NumberKind::Complex.into()));
+        return Ok(Some((NumberKind::Complex.into(), scalar)));
     }
+    if let Some(scalar) = scalar
+        && let dtype = scalar.object_type.dtype()
+        && let Some(kind) = kind_of(dtype)
+    {
+        return Ok(Some((Known { kind, dtype: Some(dtype) }, Some(scalar))));
+    }
+    Ok(known_by_name(item)?.map(|known| (known, None)))
+}
+
+/// The kind of a scalar of NumPy, or derived from one, by the name of its dtype.
+fn known_by_name(item: &Bound<'_, PyAny>) -> PyResult<Option<Known>> {
     let py = item.py();
     if !classes::is_instance(item, intern!(py, "numpy"), intern!(py, "generic"))? {
         return Ok(None);
@@ -159,9 +205,19 @@ fn other_element<'py, T: Number>(
     item: &Bound<'py, PyAny>,
     kinds: &mut Kinds<'py>,
 ) -> Result<T, Fault> {
+    // A list mostly has one type of scalars, which the first item has shown.
+    if let Some((_, known, Some(scalar))) = &kinds.last
+        && known.kind <= T::KIND
+        && let Some(element) = scalar.value(item).and_then(element_of)
+    {
+        return Ok(element);
+    }
     let Some(Known { kind, .. }) = kinds.of(item)? else { return Err(Fault::not_a_number(item)) };
     if kind > T::KIND {
         return Err(Fault::wrong_kind(item));
+    }
+    if let Some(value) = kinds.value(item) {
+        return element_of(value).ok_or_else(|| Fault::out_of_range(item));
     }
     match kind {
         NumberKind::Bool => Ok(T::from_bool(item.is_truthy()?)),
@@ -177,6 +233,17 @@ fn other_element<'py, T: Number>(
             };
             Ok(T::from_complex(number.real(), number.imag()))
         }
+    }
+}
+
+/// The element that a number becomes, whose kind the type takes; `None` if it is out of range.
+#[inline]
+pub(super) fn element_of<T: Number>(value: Value) -> Option<T> {
+    match value {
+        Value::Bool(value) => Some(T::from_bool(value)),
+        Value::Integer(value) => T::from_i64(value),
+        Value::Float(value) => Some(T::from_float(value)),
+        Value::Complex(re, im) => Some(T::from_complex(re, im)),
     }
 }
 

@@ -1,0 +1,71 @@
+//! NumPy's scalars, read where they are.
+//!
+//! - **Scalar.** An object whose type is the scalar type of one of NumPy's own dtypes is a struct of the object's head and then the value,
+//!   in the machine's byte order: NumPy's C API says so, in its ABI versions 1 and 2. No code writes the value.
+//!
+//! Source: `numpy/arrayscalars.h` of NumPy 1.7 to 2.4.
+
+use std::slice;
+
+use dlbridge::DataType;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+
+use super::numpy_api::NumpyApi;
+use crate::once::once;
+
+/// A type of NumPy's scalars, and not one derived from it.
+#[derive(Clone, Copy)]
+pub(crate) struct NumpyScalar {
+    /// The address of the type, which lives as long as the process.
+    address: usize,
+    dtype: DataType,
+}
+
+impl NumpyScalar {
+    /// The type of an object; `None` unless it is the scalar type of one of NumPy's dtypes that DLPack has.
+    pub(crate) fn of(object: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
+        static TYPES: PyOnceLock<Vec<NumpyScalar>> = PyOnceLock::new();
+        let py = object.py();
+        let types = match TYPES.get(py) {
+            Some(types) => types,
+            None => {
+                let Some(api) = NumpyApi::of_loaded(py)? else { return Ok(None) };
+                once(&TYPES, py, || Self::all(py, api))?
+            }
+        };
+        let address = object.get_type_ptr().addr();
+        Ok(types.iter().find(|known| known.address == address).copied())
+    }
+
+    fn all(py: Python<'_>, api: &NumpyApi) -> PyResult<Vec<Self>> {
+        let of = |(descr, dtype): (&Py<PyAny>, DataType)| {
+            let object_type = descr.bind(py).getattr(intern!(py, "type"))?;
+            let address = object_type.as_ptr().addr();
+            // The types are static; a reference to each is kept all the same.
+            std::mem::forget(object_type);
+            Ok(Self { address, dtype })
+        };
+        api.descrs().map(of).collect()
+    }
+
+    pub(crate) fn dtype(self) -> DataType {
+        self.dtype
+    }
+
+    /// The bytes of the value; `None` for an object of another type.
+    #[inline]
+    pub(crate) fn bytes<'a>(self, object: &'a Bound<'_, PyAny>) -> Option<&'a [u8]> {
+        if object.get_type_ptr().addr() != self.address {
+            return None;
+        }
+        // Values are aligned to eight bytes or less, of which the size of a head is a multiple.
+        const { assert!(size_of::<ffi::PyObject>().is_multiple_of(8)) };
+        // SAFETY: Scalar: the value is behind the head, and as large as an element of the dtype. The reference keeps it.
+        Some(unsafe {
+            let value = object.as_ptr().cast_const().add(1).cast::<u8>();
+            slice::from_raw_parts(value, self.dtype.itemsize())
+        })
+    }
+}
