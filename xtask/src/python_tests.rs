@@ -33,10 +33,35 @@ fn files(workplace: &Workplace, folder: &str) -> Vec<String> {
     files
 }
 
+/// The test files of a folder without the longest.
+fn short_files(workplace: &Workplace, folder: &str) -> Vec<String> {
+    let mut files = files(workplace, folder);
+    files.retain(|file| !LONG.contains(&file.as_str()));
+    files
+}
+
 /// Runs the test files of a folder, one process each, so that each framework is alone with the extension module. A framework that
 /// is not installed is a failure.
 pub(crate) fn run(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>, folder: &str) {
-    for file in files(workplace, folder) {
+    run_files(steps, workplace, venv, folder, files(workplace, folder));
+}
+
+/// As [`run`], for the tests of the package without the longest.
+pub(crate) fn run_short(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) {
+    if !steps.counting() {
+        println!("\nLeft out: {}", LONG.join(", "));
+    }
+    run_files(steps, workplace, venv, PACKAGE, short_files(workplace, PACKAGE));
+}
+
+fn run_files(
+    steps: &mut Steps,
+    workplace: &Workplace,
+    venv: &Venv<'_>,
+    folder: &str,
+    files: Vec<String>,
+) {
+    for file in files {
         let path = format!("{folder}/{file}");
         steps.run(&format!("Python: {file}"), || {
             process::run(&mut pytest(workplace, venv, &path, true))
@@ -44,8 +69,8 @@ pub(crate) fn run(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>, fol
     }
 }
 
-/// The test files of a folder as steps that run side by side, without the longest. A test whose framework is not installed is skipped, unless its
-/// file is of one that always is.
+/// The test files of a folder, without the longest, as steps that run side by side. A test whose framework is not installed is
+/// skipped, unless its file is about one that always is.
 pub(crate) fn independent(
     workplace: &Workplace,
     venv: &Venv<'_>,
@@ -62,8 +87,7 @@ pub(crate) fn independent(
             notice: (!required).then_some(notice),
         }
     };
-    let files = files(workplace, folder).into_iter();
-    files.filter(|file| !LONG.contains(&file.as_str())).map(step).collect()
+    short_files(workplace, folder).into_iter().map(step).collect()
 }
 
 /// Returns whether a test file is about a framework: `test_torch.py`, `test_torch_streams.py`.
