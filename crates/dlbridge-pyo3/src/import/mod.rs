@@ -130,7 +130,7 @@ pub(crate) fn by_table<'py>(object: &Bound<'py, PyAny>, kind: &Kind) -> PyResult
 /// Imports an object of another library, by the protocol that the options name or by the first that the object has.
 pub(crate) fn from_producer(object: &Bound<'_, PyAny>, options: &Wanted) -> PyResult<Imported> {
     match array_if_numpy(object, options)? {
-        Some(valid) => Ok(valid.satisfy_in_place(options)?.record()),
+        Some(valid) => valid.settle(options),
         None => from_producer_on(object, options, &Streams::default()),
     }
 }
@@ -148,7 +148,7 @@ pub(crate) fn from_producer_on<'py>(
 /// As [`from_producer`]; `None` for an object without a protocol.
 fn any_from_producer(object: &Bound<'_, PyAny>, options: &Wanted) -> PyResult<Option<Imported>> {
     match array_if_numpy(object, options)? {
-        Some(valid) => Ok(Some(valid.satisfy_in_place(options)?.record())),
+        Some(valid) => valid.settle(options).map(Some),
         None => pipeline(object, Choice::Options, options, &Streams::default()),
     }
 }

@@ -38,23 +38,24 @@ impl Valid {
             true => moved(object, imported, options, streams)?,
             false => imported,
         };
-        Self(imported).satisfy_in_place(options)
-    }
-
-    /// Makes the tensor as wanted where it is.
-    #[inline]
-    pub(super) fn satisfy_in_place(self, options: &Wanted) -> PyResult<Satisfied> {
-        let Self(imported) = self;
         match is_default(options) {
             true => Ok(Satisfied { imported, copied: None }),
             false => satisfied(imported, options),
+        }
+    }
+
+    /// Satisfies and records in one step, for a tensor that stays where it is. Without options that moves it once.
+    #[inline]
+    pub(super) fn settle(self, options: &Wanted) -> PyResult<Imported> {
+        match is_default(options) {
+            true => Ok(self.0),
+            false => Ok(satisfied(self.0, options)?.record()),
         }
     }
 }
 
 impl Satisfied {
     /// The tensor with its receipt: the first reason why its elements were copied.
-    #[inline]
     pub(super) fn record(self) -> Imported {
         let Self { imported, copied } = self;
         Imported { reason: imported.reason.or(copied), ..imported }
@@ -63,7 +64,7 @@ impl Satisfied {
 
 /// Makes a tensor that was copied by a driver as wanted, and records its receipt.
 pub(crate) fn settle(options: &Wanted, imported: Imported) -> PyResult<Imported> {
-    Ok(Valid(imported).satisfy_in_place(options)?.record())
+    Valid(imported).settle(options)
 }
 
 /// Returns true if a tensor is as wanted as it comes.
