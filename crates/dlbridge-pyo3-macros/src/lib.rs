@@ -4,7 +4,7 @@
 
 use proc_macro::{Delimiter, Group, TokenStream, TokenTree};
 
-/// Gives a class all doors out. See `dlbridge_pyo3::producer`.
+/// Adds all export protocols to a class. See `dlbridge_pyo3::producer`.
 #[proc_macro_attribute]
 pub fn producer(lend: TokenStream, block: TokenStream) -> TokenStream {
     if lend.is_empty() {
@@ -22,9 +22,9 @@ pub fn producer(lend: TokenStream, block: TokenStream) -> TokenStream {
     let lend = lend.to_string();
     // The block with the methods whose names pass.
     let with = |passes: &dyn Fn(&str) -> bool| {
-        let doors =
-            DOORS.iter().filter(|(name, _)| passes(name) && !own.iter().any(|own| own == name));
-        let text: String = doors.map(|(_, text)| text.replace("LEND", &lend)).collect();
+        let methods =
+            METHODS.iter().filter(|(name, _)| passes(name) && !own.iter().any(|own| own == name));
+        let text: String = methods.map(|(_, text)| text.replace("LEND", &lend)).collect();
         let mut inside = body.stream();
         inside.extend(text.parse::<TokenStream>().ok()?);
         let mut tokens = tokens.clone();
@@ -61,13 +61,13 @@ fn error(text: &str) -> TokenStream {
 }
 
 /// The methods, by name; `LEND` stands for the function that lends the tensor.
-const DOORS: [(&str, &str); 12] = [
+const METHODS: [(&str, &str); 12] = [
     (
         "__dlbridge_tensor__",
         "/// The tensor itself.
         fn __dlbridge_tensor__<'py>(&self, py: ::pyo3::Python<'py>)
             -> ::pyo3::PyResult<::pyo3::Bound<'py, ::dlbridge_pyo3::PyTensor>> {
-            ::dlbridge_pyo3::doors::lent(py, LEND(self))
+            ::dlbridge_pyo3::exports::lent(py, LEND(self))
         }",
     ),
     (
@@ -82,8 +82,8 @@ const DOORS: [(&str, &str); 12] = [
             dl_device: ::core::option::Option<&::pyo3::Bound<'py, ::pyo3::PyAny>>,
             copy: ::core::option::Option<&::pyo3::Bound<'py, ::pyo3::PyAny>>,
         ) -> ::pyo3::PyResult<::pyo3::Bound<'py, ::pyo3::PyAny>> {
-            let tensor = ::dlbridge_pyo3::doors::lent(py, LEND(self))?;
-            ::dlbridge_pyo3::doors::dlpack(&tensor, stream, max_version, dl_device, copy)
+            let tensor = ::dlbridge_pyo3::exports::lent(py, LEND(self))?;
+            ::dlbridge_pyo3::exports::dlpack(&tensor, stream, max_version, dl_device, copy)
         }",
     ),
     (
@@ -91,7 +91,7 @@ const DOORS: [(&str, &str); 12] = [
         "/// The device as a tuple of DLPack device type and device id.
         fn __dlpack_device__(&self, py: ::pyo3::Python<'_>) -> ::pyo3::PyResult<(i32, i32)> {
             ::core::result::Result::Ok(
-                ::dlbridge_pyo3::doors::device(&::dlbridge_pyo3::doors::lent(py, LEND(self))?))
+                ::dlbridge_pyo3::exports::device(&::dlbridge_pyo3::exports::lent(py, LEND(self))?))
         }",
     ),
     (
@@ -100,7 +100,7 @@ const DOORS: [(&str, &str); 12] = [
         #[classattr]
         fn __dlpack_c_exchange_api__(py: ::pyo3::Python<'_>)
             -> ::pyo3::PyResult<::pyo3::Py<::pyo3::PyAny>> {
-            ::dlbridge_pyo3::doors::exchange_api(py)
+            ::dlbridge_pyo3::exports::exchange_api(py)
         }",
     ),
     (
@@ -109,7 +109,7 @@ const DOORS: [(&str, &str); 12] = [
         #[getter]
         fn __array_interface__<'py>(&self, py: ::pyo3::Python<'py>)
             -> ::pyo3::PyResult<::pyo3::Bound<'py, ::pyo3::PyAny>> {
-            ::dlbridge_pyo3::doors::attribute(
+            ::dlbridge_pyo3::exports::attribute(
                 py, LEND(self), \"__array_interface__\")
         }",
     ),
@@ -119,7 +119,7 @@ const DOORS: [(&str, &str); 12] = [
         #[getter]
         fn __array_struct__<'py>(&self, py: ::pyo3::Python<'py>)
             -> ::pyo3::PyResult<::pyo3::Bound<'py, ::pyo3::PyAny>> {
-            ::dlbridge_pyo3::doors::attribute(py, LEND(self), \"__array_struct__\")
+            ::dlbridge_pyo3::exports::attribute(py, LEND(self), \"__array_struct__\")
         }",
     ),
     (
@@ -128,7 +128,7 @@ const DOORS: [(&str, &str); 12] = [
         #[getter]
         fn __cuda_array_interface__<'py>(&self, py: ::pyo3::Python<'py>)
             -> ::pyo3::PyResult<::pyo3::Bound<'py, ::pyo3::PyAny>> {
-            ::dlbridge_pyo3::doors::attribute(
+            ::dlbridge_pyo3::exports::attribute(
                 py, LEND(self), \"__cuda_array_interface__\")
         }",
     ),
@@ -142,7 +142,7 @@ const DOORS: [(&str, &str); 12] = [
             requested_schema: ::core::option::Option<&::pyo3::Bound<'py, ::pyo3::PyAny>>,
         ) -> ::pyo3::PyResult<::pyo3::Bound<'py, ::pyo3::PyAny>> {
             let _ = requested_schema;
-            ::dlbridge_pyo3::doors::call(py, LEND(self), \"__arrow_c_array__\")
+            ::dlbridge_pyo3::exports::call(py, LEND(self), \"__arrow_c_array__\")
         }",
     ),
     (
@@ -150,7 +150,7 @@ const DOORS: [(&str, &str); 12] = [
         "/// The type of the Arrow array.
         fn __arrow_c_schema__<'py>(&self, py: ::pyo3::Python<'py>)
             -> ::pyo3::PyResult<::pyo3::Bound<'py, ::pyo3::PyAny>> {
-            ::dlbridge_pyo3::doors::call(py, LEND(self), \"__arrow_c_schema__\")
+            ::dlbridge_pyo3::exports::call(py, LEND(self), \"__arrow_c_schema__\")
         }",
     ),
     (
@@ -163,9 +163,9 @@ const DOORS: [(&str, &str); 12] = [
             let tensor = this
                 .try_borrow()
                 .map_err(::pyo3::PyErr::from)
-                .and_then(|object| ::dlbridge_pyo3::doors::lent(this.py(), LEND(&*object)));
+                .and_then(|object| ::dlbridge_pyo3::exports::lent(this.py(), LEND(&*object)));
             // SAFETY: Python gives a place to write to.
-            unsafe { ::dlbridge_pyo3::doors::buffer(tensor, view, flags) }
+            unsafe { ::dlbridge_pyo3::exports::buffer(tensor, view, flags) }
         }",
     ),
     (
@@ -178,16 +178,16 @@ const DOORS: [(&str, &str); 12] = [
             dtype: ::core::option::Option<&::pyo3::Bound<'py, ::pyo3::PyAny>>,
             copy: ::core::option::Option<&::pyo3::Bound<'py, ::pyo3::PyAny>>,
         ) -> ::pyo3::PyResult<::pyo3::Bound<'py, ::pyo3::PyAny>> {
-            let tensor = ::dlbridge_pyo3::doors::lent(py, LEND(self))?;
-            ::dlbridge_pyo3::doors::to_array(&tensor, dtype, copy)
+            let tensor = ::dlbridge_pyo3::exports::lent(py, LEND(self))?;
+            ::dlbridge_pyo3::exports::to_array(&tensor, dtype, copy)
         }",
     ),
     (
         "__reduce_ex__",
         "fn __reduce_ex__<'py>(&self, py: ::pyo3::Python<'py>, protocol: i32)
             -> ::pyo3::PyResult<::pyo3::Bound<'py, ::pyo3::PyAny>> {
-            let tensor = ::dlbridge_pyo3::doors::lent(py, LEND(self))?;
-            ::dlbridge_pyo3::doors::reduce(&tensor, protocol)
+            let tensor = ::dlbridge_pyo3::exports::lent(py, LEND(self))?;
+            ::dlbridge_pyo3::exports::reduce(&tensor, protocol)
         }",
     ),
 ];

@@ -14,8 +14,8 @@ pub(crate) struct Export {
 }
 
 impl Export {
-    pub(crate) fn new(tensor: &Arc<Tensor>, door: &'static str) -> Self {
-        let recorded = Recorded::new(tensor, door);
+    pub(crate) fn new(tensor: &Arc<Tensor>, protocol: &'static str) -> Self {
+        let recorded = Recorded::new(tensor, protocol);
         Self { tensor: root(tensor), _recorded: recorded }
     }
 

@@ -8,7 +8,11 @@ use dlbridge::{Access, DataType, Error, RawParts, Result, Tensor};
 use crate::keepalive::Export;
 
 /// The same elements, recorded as an export until the last handle on them is gone.
-pub(crate) fn same(tensor: &Arc<Tensor>, door: &'static str, read_only: bool) -> Result<Tensor> {
+pub(crate) fn same(
+    tensor: &Arc<Tensor>,
+    protocol: &'static str,
+    read_only: bool,
+) -> Result<Tensor> {
     let parts = RawParts {
         byte_offset: tensor.byte_offset(),
         ..parts(tensor, read_only, tensor.dtype(), tensor.is_subbyte_padded())
@@ -16,13 +20,13 @@ pub(crate) fn same(tensor: &Arc<Tensor>, door: &'static str, read_only: bool) ->
     let (shape, strides) = (tensor.shape(), tensor.strides());
     // SAFETY: Data of a tensor that the owner keeps alive, described as it describes itself. That
     // nobody writes while a view is alive is promised by the program (see the crate documentation).
-    unsafe { Tensor::from_raw_parts(Export::new(tensor, door), parts, shape, Some(strides)) }
+    unsafe { Tensor::from_raw_parts(Export::new(tensor, protocol), parts, shape, Some(strides)) }
 }
 
 /// The same elements under a dtype of the same size.
 pub(crate) fn with_dtype(
     tensor: &Arc<Tensor>,
-    door: &'static str,
+    protocol: &'static str,
     read_only: bool,
     dtype: DataType,
 ) -> Result<Tensor> {
@@ -35,14 +39,14 @@ pub(crate) fn with_dtype(
     let parts = parts(tensor, read_only, dtype, false);
     let (shape, strides) = (tensor.shape(), tensor.strides());
     // SAFETY: as in `same`; each element is as many bytes in the same place.
-    unsafe { Tensor::from_raw_parts(Export::new(tensor, door), parts, shape, Some(strides)) }
+    unsafe { Tensor::from_raw_parts(Export::new(tensor, protocol), parts, shape, Some(strides)) }
 }
 
 /// The bytes of a tensor in C order as elements of another dtype and shape, all of them; recorded as an
-/// export if there is a door.
+/// export if a protocol is named.
 pub(crate) fn with_shape(
     tensor: &Arc<Tensor>,
-    door: Option<&'static str>,
+    protocol: Option<&'static str>,
     read_only: bool,
     (dtype, padded): (DataType, bool),
     shape: &[usize],
@@ -64,8 +68,8 @@ pub(crate) fn with_shape(
         return Err(Error::ByteCount { needed, available });
     }
     let parts = parts(tensor, read_only, dtype, padded);
-    let owner = match door {
-        Some(door) => Export::new(tensor, door),
+    let owner = match protocol {
+        Some(protocol) => Export::new(tensor, protocol),
         None => Export::unrecorded(tensor),
     };
     // SAFETY: as in `same`; the elements are those bytes, which are adjacent.

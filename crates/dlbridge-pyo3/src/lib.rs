@@ -67,12 +67,12 @@ mod borrow;
 mod capsule;
 mod copies;
 #[cfg(feature = "tensor-class")]
-#[doc(hidden)]
-pub mod doors;
-#[cfg(feature = "tensor-class")]
 mod dtype_name;
 mod elements;
 mod error;
+#[cfg(feature = "tensor-class")]
+#[doc(hidden)]
+pub mod exports;
 #[cfg(feature = "tensor-class")]
 mod frameworks;
 #[cfg(feature = "tensor-class")]

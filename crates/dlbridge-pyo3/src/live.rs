@@ -26,7 +26,7 @@ struct Record {
     dtype: String,
     shape: Vec<i64>,
     device: String,
-    door: &'static str,
+    protocol: &'static str,
     since: Instant,
 }
 
@@ -37,8 +37,8 @@ impl Recorded {
     /// No record.
     pub(crate) const NONE: Self = Self(None);
 
-    pub(crate) fn new(tensor: &Tensor, door: &'static str) -> Self {
-        Self(is_recording().then(|| record(tensor, door)))
+    pub(crate) fn new(tensor: &Tensor, protocol: &'static str) -> Self {
+        Self(is_recording().then(|| record(tensor, protocol)))
     }
 }
 
@@ -51,12 +51,12 @@ impl Drop for Recorded {
     }
 }
 
-fn record(tensor: &Tensor, door: &'static str) -> u64 {
+fn record(tensor: &Tensor, protocol: &'static str) -> u64 {
     let record = Record {
         dtype: tensor.dtype().to_string(),
         shape: tensor.shape().into(),
         device: tensor.device().to_string(),
-        door,
+        protocol,
         since: Instant::now(),
     };
     let mut live = EXPORTS.lock();
@@ -91,7 +91,7 @@ pub fn live_exports(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
         fields.set_item("dtype", record.dtype)?;
         fields.set_item("shape", PyTuple::new(py, record.shape)?)?;
         fields.set_item("device", record.device)?;
-        fields.set_item("door", record.door)?;
+        fields.set_item("door", record.protocol)?;
         fields.set_item("age", record.since.elapsed().as_secs_f64())?;
         Ok(fields)
     };

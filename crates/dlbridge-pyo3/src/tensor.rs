@@ -150,10 +150,11 @@ impl PyTensor {
     }
 
     /// A managed tensor over the same memory for the consumer of a protocol.
-    pub(crate) fn lend(&self, door: Protocol) -> PyResult<*mut DLManagedTensorVersioned> {
+    pub(crate) fn lend(&self, protocol: Protocol) -> PyResult<*mut DLManagedTensorVersioned> {
         let read_only = self.is_read_only();
         if live::is_recording() {
-            let recorded = lent::same(&self.tensor, door.name(), read_only).map_err(to_py_err)?;
+            let recorded =
+                lent::same(&self.tensor, protocol.name(), read_only).map_err(to_py_err)?;
             return Ok(match (read_only, self.protocol) {
                 (true, None) => Borrowed::read_only(&Arc::new(recorded))?.into_raw(),
                 _ => recorded.into_raw(),

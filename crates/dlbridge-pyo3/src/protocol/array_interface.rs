@@ -37,7 +37,7 @@ pub(crate) fn import(
     let ElementType { dtype, byte_swapped } = interface.element_type()?;
     let place = interface.place()?;
     let memory = |data, access| Memory {
-        door: "array interface",
+        protocol: "array interface",
         data,
         dtype,
         byte_swapped,

@@ -106,7 +106,7 @@ pub(crate) fn import(
     let kind = fields.kind as u8 as char;
     let ElementType { dtype, byte_swapped } = typestr::element_type(object, order, kind, size)?;
     let memory = Memory {
-        door: "array interface",
+        protocol: "array interface",
         data: fields.data,
         dtype,
         byte_swapped,

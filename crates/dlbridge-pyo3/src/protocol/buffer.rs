@@ -257,7 +257,7 @@ impl Buffer {
             None => false,
         };
         let memory = Memory {
-            door: "buffer",
+            protocol: "buffer",
             data: fields.buf,
             dtype,
             byte_swapped,

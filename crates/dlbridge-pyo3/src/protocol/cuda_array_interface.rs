@@ -72,7 +72,7 @@ pub(crate) fn import<'py>(
         _ => stream::order(object.py(), device, &stream, &streams.on_source(device, wanted)?)?,
     }
     let memory = Memory {
-        door: "CUDA array interface",
+        protocol: "CUDA array interface",
         data: ptr::with_exposed_provenance_mut(address),
         dtype,
         byte_swapped,

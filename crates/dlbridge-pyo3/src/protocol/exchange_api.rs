@@ -120,7 +120,7 @@ impl Table {
         Ok(true)
     }
 
-    /// The tensor of an object of the type; `None` as [`import`](Self::import), for who wants no door in particular.
+    /// The tensor of an object of the type; `None` as [`import`](Self::import), for a caller that names no protocol.
     #[inline]
     pub(crate) fn on_host(self, object: &Bound<'_, PyAny>) -> PyResult<Option<Tensor>> {
         let (tensor, _) = self.unsynchronized(object)?;
@@ -210,7 +210,7 @@ fn work_stream(
     }
 }
 
-/// Refuses data on a device, unless there is `__dlpack__` to import it by, and no other door is asked for.
+/// Refuses data on a device, unless there is `__dlpack__` to import it by, and no other protocol is requested.
 #[cold]
 fn on_device(
     object: &Bound<'_, PyAny>,

@@ -24,7 +24,7 @@ pub(super) const MAX_NDIM: usize = 64;
 /// Elements somewhere in memory.
 pub(super) struct Memory<'a> {
     /// The protocol's word for where it comes from, for messages.
-    pub(super) door: &'static str,
+    pub(super) protocol: &'static str,
     /// The address of the element at index zero.
     pub(super) data: *mut c_void,
     pub(super) dtype: DataType,
@@ -104,7 +104,7 @@ impl Memory<'_> {
         if ndim > MAX_NDIM || self.byte_strides.is_some_and(|strides| strides.len() != ndim) {
             return Err(PyBufferError::new_err(format!(
                 "the {} has {ndim} extents, and not as many strides, or more than {MAX_NDIM}",
-                self.door
+                self.protocol
             )));
         }
         for (axis, &stride) in self.byte_strides.unwrap_or_default().iter().enumerate() {
@@ -120,7 +120,7 @@ impl Memory<'_> {
                     "the {}'s stride of {stride} bytes on axis {axis} is no multiple of its \
                      {itemsize} byte elements, which a tensor cannot express; allow a copy, or copy \
                      it first",
-                    self.door
+                    self.protocol
                 )));
             }
             // SAFETY: the contract of this function.
@@ -160,7 +160,7 @@ impl Memory<'_> {
                 "the {}'s elements are not in this machine's byte order, which a tensor cannot \
                  express; allow a copy, or swap them first, for example with \
                  a.astype(a.dtype.newbyteorder('='))",
-                self.door
+                self.protocol
             )));
         }
         Ok(())

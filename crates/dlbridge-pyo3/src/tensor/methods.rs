@@ -54,7 +54,7 @@ impl PyTensor {
         dl_device: Option<&Bound<'py, PyAny>>,
         copy: Option<&Bound<'py, PyAny>>,
     ) -> Answer<'py> {
-        crate::doors::dlpack(this, stream, max_version, dl_device, copy)
+        crate::exports::dlpack(this, stream, max_version, dl_device, copy)
     }
 
     /// The C exchange API of DLPack, for consumers in C.

@@ -1,5 +1,5 @@
-//! What the methods do that [`producer`](macro@crate::producer) adds to a class: each makes the tensor, and
-//! opens the door of that.
+//! The functions that the methods of [`producer`](macro@crate::producer) call: each makes the tensor of an object and exports it
+//! through one protocol.
 
 use dlbridge::{Error, Tensor};
 use pyo3::prelude::*;
