@@ -3,7 +3,7 @@
 use crate::python::Venv;
 use crate::seeded_faults::KIT;
 use crate::steps::{Independent, Steps};
-use crate::{Workplace, crates, layers, pins, process, python_tests, unsafe_table, wording};
+use crate::{Workplace, crates, layers, pins, process, python_tests, unsafe_table};
 
 /// An extension with a function for each kind of typed argument, and its tests.
 pub(crate) const ARGUMENTS: &str = "tests/arguments";
@@ -23,15 +23,17 @@ pub(crate) fn run(steps: &mut Steps, workplace: &Workplace) -> Option<()> {
     for project in [ARGUMENTS, TEMPLATE] {
         steps.run(&format!("the wheel of {project}"), || venv.install_example(project));
     }
-    steps.run("the wording of compile errors", || wording::check(workplace, &venv));
-    python_tests::type_checks(steps, workplace, &venv);
-    let folders = [format!("{TEMPLATE}/tests"), ARGUMENTS.to_owned()].map(|folder| Independent {
-        command: python_tests::pytest(workplace, &venv, &folder, false),
+    let pytest = |folder: String, required| Independent {
+        command: python_tests::pytest(workplace, &venv, &folder, required),
         name: folder,
         notice: None,
-    });
-    let files = python_tests::independent(workplace, &venv, python_tests::PACKAGE);
-    steps.run_side_by_side(workplace, files.into_iter().chain(folders).collect());
+    };
+    // The longest first, so that none of them runs alone at the end.
+    let mut checks = vec![pytest(ARGUMENTS.to_owned(), false)];
+    checks.extend(python_tests::independent_type_checks(workplace, &venv));
+    checks.push(pytest(format!("{TEMPLATE}/tests"), true));
+    checks.extend(python_tests::independent(workplace, &venv, python_tests::PACKAGE));
+    steps.run_side_by_side(workplace, checks);
     Some(())
 }
 

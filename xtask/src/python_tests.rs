@@ -13,8 +13,8 @@ pub(crate) const PACKAGE: &str = "tests/python";
 
 const KIT_SOURCES: &str = "conformance/src/dlbridge_conformance";
 
-/// Test files that take a minute even with an optimised wheel, and many with another.
-const LONG: &[&str] = &["test_chains.py"];
+/// Test files that repeat or copy so much that they take long with a wheel that is not optimised.
+pub(crate) const LONG: &[&str] = &["test_chains.py", "test_gpu_faults.py", "test_large_copies.py"];
 
 /// The exit code of pytest if it could not try any test of a file.
 const NO_TESTS: i32 = 5;
@@ -117,26 +117,25 @@ pub(crate) fn pytest(
 
 /// The stub against mypy's strictest rules, then against the extension module itself.
 pub(crate) fn type_checks(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) {
-    steps.run("mypy", || {
-        let mut mypy = venv.python();
-        mypy.args(["-m", "mypy", "--strict", "--cache-dir"]).arg(workplace.target.join("mypy"));
-        process::run(mypy.args([
-            "--exclude",
-            "/tests/python|/conformance/tests",
-            "python/dlbridge",
-            KIT_SOURCES,
-            gpu::SUITE,
-        ]))
-    });
-    steps.run("stubtest", || {
-        let mut stubtest = venv.python();
-        stubtest.args(["-m", "mypy.stubtest", "dlbridge._core"]);
-        let allowed = "python/stubtest-allowlist.txt";
-        if workplace.root.join(allowed).exists() {
-            stubtest.args(["--allowlist", allowed]);
-        }
-        process::run(&mut stubtest)
-    });
+    for Independent { name, mut command, .. } in independent_type_checks(workplace, venv) {
+        steps.run(&name, || process::run(&mut command));
+    }
+}
+
+/// As [`type_checks`], as steps that run side by side.
+pub(crate) fn independent_type_checks(workplace: &Workplace, venv: &Venv<'_>) -> [Independent; 2] {
+    let mut mypy = venv.python();
+    mypy.args(["-m", "mypy", "--strict", "--cache-dir"]).arg(workplace.target.join("mypy"));
+    mypy.args(["--exclude", "/tests/python|/conformance/tests"]);
+    mypy.args(["python/dlbridge", KIT_SOURCES, gpu::SUITE]);
+    let mut stubtest = venv.python();
+    stubtest.args(["-m", "mypy.stubtest", "dlbridge._core"]);
+    let allowed = "python/stubtest-allowlist.txt";
+    if workplace.root.join(allowed).exists() {
+        stubtest.args(["--allowlist", allowed]);
+    }
+    let step = |name: &str, command| Independent { name: name.to_owned(), command, notice: None };
+    [step("stubtest", stubtest), step("mypy", mypy)]
 }
 
 /// Tests whose frameworks do not drown what valgrind says: of crafted tensors and own buffers.

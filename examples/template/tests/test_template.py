@@ -40,9 +40,10 @@ def test_matrix_of_a_wrong_shape_raises_the_core_error() -> None:
 
 
 @pytest.fixture(scope="session")
-def mypy_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Shared by all programs: mypy takes half a minute to read the types of NumPy."""
-    return tmp_path_factory.mktemp("mypy_cache")
+def mypy_cache(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Shared by all programs, and kept for the next run: mypy takes half a minute to read the types of NumPy."""
+    cache: pytest.Cache | None = getattr(request.config, "cache", None)
+    return cache.mkdir("mypy-template") if cache else tmp_path_factory.mktemp("mypy_cache")
 
 
 @pytest.mark.parametrize(("program", "right"), PROGRAMS)
