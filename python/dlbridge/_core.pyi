@@ -490,13 +490,15 @@ def like(likeness: object, obj: TensorLike | CapsuleType, /, *, copy: bool | Non
 def consumers() -> list[Consumer]:
     """The consumer profiles: the libraries that tensors can be exported to, how dlbridge calls each one, and what
     it would silently get wrong.
+
+    Most of a profile is measured when a library is first used; ``measured`` names the release.
     """
 
-def fit(tensor: Tensor, library: str) -> tuple[str | None, str | None, str | None]:
-    """How a library accepts a tensor, as three texts.
+def fit(tensor: Tensor, library: str) -> tuple[str | None, str | None, str | None, str | None]:
+    """How a library accepts a tensor, as four texts.
 
-    The reason why the library does not accept it, the reason why :meth:`Tensor.to` copies it for that library, and
-    how to avoid the copy. Each is None if it does not apply. :func:`dlbridge.explain` puts them into words.
+    The reason why the library does not accept it, the reason why :meth:`Tensor.to` copies it for that library,
+    how to avoid the copy, and the release that was measured. Each is None if it does not apply. :func:`dlbridge.explain` puts them into words.
 
     Raises ValueError for an unknown library.
     """

@@ -49,6 +49,8 @@ class Verdict:
     reason: str | None
     #: What to do about it.
     remedy: str | None
+    #: The release whose behaviour was measured, like ``"jax 0.12.0"``; None if it was not.
+    measured: str | None
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,8 @@ class Explanation:
         lines += [f"    {key.replace('_', ' '):22}{value}" for key, value in self.tensor.items()]
         for verdict in self.verdicts:
             lines.append(f"  to {verdict.library} {verdict.version or '(not installed)'}")
+            if verdict.measured:
+                lines.append(f"    measured with {verdict.measured}")
             if verdict.zero_copy:
                 lines.append("    without a copy")
             else:
@@ -102,7 +106,8 @@ def explain(obj: Any, *, to: str | list[str] | None = None) -> Explanation:
     """Say what an object speaks, what it says, and what an exchange would cost.
 
     ``to`` is a library, or several, of those in :func:`dlbridge.consumers`: for each, whether
-    :meth:`Tensor.to` would share the memory, why not, and what to do about it.
+    :meth:`Tensor.to` would share the memory, why not, and what to do about it. Each library is imported, and its
+    behaviour is measured, as :meth:`Tensor.to` does it.
 
     Every door of the object is asked, the first of them twice, and what comes out is given back. So a
     producer that can be asked once is used up; a capsule is not, of which only the name is told.
@@ -181,13 +186,13 @@ def alignment(address: int) -> int:
 
 
 def _verdict(tensor: Tensor, library: str) -> Verdict:
-    refused, reason, remedy = fit(tensor, library)
+    refused, reason, remedy, measured = fit(tensor, library)
     version, why = version_of(library), refused or reason
     if version is None:
         remedy = f"install {library} first"
     elif refused:
         remedy = None
-    return Verdict(library, version, why is None, why, remedy)
+    return Verdict(library, version, why is None, why, remedy, measured)
 
 
 @cache

@@ -62,20 +62,27 @@ class Consumer(TypedDict):
     name: str
     module: str
     function: str
-    #: ``"versioned"``, ``"legacy"``, ``"legacy capsule"``, ``"arrow"``, ``"array"`` or ``"array or arrow"``.
-    takes: str
+    #: The release whose behaviour was measured, like ``"jax 0.12.0"``; None before the first use.
+    measured: str | None
+    #: ``"versioned"``, ``"legacy"``, ``"exchange api"``, ``"versioned capsule"``, ``"legacy capsule"``, ``"arrow"``,
+    #: ``"array"`` or ``"array or arrow"``. This and other measured fields are None before the first use.
+    takes: str | None
+    #: The newest version of DLPack that it requests; None for legacy capsules.
+    max_version: tuple[int, int] | None
     #: Whether it is reached through its table of C functions.
     exchange_api: bool
+    #: Whether it copies everything.
+    copies: bool | None
     #: What becomes of data that must not be written: ``"kept"``, ``"never written"``, ``"ignored"``
     #: or ``"copied"``.
-    read_only: str
-    #: The strides that it takes.
-    layout: str
+    read_only: str | None
+    #: The strides that it accepts.
+    layout: str | None
     max_ndim: int
     #: The alignment without which it copies, in bytes.
-    align: int
-    #: A dtype that it takes for another one, and that one.
-    misreads: tuple[str, str] | None
+    align: int | None
+    #: The dtypes that it reads as other ones, of those that it got so far, each with that other one.
+    misreads: list[tuple[str, str]] | None
 
 
 @runtime_checkable

@@ -1,11 +1,13 @@
-"""Frameworks that may be missing."""
+"""Frameworks that may be missing, and what their release does."""
 
 from __future__ import annotations
 
 import importlib
 import os
+from collections.abc import Callable
 from typing import Any, NoReturn
 
+import dlbridge
 import pytest
 
 #: Whether what is missing is a failure and not a skip.
@@ -27,3 +29,27 @@ def require(name: str) -> Any:
         if error.name != name.partition(".")[0]:
             raise
         missing(f"{name} is not installed")
+
+
+def requested(function: Callable[[Any], Any]) -> tuple[int, int] | None:
+    """The version of DLPack that a framework's function requests; None for a legacy capsule."""
+    asked = Asked()
+    function(asked)
+    return asked.max_version
+
+
+class Asked:
+    """A producer that records the version of DLPack that a framework requests."""
+
+    def __init__(self) -> None:
+        self.tensor = dlbridge.empty((2, 3))
+        self.max_version: tuple[int, int] | None = None
+
+    def __dlpack__(self, **keywords: Any) -> Any:
+        """The capsule of the tensor."""
+        self.max_version = keywords.get("max_version")
+        return self.tensor.__dlpack__(**keywords)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """The CPU."""
+        return self.tensor.__dlpack_device__()

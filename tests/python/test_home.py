@@ -191,9 +191,8 @@ def test_wrong_arguments() -> None:
         numbers().to(5)
 
 
-def test_misread_dtypes_and_too_many_dimensions_are_refused() -> None:
+def test_too_many_dimensions_and_lanes_are_refused() -> None:
     for tensor, library, match in [
-        (dlbridge.empty(3, "uint16"), "paddle", "paddle takes uint16 for bfloat16; convert"),
         (dlbridge.empty((1,) * 10), "paddle", "paddle takes at most 9 dimensions, not 10"),
         (dlbridge.empty((1,) * 5), "warp", "warp takes at most 4 dimensions, not 5"),
         (dlbridge.empty(3, "float32x2"), "warp", "warp takes no elements of several lanes"),
@@ -261,13 +260,35 @@ def test_like_torch_and_jax() -> None:
 
 
 def test_the_table_of_consumers() -> None:
+    for name in ("numpy", "torch", "jax"):
+        require(name)
+        numbers().to(name)
     consumers = {consumer["name"]: consumer for consumer in dlbridge.consumers()}
     assert list(consumers)[:4] == ["numpy", "torch", "jax", "tensorflow"]
     assert consumers["torch"]["exchange_api"]
     assert consumers["torch"]["read_only"] == "ignored"
     assert consumers["numpy"]["read_only"] == "kept"
-    assert consumers["paddle"]["misreads"] == ("uint16", "bfloat16")
-    assert (consumers["jax"]["takes"], consumers["jax"]["align"]) == ("legacy", 64)
+    assert (consumers["jax"]["layout"], consumers["jax"]["align"]) == ("no gaps between elements", 64)
+    assert consumers["pandas"]["measured"] is None
+    assert consumers["pandas"]["layout"] == "any strides"
+
+
+def test_dtype_that_paddle_misreads_is_refused(run: Run) -> None:
+    if importlib.util.find_spec("paddle") is None:
+        missing("paddle is not installed")
+    code = """
+import dlbridge
+tensor = dlbridge.empty(3, "uint16")
+try:
+    tensor.to("paddle")
+except BufferError as error:
+    print(error)
+print(dlbridge.explain(tensor, to="paddle").verdicts[0].reason)
+assert dlbridge.empty(3, "int16").to("paddle").shape == [3]
+"""
+    result = run(code, options=[])
+    message = "paddle takes uint16 for bfloat16; convert the elements to another dtype first\n"
+    assert (result.returncode, result.stdout) == (0, 2 * message), result.stderr[-1000:]
 
 
 def test_flags_reach_the_table_of_torch(native: Native) -> None:

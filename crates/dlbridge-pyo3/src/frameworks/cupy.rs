@@ -1,6 +1,11 @@
-//! CuPy.
+//! CuPy. It accepts data on a GPU alone, so its behaviour is not measured.
 
-use super::framework::{FRAMEWORK, Framework, ReadOnly};
+use super::framework::{Behaviour, FRAMEWORK, Framework, ReadOnly};
 
-pub(super) static CUPY: Framework =
-    Framework { name: "cupy", module: "cupy", read_only: ReadOnly::Lost, ..FRAMEWORK };
+pub(super) static CUPY: Framework = Framework {
+    name: "cupy",
+    module: "cupy",
+    measured: false,
+    stated: Behaviour { read_only: ReadOnly::Lost, ..Behaviour::FREE },
+    ..FRAMEWORK
+};

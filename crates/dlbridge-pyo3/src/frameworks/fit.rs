@@ -2,13 +2,18 @@
 
 use dlbridge::Tensor;
 
-use super::framework::{Argument, Framework, Layout, Need, ReadOnly};
+use super::framework::{Behaviour, Framework, Layout, Need, ReadOnly, Request};
 
 impl Framework {
     /// Why a tensor must be copied for this framework.
-    pub(crate) fn needs_copy(&self, tensor: &Tensor, read_only: bool) -> Option<Need> {
+    pub(crate) fn needs_copy(
+        &self,
+        behaviour: &Behaviour,
+        tensor: &Tensor,
+        read_only: bool,
+    ) -> Option<Need> {
         let name = self.name;
-        if self.read_only == ReadOnly::Copied {
+        if behaviour.copies {
             return Some(Need::new(
                 format!("{name} copies whatever it takes"),
                 "work in another library",
@@ -17,7 +22,7 @@ impl Framework {
         if let Some(need) = (self.needs_copy)(tensor) {
             return Some(need);
         }
-        if read_only && self.read_only == ReadOnly::Lost {
+        if read_only && behaviour.read_only == ReadOnly::Lost {
             return Some(Need::new(
                 format!(
                     "the tensor is read-only and {name} ignores that: what it writes would change \
@@ -26,8 +31,7 @@ impl Framework {
                 format!("call {}.{} yourself if nobody writes", self.module, self.function),
             ));
         }
-        let legacy = matches!(self.argument, Argument::LegacyObject | Argument::LegacyCapsule);
-        if tensor.is_read_only() && legacy {
+        if tensor.is_read_only() && behaviour.request == Request::Legacy {
             return Some(Need::new(
                 format!(
                     "the tensor is read-only and {name} takes legacy capsules, which cannot say so"
@@ -35,14 +39,21 @@ impl Framework {
                 "start from memory that may be written",
             ));
         }
-        self.layout_needs_copy(tensor).or_else(|| self.alignment_needs_copy(tensor))
+        if read_only && behaviour.read_only == ReadOnly::Copied {
+            return Some(Need::new(
+                format!("the tensor is read-only and {name} copies such data"),
+                "start from memory that may be written",
+            ));
+        }
+        let need = self.layout_needs_copy(behaviour, tensor);
+        need.or_else(|| self.alignment_needs_copy(behaviour, tensor))
     }
 
-    fn layout_needs_copy(&self, tensor: &Tensor) -> Option<Need> {
+    fn layout_needs_copy(&self, behaviour: &Behaviour, tensor: &Tensor) -> Option<Need> {
         let (name, shape, strides) = (self.name, tensor.shape(), tensor.strides());
         let backwards = is_backwards(tensor);
-        let idle = self.idle_strides && !backwards && strides.iter().any(|&stride| stride < 0);
-        let fits = match self.layout {
+        let idle = behaviour.idle_strides && !backwards && strides.iter().any(|&stride| stride < 0);
+        let fits = match behaviour.layout {
             _ if idle => false,
             Layout::Any => true,
             Layout::NonNegative => !backwards,
@@ -52,13 +63,13 @@ impl Framework {
         let reason = match idle {
             _ if fits => return None,
             true => format!("{name} takes no negative strides, though no step is taken"),
-            false => format!("{name} takes {}", self.layout.describe()),
+            false => format!("{name} takes {}", behaviour.layout.describe()),
         };
         Some(Need::new(reason, "make the data so with asdlpack(obj, contiguous='C'), once"))
     }
 
-    fn alignment_needs_copy(&self, tensor: &Tensor) -> Option<Need> {
-        let (name, align) = (self.name, self.align);
+    fn alignment_needs_copy(&self, behaviour: &Behaviour, tensor: &Tensor) -> Option<Need> {
+        let (name, align) = (self.name, behaviour.align);
         if tensor.is_empty() || tensor.data().addr().is_multiple_of(align) {
             return None;
         }
@@ -71,11 +82,6 @@ impl Framework {
     /// Why this framework cannot have a tensor at all.
     pub(crate) fn refuses(&self, tensor: &Tensor) -> Option<String> {
         let (name, dtype, ndim) = (self.name, tensor.dtype(), tensor.ndim());
-        if let Some((_, other)) = self.misread.filter(|(misread, _)| *misread == dtype) {
-            return Some(format!(
-                "{name} takes {dtype} for {other}; convert the elements to another dtype first"
-            ));
-        }
         let device = tensor.device();
         if self.cpu_only && !device.device_type().is_host_accessible() {
             return Some(format!(

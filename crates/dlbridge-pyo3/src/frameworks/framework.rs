@@ -26,26 +26,30 @@ pub(crate) struct Framework {
     ) -> PyResult<Bound<'py, PyAny>>,
     /// The class within the module that carries the C exchange API.
     pub(crate) table_of: Option<&'static str>,
-    pub(crate) read_only: ReadOnly,
-    pub(crate) layout: Layout,
-    /// True if it rejects negative strides even for dimensions of extent 1.
-    pub(super) idle_strides: bool,
+    /// True if its behaviour is measured at first use; false for a framework that `stated` describes.
+    pub(crate) measured: bool,
+    /// How it behaves, unless that was measured: facts, or the careful assumption.
+    pub(crate) stated: Behaviour,
+    /// The strides beyond which its own operations go wrong, even if it imports them.
+    pub(crate) layout_limit: Layout,
+    /// The alignment below which its own operations go wrong, even if it imports the data, in bytes.
+    pub(crate) align_limit: usize,
+    /// True if nothing writes to its objects.
+    pub(crate) immutable: bool,
+    /// True if its function calls the C exchange API of other libraries.
+    pub(crate) calls_tables: bool,
     /// True if it accepts only memory that the CPU can read.
     pub(super) cpu_only: bool,
     /// The most dimensions that it accepts.
     pub(crate) max_ndim: usize,
     /// The fewest dimensions that it accepts.
     pub(super) min_ndim: usize,
-    /// The alignment without which it copies, in bytes.
-    pub(crate) align: usize,
     /// Returns true for the dtypes with one lane that it has.
     pub(super) takes: fn(DataType) -> bool,
     /// Returns true for the dtypes with several lanes that it has.
     pub(super) takes_lanes: fn(DataType) -> bool,
     /// True if it computes with the bytes of booleans, which may be neither 0 nor 1.
     pub(crate) counts_bytes: bool,
-    /// A dtype that it reads as another one.
-    pub(crate) misread: Option<(DataType, &'static str)>,
     /// Returns why it cannot have a tensor, for reasons that only this framework has.
     pub(super) refuses: fn(&Tensor) -> Option<String>,
     /// Returns why a tensor must be copied for it, for reasons that only this framework has.
@@ -64,6 +68,8 @@ pub(crate) trait Offer<'py> {
     fn tensor(&self) -> &Tensor;
     /// False if the caller forbids copies.
     fn may_copy(&self) -> bool;
+    /// A capsule: versioned, if the framework requests that.
+    fn capsule(&self) -> PyResult<Bound<'py, PyAny>>;
     /// The array of NumPy that shares the memory.
     fn array(&self) -> PyResult<Bound<'py, PyAny>>;
     /// An object with the memory of the tensor as unsigned integers, one for each element. Packed elements are
@@ -76,10 +82,8 @@ pub(crate) trait Offer<'py> {
 pub(crate) enum Argument {
     /// An object that has `__dlpack__`.
     Object,
-    /// An object whose `__dlpack__` it asks for a legacy capsule.
-    LegacyObject,
-    /// A legacy capsule.
-    LegacyCapsule,
+    /// A capsule.
+    Capsule,
     /// An object that supports Arrow.
     Arrow,
     /// An array of NumPy, for a column or a table.
@@ -88,17 +92,53 @@ pub(crate) enum Argument {
     Image,
 }
 
-impl Argument {
-    pub(crate) const fn describe(self) -> &'static str {
-        match self {
-            Self::Object => "versioned",
-            Self::LegacyObject => "legacy",
-            Self::LegacyCapsule => "legacy capsule",
-            Self::Arrow => "arrow",
-            Self::Table => "array",
-            Self::Image => "array or arrow",
-        }
-    }
+/// How a framework imports tensors. This changes between releases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Behaviour {
+    pub(crate) request: Request,
+    /// True if it copies everything.
+    pub(crate) copies: bool,
+    pub(crate) read_only: ReadOnly,
+    pub(crate) layout: Layout,
+    /// True if it rejects negative strides even for dimensions of extent 1.
+    pub(crate) idle_strides: bool,
+    /// The alignment without which it copies, in bytes.
+    pub(crate) align: usize,
+}
+
+impl Behaviour {
+    /// The assumption with which no framework goes wrong.
+    pub(crate) const CAREFUL: Self = Self {
+        request: Request::Legacy,
+        copies: false,
+        read_only: ReadOnly::Lost,
+        layout: Layout::C,
+        idle_strides: true,
+        align: 64,
+    };
+
+    /// That of a framework without a restriction.
+    pub(super) const FREE: Self = Self {
+        request: Request::NotDlpack,
+        copies: false,
+        read_only: ReadOnly::Kept,
+        layout: Layout::Any,
+        idle_strides: false,
+        align: 1,
+    };
+}
+
+/// How a framework requests a tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Request {
+    /// A capsule of at most this version.
+    Versioned(i64, i64),
+    /// A legacy capsule.
+    Legacy,
+    /// By the C exchange API.
+    ExchangeApi,
+    /// By another protocol than DLPack.
+    NotDlpack,
 }
 
 /// How a framework treats data that must not be written.
@@ -110,7 +150,7 @@ pub(crate) enum ReadOnly {
     Immutable,
     /// Its result can be written, and the source changes.
     Lost,
-    /// It copies everything.
+    /// It copies such data.
     Copied,
 }
 
@@ -125,8 +165,8 @@ impl ReadOnly {
     }
 }
 
-/// Which strides a framework accepts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Which strides a framework accepts, fewer and fewer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Layout {
     /// Any.
     Any,
@@ -159,17 +199,18 @@ pub(super) const FRAMEWORK: Framework = Framework {
     argument: Argument::Object,
     enter: |function, offer| function.call1((offer.object(),)),
     table_of: None,
-    read_only: ReadOnly::Kept,
-    layout: Layout::Any,
-    idle_strides: false,
+    measured: true,
+    stated: Behaviour::CAREFUL,
+    layout_limit: Layout::Any,
+    align_limit: 1,
+    immutable: false,
+    calls_tables: false,
     cpu_only: false,
     max_ndim: dlbridge::MAX_NDIM,
     min_ndim: 0,
-    align: 1,
     takes: |_| true,
     takes_lanes: |_| false,
     counts_bytes: true,
-    misread: None,
     refuses: |_| None,
     needs_copy: |_| None,
     copies_itself: |_| false,
@@ -180,6 +221,20 @@ impl Framework {
     /// The package that its module is in.
     pub(crate) fn package(&self) -> &'static str {
         self.module.split_once('.').map_or(self.module, |(package, _)| package)
+    }
+
+    /// The form in which it takes tensors, in a word or two.
+    pub(crate) fn describe(&self, behaviour: &Behaviour) -> &'static str {
+        match (self.argument, behaviour.request) {
+            (Argument::Arrow, _) => "arrow",
+            (Argument::Table, _) => "array",
+            (Argument::Image, _) => "array or arrow",
+            (_, Request::ExchangeApi) => "exchange api",
+            (Argument::Capsule, Request::Legacy) => "legacy capsule",
+            (Argument::Capsule, _) => "versioned capsule",
+            (Argument::Object, Request::Legacy) => "legacy",
+            (Argument::Object, _) => "versioned",
+        }
     }
 }
 

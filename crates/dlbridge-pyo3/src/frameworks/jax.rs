@@ -4,17 +4,14 @@ use dlbridge::{DataType, DataTypeCode as Code};
 use pyo3::prelude::*;
 
 use super::dtypes::is_rare;
-use super::framework::{Argument, FRAMEWORK, Framework, Layout, ReadOnly};
+use super::framework::{FRAMEWORK, Framework};
 use crate::error::is_absent;
 
 pub(super) static JAX: Framework = Framework {
     name: "jax",
     module: "jax.dlpack",
     classes: Some("jaxlib"),
-    argument: Argument::LegacyObject,
-    read_only: ReadOnly::Immutable,
-    layout: Layout::Compact,
-    align: 64,
+    immutable: true,
     takes: |dtype| !dtype.is_subbyte() && !is_rare(dtype),
     settings,
     ..FRAMEWORK

@@ -22,7 +22,9 @@ mod warp;
 
 use std::ptr;
 
-pub(crate) use framework::{Framework, Need, Offer};
+pub(crate) use framework::{
+    Argument, Behaviour, Framework, Layout, Need, Offer, ReadOnly, Request,
+};
 
 /// All of them; the order is that of messages.
 pub(crate) static FRAMEWORKS: [&Framework; 16] = [

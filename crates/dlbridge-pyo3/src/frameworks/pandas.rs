@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use super::dtypes::{is_complex, is_plain};
-use super::framework::{Argument, FRAMEWORK, Framework, Offer};
+use super::framework::{Argument, Behaviour, FRAMEWORK, Framework, Offer};
 
 pub(super) static PANDAS: Framework = Framework {
     name: "pandas",
@@ -14,6 +14,8 @@ pub(super) static PANDAS: Framework = Framework {
     function: "Series",
     argument: Argument::Table,
     enter,
+    measured: false,
+    stated: Behaviour::FREE,
     cpu_only: true,
     min_ndim: 1,
     max_ndim: 2,

@@ -4,7 +4,7 @@ use dlbridge::{DataType, Tensor};
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 
-use super::framework::{Argument, FRAMEWORK, Framework, Layout, Need, Offer, ReadOnly};
+use super::framework::{Argument, Behaviour, FRAMEWORK, Framework, Layout, Need, Offer, ReadOnly};
 
 pub(super) static PILLOW: Framework = Framework {
     name: "pillow",
@@ -13,8 +13,9 @@ pub(super) static PILLOW: Framework = Framework {
     function: "fromarray",
     argument: Argument::Image,
     enter,
-    read_only: ReadOnly::Immutable,
-    layout: Layout::C,
+    measured: false,
+    stated: Behaviour { read_only: ReadOnly::Immutable, layout: Layout::C, ..Behaviour::FREE },
+    immutable: true,
     cpu_only: true,
     min_ndim: 2,
     max_ndim: 3,

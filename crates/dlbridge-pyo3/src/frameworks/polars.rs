@@ -1,7 +1,7 @@
 //! Polars: columns, which enter by Arrow.
 
 use super::dtypes::is_plain;
-use super::framework::{Argument, FRAMEWORK, Framework, Layout, ReadOnly};
+use super::framework::{Argument, Behaviour, FRAMEWORK, Framework, Layout, ReadOnly};
 
 pub(super) static POLARS: Framework = Framework {
     name: "polars",
@@ -9,8 +9,9 @@ pub(super) static POLARS: Framework = Framework {
     module: "polars",
     function: "Series",
     argument: Argument::Arrow,
-    read_only: ReadOnly::Immutable,
-    layout: Layout::C,
+    measured: false,
+    stated: Behaviour { read_only: ReadOnly::Immutable, layout: Layout::C, ..Behaviour::FREE },
+    immutable: true,
     cpu_only: true,
     min_ndim: 1,
     max_ndim: 1,

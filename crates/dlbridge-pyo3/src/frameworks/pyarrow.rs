@@ -1,7 +1,7 @@
 //! pyarrow's `Tensor`.
 
 use super::dtypes::is_plain;
-use super::framework::{FRAMEWORK, Framework, Layout};
+use super::framework::{FRAMEWORK, Framework};
 
 pub(super) static PYARROW: Framework = Framework {
     name: "pyarrow",
@@ -10,7 +10,5 @@ pub(super) static PYARROW: Framework = Framework {
     cpu_only: true,
     function: "Tensor.from_dlpack",
     takes: is_plain,
-    layout: Layout::NonNegative,
-    idle_strides: true,
     ..FRAMEWORK
 };

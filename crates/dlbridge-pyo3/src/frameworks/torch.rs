@@ -3,15 +3,15 @@
 use dlbridge::DataType;
 
 use super::dtypes::is_rare;
-use super::framework::{FRAMEWORK, Framework, Layout, ReadOnly};
+use super::framework::{FRAMEWORK, Framework, Layout};
 
 pub(super) static TORCH: Framework = Framework {
     name: "torch",
     aliases: &["pytorch"],
     module: "torch",
     table_of: Some("Tensor"),
-    read_only: ReadOnly::Lost,
-    layout: Layout::NonNegative,
+    // Its tensors cannot have others.
+    layout_limit: Layout::NonNegative,
     takes: |dtype| {
         let unknown = [DataType::FLOAT8_E3M4, DataType::FLOAT8_E4M3, DataType::FLOAT8_E4M3B11FNUZ];
         let rare = is_rare(dtype) && dtype != DataType::COMPLEX32;

@@ -1,12 +1,12 @@
 //! The FFI of TVM. It imports objects through their C exchange API.
 
-use super::framework::{FRAMEWORK, Framework, ReadOnly};
+use super::framework::{FRAMEWORK, Framework};
 
 pub(super) static TVM_FFI: Framework = Framework {
     name: "tvm_ffi",
     aliases: &["tvm-ffi"],
     module: "tvm_ffi",
-    read_only: ReadOnly::Lost,
+    calls_tables: true,
     takes_lanes: |_| true,
     refuses: |tensor| {
         tensor.is_subbyte_padded().then(|| {

@@ -3,15 +3,12 @@
 use dlbridge::DataType;
 
 use super::dtypes::is_plain;
-use super::framework::{Argument, FRAMEWORK, Framework, ReadOnly};
+use super::framework::{FRAMEWORK, Framework};
 
 pub(super) static WARP: Framework = Framework {
     name: "warp",
     module: "warp",
     prepare: Some("init"),
-    argument: Argument::LegacyObject,
-    read_only: ReadOnly::Lost,
-    idle_strides: true,
     min_ndim: 1,
     max_ndim: 4,
     takes: |dtype| is_plain(dtype) || [DataType::BFLOAT16, DataType::BOOL].contains(&dtype),

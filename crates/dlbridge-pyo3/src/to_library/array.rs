@@ -3,6 +3,7 @@
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
+use super::entrance::Entrance;
 use super::to::to;
 use crate::PyTensor;
 use crate::frameworks::{Need, numpy};
@@ -16,9 +17,14 @@ pub(crate) fn to_array<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = tensor.py();
     let copy = copy.map(|copy| expect_bool("copy", copy)).transpose()?;
+    let needs_copy = || -> PyResult<_> {
+        let behaviour = &Entrance::of(py, &numpy::NUMPY)?.behaviour;
+        let (this, read_only) = (tensor.get().tensor(), tensor.get().is_read_only());
+        Ok(numpy::NUMPY.needs_copy(behaviour, this, read_only))
+    };
     // NumPy's own exception, which programs catch to allow the copy.
-    if let (Some(false), Some(Need { reason, remedy })) =
-        (copy, numpy::NUMPY.needs_copy(tensor.get().tensor(), tensor.get().is_read_only()))
+    if copy == Some(false)
+        && let Some(Need { reason, remedy }) = needs_copy()?
     {
         return Err(PyValueError::new_err(format!(
             "unable to avoid a copy, since {reason}, and copy=False forbids it; {remedy}"

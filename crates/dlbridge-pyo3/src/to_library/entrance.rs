@@ -1,17 +1,25 @@
-//! How a framework is entered, found once.
+//! How a framework is entered and how it behaves, found once.
 
+use dlbridge::DataType;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
+use super::measure;
+use super::probe::Probe;
+use super::readings::Readings;
 use crate::error::library;
-use crate::frameworks::{FRAMEWORKS, Framework};
+use crate::frameworks::{Behaviour, FRAMEWORKS, Framework};
 use crate::once::once;
 use crate::protocol::exchange_api::Table;
 
-/// The functions that import a tensor into a framework.
+/// The functions that import a tensor into a framework, and what the first use found out.
 pub(super) struct Entrance {
     pub(super) function: Py<PyAny>,
     pub(super) table: Option<Table>,
+    pub(super) behaviour: Behaviour,
+    /// The framework and its version, if the behaviour was measured.
+    pub(super) measured: Option<String>,
+    pub(super) readings: Readings,
 }
 
 /// One for each framework.
@@ -19,7 +27,7 @@ static ENTRANCES: [PyOnceLock<Entrance>; FRAMEWORKS.len()] =
     [const { PyOnceLock::new() }; FRAMEWORKS.len()];
 
 impl Entrance {
-    /// The entrance of a framework, which the first call imports.
+    /// The entrance of a framework, which the first call imports and measures.
     pub(super) fn of(py: Python<'_>, framework: &'static Framework) -> PyResult<&'static Self> {
         let known = &ENTRANCES[framework.index()];
         if let Some(entrance) = known.get(py) {
@@ -28,6 +36,11 @@ impl Entrance {
         // Not within the cell: an import runs any code, which may come here again, or wait for a thread that does.
         let found = Self::find(py, framework)?;
         once(known, py, || Ok(found))
+    }
+
+    /// The entrance of a framework that was used before.
+    pub(super) fn known(py: Python<'_>, framework: &'static Framework) -> Option<&'static Self> {
+        ENTRANCES[framework.index()].get(py)
     }
 
     fn find(py: Python<'_>, framework: &'static Framework) -> PyResult<Self> {
@@ -43,6 +56,46 @@ impl Entrance {
             Some(class) => Table::of_type(&within(class)?.cast_into()?)?,
             None => None,
         };
-        Ok(Self { function: function.unbind(), table })
+        let (behaviour, measured) = match framework.measured {
+            false => (framework.stated, None),
+            true => {
+                let behaviour = measure::behaviour(&Probe::new(framework, &function)?, table)?;
+                (behaviour, Some(release(py, framework, &module)))
+            }
+        };
+        let readings = Readings::new();
+        Ok(Self { function: function.unbind(), table, behaviour, measured, readings })
+    }
+
+    /// Why the framework cannot have elements of a dtype: because it reads them as another one.
+    pub(super) fn misreads(
+        &self,
+        py: Python<'_>,
+        framework: &'static Framework,
+        dtype: DataType,
+    ) -> PyResult<Option<String>> {
+        if !framework.measured {
+            return Ok(None);
+        }
+        let function = self.function.bind(py);
+        let probe = || Probe::new(framework, function);
+        let read = self.readings.misread(dtype, self.behaviour.request, probe)?;
+        Ok(read.map(|read| {
+            let name = framework.name;
+            format!("{name} takes {dtype} for {read}; convert the elements to another dtype first")
+        }))
+    }
+}
+
+/// The name of a framework and its version, like `jax 0.12.0`.
+fn release(py: Python<'_>, framework: &Framework, module: &Bound<'_, PyModule>) -> String {
+    let version = |module: &Bound<'_, PyModule>| -> Option<String> {
+        module.getattr(intern!(py, "__version__")).ok()?.extract().ok()
+    };
+    let package = py.import(framework.package()).ok();
+    let version = package.as_ref().and_then(version).or_else(|| version(module));
+    match version {
+        Some(version) => format!("{} {version}", framework.name),
+        None => framework.name.to_owned(),
     }
 }

@@ -3,8 +3,11 @@
 mod array;
 mod entrance;
 mod likeness;
+mod measure;
 mod names;
 mod offer;
+mod probe;
+mod readings;
 mod report;
 mod to;
 

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use dlbridge::{DataType, DataTypeCode, Tensor};
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
-use super::entrance::Entrance;
 use crate::borrow::Guard;
-use crate::error::to_py_err;
-use crate::frameworks::{Offer, numpy};
+use crate::error::{library, to_py_err};
+use crate::frameworks::{Offer, Request, numpy};
 use crate::{PyTensor, copies, lent};
 
 /// A tensor, and what its caller allows.
@@ -16,6 +16,8 @@ pub(super) struct Offered<'a, 'py> {
     pub(super) tensor: &'a Bound<'py, PyTensor>,
     /// False if the caller forbids copies.
     pub(super) may_copy: bool,
+    /// How the framework requests tensors.
+    pub(super) request: Request,
 }
 
 impl<'py> Offer<'py> for Offered<'_, 'py> {
@@ -31,9 +33,20 @@ impl<'py> Offer<'py> for Offered<'_, 'py> {
         self.may_copy
     }
 
+    fn capsule(&self) -> PyResult<Bound<'py, PyAny>> {
+        let (py, method) = (self.tensor.py(), intern!(self.tensor.py(), "__dlpack__"));
+        let Request::Versioned(major, minor) = self.request else {
+            return self.tensor.call_method0(method);
+        };
+        let keywords = PyDict::new(py);
+        keywords.set_item(intern!(py, "max_version"), (major, minor))?;
+        self.tensor.call_method(method, (), Some(&keywords))
+    }
+
     fn array(&self) -> PyResult<Bound<'py, PyAny>> {
-        let entrance = Entrance::of(self.tensor.py(), &numpy::NUMPY)?;
-        numpy::enter(entrance.function.bind(self.tensor.py()), self)
+        let py = self.tensor.py();
+        let module = library(py, numpy::NUMPY.module, numpy::NUMPY.package(), numpy::NUMPY.name)?;
+        numpy::enter(&module.getattr(numpy::NUMPY.function)?, self)
     }
 
     fn integers(&self) -> PyResult<Bound<'py, PyAny>> {

@@ -1,13 +1,16 @@
 //! What is known of a tensor and of the frameworks, for programs to read.
 
 use dlbridge::sys;
+use pyo3::exceptions::{PyException, PyModuleNotFoundError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use super::entrance::Entrance;
 use super::names::framework;
 use super::to::refusal;
 use crate::PyTensor;
-use crate::frameworks::{FRAMEWORKS, Framework};
+use crate::frameworks::{FRAMEWORKS, Framework, Request};
+use crate::shown::named;
 
 /// Where a tensor came from: the version of DLPack of its managed tensor, and the names of its flags.
 #[pyfunction]
@@ -32,36 +35,70 @@ pub fn canonical(library: &str) -> PyResult<&'static str> {
     Ok(framework(library)?.name)
 }
 
-/// What is known of the libraries that tensors go to, as a list of dictionaries.
+/// The consumer profiles, as a list of dictionaries. What the first use of a framework measures is `None` before.
 #[pyfunction]
 pub fn consumers(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
-    let fields = |framework: &Framework| {
-        let fields = PyDict::new(py);
-        fields.set_item("name", framework.name)?;
-        fields.set_item("module", framework.module)?;
-        fields.set_item("function", framework.function)?;
-        fields.set_item("takes", framework.argument.describe())?;
-        fields.set_item("exchange_api", framework.table_of.is_some())?;
-        fields.set_item("read_only", framework.read_only.describe())?;
-        fields.set_item("layout", framework.layout.describe())?;
-        fields.set_item("max_ndim", framework.max_ndim)?;
-        fields.set_item("align", framework.align)?;
-        let misreads = framework.misread.map(|(dtype, other)| (dtype.to_string(), other));
-        fields.set_item("misreads", misreads)?;
-        Ok(fields)
-    };
-    FRAMEWORKS.into_iter().map(fields).collect()
+    FRAMEWORKS.into_iter().map(|framework| profile(py, framework)).collect()
 }
 
-/// How a library takes a tensor: why not at all, why with a copy, and what to do about that.
+fn profile<'py>(py: Python<'py>, framework: &'static Framework) -> PyResult<Bound<'py, PyDict>> {
+    let entrance = Entrance::known(py, framework);
+    let behaviour = match entrance {
+        Some(entrance) => Some(&entrance.behaviour),
+        None => (!framework.measured).then_some(&framework.stated),
+    };
+    let max_version = match behaviour.map(|behaviour| behaviour.request) {
+        Some(Request::Versioned(major, minor)) => Some((major, minor)),
+        _ => None,
+    };
+    let misreads = entrance.map(|entrance| {
+        let known = entrance.readings.known();
+        known.map(|(dtype, read)| (dtype.to_string(), read.to_string())).collect::<Vec<_>>()
+    });
+    let fields = PyDict::new(py);
+    fields.set_item("name", framework.name)?;
+    fields.set_item("module", framework.module)?;
+    fields.set_item("function", framework.function)?;
+    fields.set_item("measured", entrance.and_then(|entrance| entrance.measured.as_deref()))?;
+    fields.set_item("takes", behaviour.map(|behaviour| framework.describe(behaviour)))?;
+    fields.set_item("max_version", max_version)?;
+    fields.set_item("exchange_api", framework.table_of.is_some())?;
+    fields.set_item("copies", behaviour.map(|behaviour| behaviour.copies))?;
+    fields.set_item("read_only", behaviour.map(|behaviour| behaviour.read_only.describe()))?;
+    fields.set_item("layout", behaviour.map(|behaviour| behaviour.layout.describe()))?;
+    fields.set_item("max_ndim", framework.max_ndim)?;
+    fields.set_item("align", behaviour.map(|behaviour| behaviour.align))?;
+    fields.set_item("misreads", misreads)?;
+    Ok(fields)
+}
+
+/// Why a library refuses a tensor, why it needs a copy, how to avoid that, and the release that was measured.
+type Fit = (Option<String>, Option<String>, Option<String>, Option<&'static str>);
+
+/// How a library accepts a tensor: why not at all, why with a copy, how to avoid that, and the release that was measured.
+///
+/// It loads the library, as an export does. Without the library the answer is the careful one.
 #[pyfunction]
-pub fn fit(
-    tensor: &Bound<'_, PyTensor>,
-    library: &str,
-) -> PyResult<(Option<String>, Option<String>, Option<String>)> {
-    let (framework, this) = (framework(library)?, tensor.get());
-    let refused = refusal(tensor.py(), framework, this.tensor())?;
-    let need = framework.needs_copy(this.tensor(), this.is_read_only());
+pub fn fit(tensor: &Bound<'_, PyTensor>, library: &str) -> PyResult<Fit> {
+    let (py, framework, this) = (tensor.py(), framework(library)?, tensor.get());
+    let mut refused = refusal(py, framework, this.tensor())?;
+    let mut entrance = Entrance::known(py, framework);
+    if refused.is_none() && entrance.is_none() {
+        match Entrance::of(py, framework) {
+            Ok(found) => entrance = Some(found),
+            Err(error) if error.is_instance_of::<PyModuleNotFoundError>(py) => {}
+            Err(error) if error.is_instance_of::<PyException>(py) => {
+                let name = framework.name;
+                refused = Some(format!("{name} cannot be used: {}", named(error.value(py))));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    if let (None, Some(entrance)) = (&refused, entrance) {
+        refused = entrance.misreads(py, framework, this.tensor().dtype())?;
+    }
+    let behaviour = entrance.map_or(&framework.stated, |entrance| &entrance.behaviour);
+    let need = framework.needs_copy(behaviour, this.tensor(), this.is_read_only());
     let (reason, remedy) = need.map(|need| (need.reason, need.remedy)).unzip();
-    Ok((refused, reason, remedy))
+    Ok((refused, reason, remedy, entrance.and_then(|entrance| entrance.measured.as_deref())))
 }

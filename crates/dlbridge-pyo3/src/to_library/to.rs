@@ -37,7 +37,12 @@ pub(crate) fn to<'py>(
     if let Some(reason) = refusal(py, framework, this.tensor())? {
         return Err(PyBufferError::new_err(reason));
     }
-    let needs_copy = framework.needs_copy(this.tensor(), this.is_read_only());
+    let entrance = Entrance::of(py, framework)?;
+    if let Some(reason) = entrance.misreads(py, framework, this.tensor().dtype())? {
+        return Err(PyBufferError::new_err(reason));
+    }
+    let behaviour = &entrance.behaviour;
+    let needs_copy = framework.needs_copy(behaviour, this.tensor(), this.is_read_only());
     if let (Some(Need { reason, remedy }), Some(false)) = (&needs_copy, copy) {
         return Err(PyBufferError::new_err(format!(
             "a copy would be needed, since {reason}, and copy=False forbids it; {remedy}"
@@ -59,14 +64,13 @@ pub(crate) fn to<'py>(
         None => tensor,
     };
     let dtype = tensor.get().tensor().dtype();
-    let entrance = Entrance::of(py, framework)?;
     if let Some(table) = entrance.table
         && is_common(dtype)
         && tensor.get().tensor().device() == Device::CPU
     {
         return exchange_table::export(py, table, tensor.get());
     }
-    let offered = Offered { tensor, may_copy: copy != Some(false) };
+    let offered = Offered { tensor, may_copy: copy != Some(false), request: behaviour.request };
     (framework.enter)(entrance.function.bind(py), &offered)
 }
 
@@ -83,9 +87,11 @@ pub(crate) fn give<'py>(
         && dtype != DataType::BOOL
         && device == Device::CPU
         && framework.table_of.is_some()
-        && framework.needs_copy(new, tensor.is_read_only()).is_none()
         && refusal(py, framework, new)?.is_none();
-    if as_it_is && let Some(table) = Entrance::of(py, framework)?.table {
+    if as_it_is
+        && let Entrance { table: Some(table), behaviour, .. } = Entrance::of(py, framework)?
+        && framework.needs_copy(behaviour, new, tensor.is_read_only()).is_none()
+    {
         return match tensor.into_tensor() {
             Ok(tensor) => table.give(py, tensor),
             Err(tensor) => to(&Bound::new(py, tensor)?, framework, None),

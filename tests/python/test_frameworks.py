@@ -1,0 +1,241 @@
+"""Frameworks whose behaviour is measured at first use: what is measured is what happens."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import dlbridge
+import pytest
+from conftest import Run, require
+from frameworks import requested
+
+np = require("numpy")
+
+
+def profile(name: str) -> Any:
+    """The consumer profile of a framework."""
+    return next(consumer for consumer in dlbridge.consumers() if consumer["name"] == name)
+
+
+def function(name: str) -> Any:
+    """The function with which a framework imports tensors."""
+    found = require(profile(name)["module"])
+    for part in profile(name)["function"].split("."):
+        found = getattr(found, part)
+    return found
+
+
+@pytest.mark.parametrize("name", ["numpy", "torch", "jax", "pyarrow"])
+def test_profile_after_first_use_names_release_and_request(name: str) -> None:
+    library = require(name)
+    max_version = requested(function(name))
+    dlbridge.empty((2, 3)).to(name)
+    found = profile(name)
+    assert found["measured"] == f"{name} {library.__version__}"
+    assert found["max_version"] == max_version
+    assert found["takes"] == ("versioned" if max_version else "legacy")
+    verdict = dlbridge.explain(dlbridge.empty(3), to=name).verdicts[0]
+    assert verdict.measured == found["measured"]
+    assert f"    measured with {found['measured']}\n" in str(dlbridge.explain(b"abc", to=name))
+
+
+def test_read_only_data_is_shared_with_jax_if_it_requests_versioned_capsules() -> None:
+    require("jax")
+    tensor = dlbridge.asdlpack(dlbridge.empty((2, 3)), writable=False)
+    assert tensor.readonly
+    home = tensor.jax()
+    versioned = profile("jax")["max_version"] is not None
+    assert (home.unsafe_buffer_pointer() == tensor.address) == versioned
+    [verdict] = dlbridge.explain(tensor, to="jax").verdicts
+    assert verdict.zero_copy == versioned
+    if not versioned:
+        with pytest.raises(BufferError, match="jax takes legacy capsules, which cannot say so"):
+            tensor.jax(copy=False)
+
+
+@pytest.mark.parametrize("name", ["numpy", "torch", "jax", "pyarrow"])
+def test_first_use_prints_nothing_and_keeps_nothing(name: str, run: Run) -> None:
+    require(name)
+    code = """
+import gc, importlib, sys, time, warnings
+import dlbridge
+def held():
+    "The exports that are left when JAX, which copies in the background, is done."
+    end = time.monotonic() + 20
+    while len(dlbridge.live_exports()) > 1 and time.monotonic() < end:
+        gc.collect()
+    return len(dlbridge.live_exports())
+name, module = sys.argv[1:]
+importlib.import_module(module)
+warnings.simplefilter("error")
+dlbridge.record_exports(True)
+home = dlbridge.empty((2, 3)).to(name)
+assert held() == 1, dlbridge.live_exports()
+del home
+gc.collect()
+assert dlbridge.live_exports() == []
+"""
+    result = run(code, name, profile(name)["module"], options=[])
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+
+
+#: A framework of the test, in place of array-api-strict.
+FAKE = """
+import json, sys, types
+import dlbridge, numpy as np
+
+class Array:
+    pass
+
+calls = []
+
+def array_of(x, **changes):
+    kept = np.from_dlpack(x)
+    array = Array()
+    array.kept = kept
+    array.__array_interface__ = {**kept.__array_interface__, **changes}
+    return array
+
+def from_dlpack(x):
+    calls.append(x)
+    return imported(x)
+
+fake = types.ModuleType("array_api_strict")
+fake.from_dlpack = from_dlpack
+fake.__version__ = "99.1"
+sys.modules["array_api_strict"] = fake
+to = lambda t, **k: t.to("array_api_strict", **k)
+profile = lambda: {c["name"]: c for c in dlbridge.consumers()}["array_api_strict"]
+plain = dlbridge.empty((2, 3))
+marked = dlbridge.asdlpack(plain, writable=False)
+numbers = np.arange(64, dtype="f4").reshape(8, 8)
+strided = dlbridge.asdlpack(numbers[::-1, ::2])
+
+def got(tensor):
+    "The address that the framework got."
+    to(tensor)
+    return calls[-1].address
+
+def shared(tensor):
+    "Whether the framework gets the memory itself."
+    try:
+        to(tensor, copy=False)
+    except BufferError:
+        assert got(tensor) != tensor.address
+        return False
+    assert got(tensor) == tensor.address
+    return True
+"""
+
+
+def faked(run: Run, code: str) -> Any:
+    """The JSON that code prints which uses a framework of the test."""
+    result = run(FAKE + code, options=[])
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+@pytest.mark.parametrize(
+    ("imports", "shares_marked", "shares_strided"),
+    [
+        ("np.from_dlpack(x)", True, True),
+        ("object()", False, False),
+        ("None", False, False),
+        ("int('x')", False, False),
+        ("array_of(x, data=(np.from_dlpack(x).ctypes.data, False))", False, True),
+        ("array_of(x, strides=(12, 4))", True, False),
+        ("array_of(x, shape=(1,))", False, False),
+    ],
+    ids=["right", "opaque", "none", "failing", "writable", "wrong strides", "wrong shape"],
+)
+def test_strange_framework_gets_copies_of_what_it_may_spoil(
+    imports: str, shares_marked: bool, shares_strided: bool, run: Run
+) -> None:
+    # An import that fails for probes alone.
+    guarded = "int('x') if type(x).__name__ == 'Recorder' else None" if "int" in imports else imports
+    found = faked(run, f"imported = lambda x: {guarded}\nprint(json.dumps([shared(marked), shared(strided)]))")
+    assert found == [shares_marked, shares_strided]
+
+
+def test_framework_that_copies_everything_is_found_out(run: Run) -> None:
+    found = faked(run, "imported = lambda x: np.from_dlpack(x).copy()\nto(plain)\nprint(json.dumps(profile()))")
+    assert (found["copies"], found["measured"]) == (True, "array_api_strict 99.1")
+
+
+def test_framework_that_misreads_a_dtype_does_not_get_it(run: Run) -> None:
+    code = """
+def imported(x):
+    kept = np.from_dlpack(x)
+    return array_of(x, typestr="<i2") if kept.dtype == np.uint16 else kept
+to(plain)
+try:
+    to(dlbridge.empty(2, "uint16"))
+except BufferError as error:
+    print(json.dumps([str(error), profile()["misreads"]]))
+"""
+    message, misreads = faked(run, code)
+    assert message.startswith("array_api_strict takes uint16 for int16; convert")
+    assert misreads == [["uint16", "int16"]]
+
+
+def test_framework_is_measured_once(run: Run) -> None:
+    code = """
+imported = np.from_dlpack
+numbers = []
+for tensor in (plain, plain, strided, marked, plain):
+    before = len(calls)
+    to(tensor)
+    numbers.append(len(calls) - before)
+print(json.dumps(numbers))
+"""
+    first, *others = faked(run, code)
+    assert 5 < first < 13
+    assert others == [1, 1, 1, 1]
+
+
+def test_interrupt_while_a_framework_is_measured_is_raised_and_measured_again(run: Run) -> None:
+    code = """
+def imported(x):
+    if len(calls) == 4:
+        raise KeyboardInterrupt
+    return np.from_dlpack(x)
+try:
+    to(plain)
+except KeyboardInterrupt:
+    before = profile()["measured"]
+    print(json.dumps([before, shared(marked), profile()["measured"]]))
+"""
+    assert faked(run, code) == [None, True, "array_api_strict 99.1"]
+
+
+def test_first_use_in_many_threads_and_in_a_fork_measures_the_same(run: Run) -> None:
+    code = """
+import os, threading
+imported = np.from_dlpack
+barrier = threading.Barrier(8)
+homes = []
+def use():
+    barrier.wait()
+    homes.append(to(marked).ctypes.data)
+threads = [threading.Thread(target=use) for _ in range(8)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+assert homes == [marked.address] * 8
+child = os.fork()
+if child == 0:
+    os._exit(0 if shared(strided) else 1)
+print(json.dumps(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])))
+"""
+    assert faked(run, code) == 0
+
+
+def test_explain_of_a_framework_that_fails_to_load_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cupy.py").write_text("raise OSError('libcuda is too old')")
+    monkeypatch.syspath_prepend(tmp_path)
+    [verdict] = dlbridge.explain(dlbridge.empty(3), to="cupy").verdicts
+    assert (verdict.zero_copy, verdict.measured) == (False, None)
+    assert verdict.reason == "cupy cannot be used: libcuda is too old"
