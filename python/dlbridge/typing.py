@@ -1,7 +1,8 @@
 """Types for annotations: what an object must have for each door, and what functions return.
 
-The protocol classes can be asked with ``isinstance`` too. That looks for the attribute; ``__dlpack__``
-is not called, but the property of an array interface runs.
+The protocol classes work with ``isinstance`` too, which looks for the attribute and does not call ``__dlpack__``. Python 3.11
+runs the property of an array interface; later Pythons only look for it, so a tensor on the CPU is a
+``SupportsCudaArrayInterface`` there.
 """
 
 from __future__ import annotations

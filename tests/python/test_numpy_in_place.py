@@ -139,6 +139,8 @@ def test_the_array_lives_as_long_as_the_tensor() -> None:
     assert sys.getrefcount(array) == before
 
 
+# Since NumPy 2.5.
+@pytest.mark.filterwarnings("ignore:Setting the shape:DeprecationWarning")
 def test_an_array_that_changes_its_shape_is_not_followed() -> None:
     array = np.arange(6.0)
     tensor = dlbridge.asdlpack(array)

@@ -2,7 +2,7 @@
 
 use crate::python::Venv;
 use crate::seeded_faults::KIT;
-use crate::steps::{Independent, Steps};
+use crate::steps::Steps;
 use crate::{Workplace, crates, layers, pins, process, python_tests, unsafe_table};
 
 /// An extension with a function for each kind of typed argument, and its tests.
@@ -23,16 +23,11 @@ pub(crate) fn run(steps: &mut Steps, workplace: &Workplace) -> Option<()> {
     for project in [ARGUMENTS, TEMPLATE] {
         steps.run(&format!("the wheel of {project}"), || venv.install_example(project));
     }
-    let pytest = |folder: String, required| Independent {
-        command: python_tests::pytest(workplace, &venv, &folder, required),
-        name: folder,
-        notice: None,
-    };
     // The longest first, so that none of them runs alone at the end.
-    let mut checks = vec![pytest(ARGUMENTS.to_owned(), false)];
-    checks.extend(python_tests::independent_type_checks(workplace, &venv));
-    checks.push(pytest(format!("{TEMPLATE}/tests"), true));
-    checks.extend(python_tests::independent(workplace, &venv, python_tests::PACKAGE));
+    let mut checks: Vec<_> = python_tests::independent_type_checks(workplace, &venv).into();
+    for folder in [ARGUMENTS, &format!("{TEMPLATE}/tests"), python_tests::PACKAGE] {
+        checks.extend(python_tests::independent(workplace, &venv, folder));
+    }
     steps.run_side_by_side(workplace, checks);
     Some(())
 }

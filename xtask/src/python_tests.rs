@@ -82,7 +82,10 @@ pub(crate) fn independent(
         let path = format!("{folder}/{file}");
         let notice = (NO_TESTS, "what it tests is not installed, so nothing was tried".to_owned());
         Independent {
-            name: format!("Python: {file}"),
+            name: match folder {
+                PACKAGE => format!("Python: {file}"),
+                _ => path.clone(),
+            },
             command: pytest(workplace, venv, &path, required),
             notice: (!required).then_some(notice),
         }
