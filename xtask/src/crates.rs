@@ -16,6 +16,7 @@ const RUST_ONLY: &[&str] = &[
     "dlbridge-fork",
     "dlbridge-gpu",
     "dlbridge-pyo3-macros",
+    "dlbridge-testing",
     "c_consumer",
     "c_producer",
     "xtask",

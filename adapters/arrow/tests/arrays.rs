@@ -1,7 +1,5 @@
 //! Arrays and buffers out: every type of Arrow, its address and its values, or its refusal.
 
-mod common;
-
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -261,7 +259,7 @@ fn what_others_may_read_is_read_only() {
     let other = foreign.clone();
     assert_eq!(foreign.into_tensor().access(), Access::Immutable);
     assert_eq!(other.into_tensor().access(), Access::Exclusive);
-    let (tensor, _) = common::counted(vec![1_u8, 2]);
+    let (tensor, _) = dlbridge_testing::foreign_vec(vec![1_u8, 2]);
     let kept = tensor.into_buffer().unwrap();
     assert_eq!(kept.into_tensor().access(), Access::Immutable, "memory that is not Arrow's");
 }

@@ -1,7 +1,5 @@
 //! Batches out and in: columns in one allocation, and columns that are not.
 
-mod common;
-
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -9,9 +7,9 @@ use arrow_array::types::*;
 use arrow_array::*;
 use arrow_buffer::{Buffer, ScalarBuffer};
 use arrow_schema::{DataType, Field, Schema};
-use common::{counted, lent};
 use dlbridge::{Access, Error as TensorError, Tensor};
 use dlbridge_arrow::{ArrayExt, Error, TensorExt};
+use dlbridge_testing::{foreign_strided, foreign_vec};
 
 fn batch(columns: impl IntoIterator<Item = ArrayRef>) -> RecordBatch {
     let names = ["a", "b", "c", "d"];
@@ -180,7 +178,7 @@ fn columns_of_a_tensor_are_read_where_they_are() {
     for access in [Access::Exclusive, Access::Immutable] {
         for (shape, strides, offset, touch) in layouts {
             let (tensor, dropped) =
-                lent((0..12).collect::<Vec<i32>>(), (shape, strides, offset), access);
+                foreign_strided((0..12).collect::<Vec<i32>>(), (shape, strides, offset), access);
             let (first, values) = (tensor.data().addr(), tensor.view::<i32>().unwrap().to_vec());
             let names: Vec<String> = (0..shape[1]).map(|nth| format!("column {nth}")).collect();
             let batch = tensor.into_record_batch(names).unwrap();
@@ -201,20 +199,21 @@ fn columns_of_a_tensor_are_read_where_they_are() {
                 }
             }
             let last = batch.column(batch.num_columns() - 1).clone();
-            assert_eq!(dropped.get(), 0);
+            assert_eq!(dropped.count(), 0);
             drop(batch);
-            assert_eq!(dropped.get(), 0);
+            assert_eq!(dropped.count(), 0);
             std::thread::spawn(move || drop(last)).join().unwrap();
-            assert_eq!(dropped.get(), 1);
+            assert_eq!(dropped.count(), 1);
         }
     }
 }
 
 #[test]
 fn rows_are_refused_and_copied() {
-    let (tensor, dropped) = lent(vec![1, 2, 3, 4], (&[2, 2], &[2, 1], 0), Access::Exclusive);
+    let (tensor, dropped) =
+        foreign_strided(vec![1, 2, 3, 4], (&[2, 2], &[2, 1], 0), Access::Exclusive);
     assert!(matches!(tensor.into_record_batch(["a", "b"]), Err(Error::RowStride { stride: 2 })));
-    assert_eq!(dropped.get(), 1);
+    assert_eq!(dropped.count(), 1);
     let tensor = Tensor::from([[1, 2], [3, 4]]);
     let batch = tensor.to_record_batch(["a", "b"]).unwrap();
     assert_eq!(batch.column(0).as_primitive::<Int32Type>().values()[..], [1, 3]);
@@ -289,20 +288,21 @@ fn a_batch_comes_back_whole() {
     assert_eq!(again.columns(), &batch.columns()[1..]);
     let turned = batch.into_tensor().unwrap().transpose().insert_axis(0).unwrap();
     assert_eq!(turned.try_into_record_batch().unwrap_err().shape(), [1, 3, 2]);
-    let (other, dropped) = counted(vec![1_i32]);
+    let (other, dropped) = foreign_vec(vec![1_i32]);
     let other = other.try_into_record_batch().unwrap_err();
-    assert_eq!((other.shape(), dropped.get()), (&[1][..], 0));
+    assert_eq!((other.shape(), dropped.count()), (&[1][..], 0));
 }
 
 #[test]
 fn batches_go_round_through_c() {
-    let (tensor, dropped) = lent(vec![1, 2, 3, 4], (&[2, 2], &[1, 2], 0), Access::Exclusive);
+    let (tensor, dropped) =
+        foreign_strided(vec![1, 2, 3, 4], (&[2, 2], &[1, 2], 0), Access::Exclusive);
     let batch = tensor.into_record_batch(["a", "b"]).unwrap();
     let managed = batch.clone().into_tensor().unwrap().into_raw();
     // SAFETY: just given out, and ours to give.
     let tensor = unsafe { Tensor::from_raw(managed) }.unwrap();
     assert_eq!(tensor.try_into_record_batch().unwrap(), batch);
-    assert_eq!(dropped.get(), 0);
+    assert_eq!(dropped.count(), 0);
     drop(batch);
-    assert_eq!(dropped.get(), 1);
+    assert_eq!(dropped.count(), 1);
 }

@@ -1,7 +1,5 @@
 //! The canonical extension type for tensors of one shape.
 
-mod common;
-
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -9,9 +7,9 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::*;
 use arrow_array::{Array, ArrayRef, FixedSizeListArray, Int32Array};
 use arrow_schema::{DataType, Field};
-use common::{counted, lent};
 use dlbridge::{Access, Error as TensorError, Tensor};
 use dlbridge_arrow::{ArrayExt, Error, FixedShapeExt, TensorExt};
+use dlbridge_testing::{foreign_strided, foreign_vec};
 
 fn field(name: &str, metadata: &str) -> Field {
     let metadata = [("ARROW:extension:name", name), ("ARROW:extension:metadata", metadata)];
@@ -104,7 +102,7 @@ fn tensors_become_values_and_come_back_as_they_were() {
     ];
     for (shape, strides, metadata) in layouts {
         let (tensor, dropped) =
-            lent((0..12).collect::<Vec<i32>>(), (shape, strides, 0), Access::Exclusive);
+            foreign_strided((0..12).collect::<Vec<i32>>(), (shape, strides, 0), Access::Exclusive);
         let (address, values) = (tensor.data().addr(), tensor.view::<i32>().unwrap().to_vec());
         let (field, array) = tensor.into_fixed_shape_tensor("x").unwrap();
         assert_eq!(field.metadata()["ARROW:extension:metadata"], metadata);
@@ -112,9 +110,9 @@ fn tensors_become_values_and_come_back_as_they_were() {
         let tensor = array.into_fixed_shape_tensor(&field).unwrap();
         assert_eq!((tensor.shape(), tensor.data().addr()), (shape, address));
         assert_eq!(tensor.view::<i32>().unwrap().to_vec(), values);
-        assert_eq!(dropped.get(), 0);
+        assert_eq!(dropped.count(), 0);
         drop(tensor);
-        assert_eq!(dropped.get(), 1);
+        assert_eq!(dropped.count(), 1);
     }
 }
 
@@ -123,15 +121,16 @@ fn what_is_not_adjacent_is_refused_and_dropped() {
     let layouts: [(&[i64], &[i64]); 4] =
         [(&[2, 2], &[1, 2]), (&[2, 2], &[4, 2]), (&[2, 2, 2], &[4, 0, 1]), (&[2, 2], &[2, -1])];
     for (shape, strides) in layouts {
-        let (tensor, dropped) = lent(vec![0_i32; 12], (shape, strides, 4), Access::Exclusive);
+        let (tensor, dropped) =
+            foreign_strided(vec![0_i32; 12], (shape, strides, 4), Access::Exclusive);
         let error = tensor.into_fixed_shape_tensor("x").unwrap_err();
         assert!(matches!(error, Error::Tensor(TensorError::NotContiguous)), "{error:?}");
-        assert_eq!(dropped.get(), 1);
+        assert_eq!(dropped.count(), 1);
     }
-    let (flat, dropped) = counted(vec![1]);
+    let (flat, dropped) = foreign_vec(vec![1]);
     let error = flat.into_fixed_shape_tensor("x").unwrap_err();
     assert!(matches!(error, Error::Tensor(TensorError::Ndim { expected: 2, found: 1 })));
-    assert_eq!(dropped.get(), 1);
+    assert_eq!(dropped.count(), 1);
     assert!(matches!(Tensor::from([[true]]).into_fixed_shape_tensor("x"), Err(Error::Bits)));
     let none = Tensor::from_parts(Vec::<f32>::new(), [0, 2, 3]).unwrap();
     let (field, array) = none.into_fixed_shape_tensor("x").unwrap();

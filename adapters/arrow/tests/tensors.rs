@@ -1,7 +1,5 @@
 //! Tensors in: every dtype, any strides, who may write, and when the owner is dropped.
 
-mod common;
-
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -9,10 +7,11 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::*;
 use arrow_array::{Array, ArrayRef, Int32Array};
 use arrow_buffer::ScalarBuffer;
-use common::{counted, lent, misaligned, on_cuda};
-use dlbridge::sys::DLManagedTensorVersioned;
 use dlbridge::{Access, DataType, Element, Error as TensorError, Tensor};
 use dlbridge_arrow::{ArrayExt, Error, TensorExt};
+use dlbridge_testing::{
+    foreign_strided, foreign_vec, misaligned, on_cuda, written_by_another_handle,
+};
 use half::{bf16, f16};
 
 fn refused(result: Result<impl Debug, Error>) -> TensorError {
@@ -25,7 +24,7 @@ fn refused(result: Result<impl Debug, Error>) -> TensorError {
 /// Sees that the elements are read where they are, and that the owner goes with the last array.
 #[track_caller]
 fn into<P: ArrowPrimitiveType<Native: Element + Debug>>(values: [P::Native; 6]) {
-    let (tensor, dropped) = counted(values.to_vec());
+    let (tensor, dropped) = foreign_vec(values.to_vec());
     let address = tensor.data().addr();
     let array = tensor.into_array().unwrap();
     assert_eq!(array.data_type(), &P::DATA_TYPE);
@@ -33,11 +32,12 @@ fn into<P: ArrowPrimitiveType<Native: Element + Debug>>(values: [P::Native; 6]) 
     assert_eq!((numbers.values().as_ptr().addr(), &numbers.values()[..]), (address, &values[..]));
     let tail = array.slice(5, 1);
     drop(array);
-    assert_eq!((tail.as_primitive::<P>().values()[0], dropped.get()), (values[5], 0));
+    assert_eq!((tail.as_primitive::<P>().values()[0], dropped.count()), (values[5], 0));
     std::thread::spawn(move || drop(tail)).join().unwrap();
-    assert_eq!(dropped.get(), 1);
+    assert_eq!(dropped.count(), 1);
 
-    let (tensor, dropped) = lent(values.to_vec(), (&[1, 3, 2], &[6, 2, 1], 0), Access::Immutable);
+    let (tensor, dropped) =
+        foreign_strided(values.to_vec(), (&[1, 3, 2], &[6, 2, 1], 0), Access::Immutable);
     let address = tensor.data().addr();
     let array = tensor.into_fixed_size_list().unwrap();
     let rows = array.values().as_fixed_size_list().clone();
@@ -47,14 +47,14 @@ fn into<P: ArrowPrimitiveType<Native: Element + Debug>>(values: [P::Native; 6]) 
     assert_eq!((tensor.shape(), tensor.data().addr()), (&[1, 3, 2][..], address));
     assert_eq!(tensor.view::<P::Native>().unwrap().to_vec(), values);
     drop(rows);
-    assert_eq!(dropped.get(), 0);
+    assert_eq!(dropped.count(), 0);
     drop(tensor);
-    assert_eq!(dropped.get(), 1);
+    assert_eq!(dropped.count(), 1);
 
-    let (tensor, dropped) = counted(values.to_vec());
+    let (tensor, dropped) = foreign_vec(values.to_vec());
     let copy = tensor.to_array().unwrap();
     drop(tensor);
-    assert_eq!((dropped.get(), &copy.as_primitive::<P>().values()[..]), (1, &values[..]));
+    assert_eq!((dropped.count(), &copy.as_primitive::<P>().values()[..]), (1, &values[..]));
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn booleans_are_checked_and_packed() {
     let array = Tensor::from([[true, false], [false, true], [true, true]]).to_array().unwrap();
     let bits = array.as_fixed_size_list().values().as_boolean().clone();
     assert_eq!(bits.values().values(), [0b11_1001]);
-    let (mut bytes, _) = counted(vec![1_u8, 2]);
+    let (mut bytes, _) = foreign_vec(vec![1_u8, 2]);
     bytes.view_mut::<u8>().unwrap()[[0]] = 0;
     let parts = dlbridge::RawParts::new(bytes.data(), DataType::BOOL);
     // SAFETY: two bytes, which the other tensor keeps alive.
@@ -141,7 +141,7 @@ fn repeated_elements_without_room_are_refused() {
 #[test]
 fn what_is_not_in_c_order_is_refused_and_dropped_or_copied() {
     let values = || (0..12).collect::<Vec<i32>>();
-    let layouts: [(common::Layout<'_>, &[i32]); 5] = [
+    let layouts: [(dlbridge_testing::Layout<'_>, &[i32]); 5] = [
         ((&[3, 2], &[1, 3], 0), &[0, 3, 1, 4, 2, 5]),
         ((&[3], &[2], 1), &[1, 3, 5]),
         ((&[3], &[-1], 5), &[5, 4, 3]),
@@ -149,27 +149,27 @@ fn what_is_not_in_c_order_is_refused_and_dropped_or_copied() {
         ((&[2, 2], &[3, 1], 0), &[0, 1, 3, 4]),
     ];
     for (layout, expected) in layouts {
-        let make = || lent(values(), layout, Access::Immutable);
+        let make = || foreign_strided(values(), layout, Access::Immutable);
         let (tensor, dropped) = make();
         assert_eq!(refused(tensor.into_array()), TensorError::NotContiguous);
-        assert_eq!(dropped.get(), 1);
+        assert_eq!(dropped.count(), 1);
         let (tensor, dropped) = make();
         assert_eq!(refused(tensor.into_buffer()), TensorError::NotContiguous);
-        assert_eq!(dropped.get(), 1);
+        assert_eq!(dropped.count(), 1);
         let (tensor, dropped) = make();
         let copy = tensor.to_array().unwrap();
         drop(tensor);
         let copy = copy.into_tensor().unwrap();
-        assert_eq!((copy.shape(), dropped.get()), (layout.0, 1));
+        assert_eq!((copy.shape(), dropped.count()), (layout.0, 1));
         assert_eq!(copy.view::<i32>().unwrap().to_vec(), expected);
     }
-    let (tensor, _) = lent(values(), (&[1, 3, 1], &[99, 1, -7], 2), Access::Immutable);
+    let (tensor, _) = foreign_strided(values(), (&[1, 3, 1], &[99, 1, -7], 2), Access::Immutable);
     assert_eq!(tensor.into_array().unwrap().len(), 1, "axes of one do not matter");
 }
 
 #[test]
 fn memory_that_others_may_write_is_refused() {
-    let make = |access| lent(vec![1_i32, 2], (&[2, 1], &[1, 2], 0), access);
+    let make = |access| foreign_strided(vec![1_i32, 2], (&[2, 1], &[1, 2], 0), access);
     for into in [
         |tensor: Tensor| tensor.into_array().map(drop),
         |tensor: Tensor| tensor.into_buffer().map(drop),
@@ -179,11 +179,11 @@ fn memory_that_others_may_write_is_refused() {
         for access in [Access::Shared, Access::ReadOnly] {
             let (tensor, dropped) = make(access);
             assert_eq!(refused(into(tensor)), TensorError::Unstable { access });
-            assert_eq!(dropped.get(), 1);
+            assert_eq!(dropped.count(), 1);
             let (tensor, dropped) = make(access);
             // SAFETY: nothing writes the vector.
             into(unsafe { tensor.assume_immutable() }).unwrap();
-            assert_eq!(dropped.get(), 1);
+            assert_eq!(dropped.count(), 1);
         }
     }
     let (tensor, _) = make(Access::Shared);
@@ -208,29 +208,29 @@ fn a_lent_tensor_is_not_taken_from_the_others() {
 
 #[test]
 fn shape_dtype_device_and_alignment_are_checked() {
-    let (tensor, dropped) = counted(vec![1_i32, 2]);
+    let (tensor, dropped) = foreign_vec(vec![1_i32, 2]);
     let wrong = refused(tensor.into_primitive_array::<Float32Type>());
     assert_eq!(
         wrong,
         TensorError::DataType { expected: DataType::FLOAT32, found: DataType::INT32 }
     );
-    assert_eq!(dropped.get(), 1);
-    let (tensor, dropped) = lent(vec![1_i32], (&[], &[], 0), Access::Exclusive);
+    assert_eq!(dropped.count(), 1);
+    let (tensor, dropped) = foreign_strided(vec![1_i32], (&[], &[], 0), Access::Exclusive);
     assert_eq!(refused(tensor.into_array()), TensorError::Ndim { expected: 1, found: 0 });
-    assert_eq!(dropped.get(), 1);
-    let (tensor, _) = lent(vec![7_i32], (&[], &[], 0), Access::Exclusive);
+    assert_eq!(dropped.count(), 1);
+    let (tensor, _) = foreign_strided(vec![7_i32], (&[], &[], 0), Access::Exclusive);
     assert_eq!(tensor.into_scalar_buffer::<i32>().unwrap()[..], [7]);
-    let (tensor, _) = counted(vec![1_i32, 2]);
+    let (tensor, _) = foreign_vec(vec![1_i32, 2]);
     let ndim = TensorError::Ndim { expected: 2, found: 1 };
     assert_eq!(refused(tensor.into_fixed_size_list()), ndim);
-    let (tensor, _) = lent(vec![1_i32; 4], (&[2, 2], &[2, 1], 0), Access::Exclusive);
+    let (tensor, _) = foreign_strided(vec![1_i32; 4], (&[2, 2], &[2, 1], 0), Access::Exclusive);
     let ndim = TensorError::Ndim { expected: 1, found: 2 };
     assert_eq!(refused(tensor.into_primitive_array::<Int32Type>()), ndim);
     for access in [Access::Exclusive, Access::Shared] {
         let (tensor, dropped) = on_cuda(access);
         let device = tensor.device();
         assert_eq!(refused(tensor.into_array()), TensorError::NotHostAccessible { device });
-        assert_eq!(dropped.get(), 1);
+        assert_eq!(dropped.count(), 1);
         let (tensor, _) = on_cuda(access);
         assert_eq!(refused(tensor.into_buffer()), TensorError::NotHostAccessible { device });
         let (tensor, _) = on_cuda(access);
@@ -239,7 +239,7 @@ fn shape_dtype_device_and_alignment_are_checked() {
     let (tensor, dropped) = misaligned();
     let address = tensor.data().addr();
     assert_eq!(refused(tensor.into_array()), TensorError::Misaligned { address, required: 4 });
-    assert_eq!(dropped.get(), 1);
+    assert_eq!(dropped.count(), 1);
     assert_eq!(misaligned().0.to_array().unwrap().len(), 2, "a copy is aligned");
     let (tensor, _) = misaligned();
     let address = tensor.data().addr();
@@ -253,11 +253,11 @@ fn shape_dtype_device_and_alignment_are_checked() {
 #[test]
 fn a_list_has_no_more_values_than_arrow_can_count() {
     let too_many = i32::MAX as usize + 1;
-    let (tensor, _) = counted(vec![1_u8]);
+    let (tensor, _) = foreign_vec(vec![1_u8]);
     let wide = tensor.slice(0, ..0).unwrap().reshape([0, too_many]).unwrap();
     let limit = TensorError::ExtentLimit { axis: 1, limit: i32::MAX as usize, found: too_many };
     assert_eq!(refused(wide.into_array()), limit);
-    let (tensor, _) = counted(vec![1_u8]);
+    let (tensor, _) = foreign_vec(vec![1_u8]);
     let wide = tensor.slice(0, ..0).unwrap().reshape([0, 1 << 16, 1 << 15]).unwrap();
     let error = wide.into_fixed_shape_tensor("x").unwrap_err();
     assert!(error.to_string().contains("2147483648 elements"), "{error}");
@@ -275,43 +275,23 @@ fn arrays_go_round_through_c() {
     assert_eq!((array.values().as_ptr().addr(), &array.values()[..]), (address, &[1, 2, 3][..]));
     assert!(array.into_builder().is_ok(), "it is the very buffer");
 
-    let (tensor, dropped) = counted(vec![1.0_f64, 2.0]);
+    let (tensor, dropped) = foreign_vec(vec![1.0_f64, 2.0]);
     let buffer: ScalarBuffer<f64> = tensor.into_scalar_buffer().unwrap();
     let managed = dlbridge_arrow::BufferExt::into_tensor(buffer).into_raw();
-    assert_eq!(dropped.get(), 0);
+    assert_eq!(dropped.count(), 0);
     // SAFETY: as above.
     drop(unsafe { Tensor::from_raw(managed) }.unwrap());
-    assert_eq!(dropped.get(), 1);
+    assert_eq!(dropped.count(), 1);
 }
 
 #[test]
 fn nothing_to_read_needs_no_owner() {
-    let (tensor, dropped) = lent(vec![1_i64, 2], (&[0], &[1], 1), Access::Shared);
+    let (tensor, dropped) = foreign_strided(vec![1_i64, 2], (&[0], &[1], 1), Access::Shared);
     let array = tensor.into_array().unwrap();
-    assert_eq!((array.len(), dropped.get()), (0, 1));
-    let (tensor, _) = counted(vec![1_u8, 2, 3]);
+    assert_eq!((array.len(), dropped.count()), (0, 1));
+    let (tensor, _) = foreign_vec(vec![1_u8, 2, 3]);
     let odd = dlbridge_arrow::BufferExt::into_tensor(tensor.into_buffer().unwrap().slice(1));
     assert_eq!(odd.slice(0, ..0).unwrap().into_array().unwrap().len(), 0);
-}
-
-/// A tensor over memory that another handle writes, which was marked as read-only by safe code.
-fn written_by_another_handle() -> (Tensor, *mut DLManagedTensorVersioned) {
-    let tensor = Arc::new(Tensor::from(vec![1_i32, 2]));
-    let writer = tensor.lend();
-    let read_only = tensor.share().into_read_only();
-    // SAFETY: an integer that is alive, and no view is.
-    unsafe { (*writer).dl_tensor.data.cast::<i32>().write(7) };
-    assert_eq!(read_only.view::<i32>().unwrap().to_vec(), [7, 2]);
-    (read_only, writer)
-}
-
-/// Runs the deleter of a managed tensor.
-///
-/// # Safety
-/// The managed tensor was exported, and is not used again.
-unsafe fn delete(managed: *mut DLManagedTensorVersioned) {
-    // SAFETY: by contract.
-    unsafe { (*managed).deleter.unwrap()(managed) };
 }
 
 #[test]
@@ -319,8 +299,7 @@ fn read_only_tensor_that_another_handle_writes_is_refused() {
     let (read_only, writer) = written_by_another_handle();
     let access = Access::ReadOnly;
     assert_eq!(refused(read_only.into_array().map(drop)), TensorError::Unstable { access });
-    // SAFETY: exported by `written_by_another_handle`, and not used again.
-    unsafe { delete(writer) };
+    drop(writer);
 }
 
 #[test]

@@ -1,7 +1,5 @@
 //! Timestamps and durations as elements with a unit, and back.
 
-mod common;
-
 use std::sync::Arc;
 
 use arrow_array::types::*;

@@ -1,48 +1,13 @@
-//! What is allocated, and that all of it is freed once on every path. An allocator of its own counts
-//! what this thread does.
-
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
+//! What is allocated, and that all of it is freed once on every path. An allocator counts what
+//! this thread does.
 
 use dlbridge::Tensor;
 use dlbridge_faer::MatrixExt;
+use dlbridge_testing::{Counting, allocations};
 use faer::{Col, Mat};
-
-thread_local! {
-    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
-    static LIVE: Cell<isize> = const { Cell::new(0) };
-}
-
-/// The system's allocator, with a count per thread.
-struct Counting;
-
-// SAFETY: forwards to the system's allocator. Counters that need no initialisation and no drop
-// allocate nothing themselves.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        LIVE.set(LIVE.get() + 1);
-        // SAFETY: the same contract.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        LIVE.set(LIVE.get() - 1);
-        // SAFETY: the same contract.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
-
-/// How many allocations `f` makes. None is left when it is done.
-fn allocations(f: impl FnOnce()) -> usize {
-    let (before, live) = (ALLOCATIONS.get(), LIVE.get());
-    f();
-    assert_eq!(LIVE.get(), live, "each allocation is freed once");
-    ALLOCATIONS.get() - before
-}
 
 #[test]
 fn a_tensor_takes_one_allocation_and_the_way_back_none() {

@@ -1,14 +1,11 @@
 //! Tensors become tensors and images of kornia, which keep them alive.
 
-mod common;
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use common::foreign;
-use dlbridge::sys::DLManagedTensorVersioned;
 use dlbridge::{Access, DataType, Device, DeviceType, Error, RawParts, Tensor};
 use dlbridge_kornia::{KorniaExt, TensorExt};
+use dlbridge_testing::{foreign, written_by_another_handle};
 use kornia_tensor::Tensor as Kornia;
 
 /// A float32 tensor of one dimension at an address that is not aligned for it.
@@ -200,33 +197,12 @@ fn one_channel_needs_no_axis() {
     assert_eq!(image.as_slice(), [1, 2, 3, 4, 5, 6]);
 }
 
-/// A tensor over memory that another handle writes, which was marked as read-only by safe code.
-fn written_by_another_handle() -> (Tensor, *mut DLManagedTensorVersioned) {
-    let tensor = Arc::new(Tensor::from(vec![1_i32, 2]));
-    let writer = tensor.lend();
-    let read_only = tensor.share().into_read_only();
-    // SAFETY: an integer that is alive, and no view is.
-    unsafe { (*writer).dl_tensor.data.cast::<i32>().write(7) };
-    assert_eq!(read_only.view::<i32>().unwrap().to_vec(), [7, 2]);
-    (read_only, writer)
-}
-
-/// Runs the deleter of a managed tensor.
-///
-/// # Safety
-/// The managed tensor was exported, and is not used again.
-unsafe fn delete(managed: *mut DLManagedTensorVersioned) {
-    // SAFETY: by contract.
-    unsafe { (*managed).deleter.unwrap()(managed) };
-}
-
 #[test]
 fn read_only_tensor_that_another_handle_writes_is_refused() {
     let (read_only, writer) = written_by_another_handle();
     let access = Access::ReadOnly;
     assert_eq!(read_only.into_kornia::<i32, 1>().err(), Some(Error::Unstable { access }));
-    // SAFETY: exported by `written_by_another_handle`, and not used again.
-    unsafe { delete(writer) };
+    drop(writer);
 }
 
 #[test]

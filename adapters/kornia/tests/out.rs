@@ -1,12 +1,10 @@
 //! Tensors and images of kornia become tensors: the same memory, the same values.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::foreign;
 use dlbridge::{Access, Device, DeviceType, Element, Error, Tensor};
 use dlbridge_kornia::{KorniaExt, TensorExt};
+use dlbridge_testing::foreign;
 use half::{bf16, f16};
 use kornia_image::{Image, ImageSize};
 use kornia_tensor::{MemoryDomain, Tensor as Kornia};

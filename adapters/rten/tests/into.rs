@@ -1,11 +1,8 @@
 //! Tensors become tensors of rten, which keep them alive, and views views.
 
-mod common;
-
-use common::foreign;
-use dlbridge::sys::DLManagedTensorVersioned;
 use dlbridge::{Access, DataType, Device, DeviceType, Error, RawParts, Tensor};
 use dlbridge_rten::{RtenExt, TensorExt, TensorViewExt, TensorViewMutExt};
+use dlbridge_testing::{foreign, written_by_another_handle};
 use rten_tensor::prelude::*;
 use rten_tensor::{DynLayout, TensorBase};
 use std::sync::Arc;
@@ -223,33 +220,12 @@ fn other_devices_are_refused() {
     assert_eq!(tensor.into_rten::<u8>().err(), error);
 }
 
-/// A tensor over memory that another handle writes, which was marked as read-only by safe code.
-fn written_by_another_handle() -> (Tensor, *mut DLManagedTensorVersioned) {
-    let tensor = Arc::new(Tensor::from(vec![1_i32, 2]));
-    let writer = tensor.lend();
-    let read_only = tensor.share().into_read_only();
-    // SAFETY: an integer that is alive, and no view is.
-    unsafe { (*writer).dl_tensor.data.cast::<i32>().write(7) };
-    assert_eq!(read_only.view::<i32>().unwrap().to_vec(), [7, 2]);
-    (read_only, writer)
-}
-
-/// Runs the deleter of a managed tensor.
-///
-/// # Safety
-/// The managed tensor was exported, and is not used again.
-unsafe fn delete(managed: *mut DLManagedTensorVersioned) {
-    // SAFETY: by contract.
-    unsafe { (*managed).deleter.unwrap()(managed) };
-}
-
 #[test]
 fn read_only_tensor_that_another_handle_writes_is_refused() {
     let (read_only, writer) = written_by_another_handle();
     let access = Access::ReadOnly;
     assert_eq!(read_only.into_rten::<i32>().err(), Some(Error::Unstable { access }));
-    // SAFETY: exported by `written_by_another_handle`, and not used again.
-    unsafe { delete(writer) };
+    drop(writer);
 }
 
 #[test]

@@ -1,12 +1,10 @@
 //! Tensors and views of rten become tensors: the same memory, the same values.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::foreign;
 use dlbridge::{Access, Element, Error, Tensor};
 use dlbridge_rten::{RtenExt, RtenRefExt, TensorExt, TensorStorage};
+use dlbridge_testing::foreign;
 use half::{bf16, f16};
 use num_complex::Complex;
 use rten_tensor::prelude::*;

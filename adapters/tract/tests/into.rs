@@ -1,11 +1,9 @@
 //! Tensors of others become tensors of tract by a copy.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::foreign;
 use dlbridge::{Access, DataType, Device, DeviceType, RawParts, Tensor};
+use dlbridge_testing::foreign;
 use dlbridge_tract::{Error, TensorExt};
 use half::bf16;
 use tract_data::prelude::{Tensor as Tract, tensor1, tensor2};

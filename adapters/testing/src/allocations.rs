@@ -1,0 +1,44 @@
+//! An allocator that counts what each thread allocates.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+thread_local! {
+    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+    static LIVE: Cell<isize> = const { Cell::new(0) };
+}
+
+/// The system's allocator, with counts per thread. A test makes it the global one.
+#[derive(Debug)]
+pub struct Counting;
+
+// SAFETY: forwards to the system's allocator. The counters need no initialisation and no drop, so they do not
+// allocate.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        LIVE.set(LIVE.get() + 1);
+        // SAFETY: `GlobalAlloc` has the same contract for both allocators.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: `alloc` returned the memory, and so did the system's allocator.
+        unsafe { System.realloc(memory, layout, size) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        LIVE.set(LIVE.get() - 1);
+        // SAFETY: `alloc` returned the memory, and so did the system's allocator.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+/// Returns how often `f` allocates. It must free all that it allocates.
+pub fn allocations(f: impl FnOnce()) -> usize {
+    let (before, live) = (ALLOCATIONS.get(), LIVE.get());
+    f();
+    assert_eq!(LIVE.get(), live, "each allocation is freed once");
+    ALLOCATIONS.get() - before
+}
