@@ -16,7 +16,8 @@ import pytest
 from conftest import require
 from dlbridge_conformance.matrix import Cell, Change, Kind, Matrix, Outcome, Pair, Spec, Way, change
 from dlbridge_conformance.matrix import exchange as exchange_module
-from dlbridge_conformance.matrix import worker
+from dlbridge_conformance.matrix import versions, worker
+from dlbridge_conformance.matrix.__main__ import main as matrix_main
 from dlbridge_conformance.matrix.buffers import ByteArray
 from dlbridge_conformance.matrix.catalog import consumers, producers
 from dlbridge_conformance.matrix.columns import View
@@ -259,3 +260,25 @@ def test_wrong_arguments() -> None:
 def test_every_consumer_says_how_it_is_called() -> None:
     assert all("obj" in consumer.call for consumer in consumers().values())
     assert all(producer.specs() for producer in producers().values())
+
+
+def test_versions_shows_releases_and_outcomes_that_differ() -> None:
+    def matrix(version: str, kind: Kind) -> Matrix:
+        cell = Cell(PLAIN, {way: Outcome(kind) for way in Way})
+        return Matrix({"a": "1"}, {"b": version}, [Pair("a", "b", [cell])], "0.1", "3.11", "Linux")
+
+    old, new = matrix("1", Kind.COPIED), matrix("2", Kind.ZERO_COPY)
+    lines = list(versions.differences(old, new))
+    assert lines[0] == "b: 1 -> 2"
+    assert f"a -> b, {PLAIN}, to: {Kind.COPIED.value} -> {Kind.ZERO_COPY.value}" in lines
+    assert len(lines) == 1 + len(Way)
+    assert list(versions.differences(old, old)) == []
+
+
+def test_versions_of_one_interpreter_do_not_differ(capsys: pytest.CaptureFixture[str]) -> None:
+    same = ["--versions", "--python", sys.executable, "--python", sys.executable]
+    assert matrix_main([*same, "--producer=bytearray", "--consumer=memoryview", "--layout=C order", "--dtype=uint8"]) == 0
+    assert capsys.readouterr().out.endswith("    no difference\n")
+    assert matrix_main(same[:3]) == 2
+    assert matrix_main(["--versions", "--python", "/nowhere", *same[1:3]]) == 2
+    assert "/nowhere cannot be run" in capsys.readouterr().err

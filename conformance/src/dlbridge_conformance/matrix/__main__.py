@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import dlbridge
+from dlbridge_conformance.matrix import versions
 from dlbridge_conformance.matrix.catalog import consumers, producers
 from dlbridge_conformance.matrix.consumer import Consumer
 from dlbridge_conformance.matrix.outcome import Matrix, Pair
@@ -31,6 +32,8 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--list", action="store_true", help="show what there is, and exchange nothing")
     parser.add_argument("--limit", type=float, default=LIMIT, help="seconds that one exchange may take")
     parser.add_argument("--jobs", type=int, default=2, help="how many processes work at once")
+    parser.add_argument("--versions", action="store_true", help="show what differs between the interpreters of --python")
+    parser.add_argument("--python", action="append", default=[], metavar="PATH", help="an interpreter; two or more times")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the matrix as JSON")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write the matrix as one HTML page")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the matrix as a table for the documentation")
@@ -77,6 +80,13 @@ def jobs(options: argparse.Namespace) -> list[Job]:
     ]  # fmt: skip
 
 
+def selection(options: argparse.Namespace) -> list[str]:
+    """The arguments that select the same cells in another interpreter."""
+    names = ("producer", "consumer", "dtype", "layout")
+    chosen = [f"--{name}={value}" for name in names for value in getattr(options, name)]
+    return [*chosen, f"--limit={options.limit}", f"--jobs={options.jobs}", "--quiet"]
+
+
 def measure(options: argparse.Namespace) -> Matrix:
     """Runs what was asked for."""
     wanted = jobs(options)
@@ -103,6 +113,11 @@ def measure(options: argparse.Namespace) -> Matrix:
 def main(arguments: list[str] | None = None) -> int:
     """Runs the matrix: 0 if dlbridge is nowhere worse than the direct way, 1 if it is, 2 for wrong arguments."""
     options = parser().parse_args(arguments)
+    if options.versions or options.python:
+        if not options.versions or len(options.python) < 2:
+            print("--versions needs --python PATH, two or more times", file=sys.stderr)
+            return 2
+        return versions.main(options.python, selection(options))
     if options.list:
         show_all(producers(), consumers())
         return 0
