@@ -91,7 +91,6 @@ mod pending;
 #[cfg(feature = "tensor-class")]
 mod pickle;
 mod protocol;
-mod receipt;
 mod returned;
 mod shown;
 #[cfg(feature = "tensor-class")]
@@ -130,6 +129,7 @@ pub use argument::{
 #[cfg(feature = "ndarray")]
 pub use argument::{NdarrayDim, Ndim};
 pub use borrow::share_borrows;
+pub use dlbridge::CopyReason;
 /// Adds all export protocols to a class: `__dlpack__`, `__dlpack_device__`, the C exchange API, the array interfaces, the
 /// buffer protocol, Arrow, `__array__` and pickling. Write it above the `#[pymethods]` of the class, with the
 /// function that returns its tensor from `&self`.
@@ -187,7 +187,6 @@ pub use pickle::{copy_bytes, rebuild};
 pub use protocol::Protocol;
 #[cfg(feature = "tensor-class")]
 pub use protocol::exchange_table::exchange_table;
-pub use receipt::CopyReason;
 pub use returned::{IntoNumpy, Numpy, into_capsule};
 #[cfg(feature = "tensor-class")]
 pub use returned::{Like, Torch};

@@ -4,9 +4,8 @@
 
 use std::fmt;
 
-use dlbridge::Device;
+use dlbridge::{CopyReason, Device};
 
-use crate::receipt::CopyReason;
 use crate::wanted::Order;
 
 /// A difference between a tensor and what is wanted of it.
@@ -29,7 +28,6 @@ pub(crate) enum Mismatch {
 impl Mismatch {
     /// The reason of the copy that makes the tensor as it is wanted; `None` if a copy on the CPU cannot.
     pub(crate) fn copy_reason(self) -> Option<CopyReason> {
-        use dlbridge::CopyReason as Core;
         match self {
             Self::Device { found, wanted } => {
                 let is_within_reach =
@@ -37,11 +35,11 @@ impl Mismatch {
                 is_within_reach.then_some(CopyReason::Device)
             }
             Self::Order(Some(Order::Fortran)) => Some(CopyReason::NotFortranContiguous),
-            Self::Order(_) => Some(CopyReason::Core(Core::NotContiguous)),
+            Self::Order(_) => Some(CopyReason::NotContiguous),
             Self::Alignment { address, required } => {
-                Some(CopyReason::Core(Core::Misaligned { address, required }))
+                Some(CopyReason::Misaligned { address, required })
             }
-            Self::ReadOnly | Self::UnknownAccess => Some(CopyReason::Core(Core::ReadOnly)),
+            Self::ReadOnly | Self::UnknownAccess => Some(CopyReason::ReadOnly),
             Self::Copied(_) => None,
         }
     }

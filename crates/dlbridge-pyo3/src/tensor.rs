@@ -11,14 +11,13 @@ mod value;
 
 use std::sync::{Arc, OnceLock};
 
-use dlbridge::Tensor;
 use dlbridge::sys::{DLManagedTensor, DLManagedTensorVersioned, DLPackVersion};
+use dlbridge::{CopyReason, Tensor};
 use pyo3::prelude::*;
 
 use crate::borrow::{Borrowed, Guard};
 use crate::error::to_py_err;
 use crate::protocol::{DataStream, Imported, Protocol, stream};
-use crate::receipt::CopyReason;
 use crate::{lent, live};
 
 /// A tensor over memory that Rust owns or a producer shares.

@@ -1,54 +1,8 @@
-//! Tensors as somebody needs them, copied only if they are not so already; and why they were.
+//! Tensors with a property that the caller needs, copied only if they lack it.
 
 use alloc::borrow::Cow;
-use core::fmt;
 
-use crate::{Access, Result, Tensor, TensorRef, TensorView, layout};
-
-/// Why elements were copied.
-///
-/// ```
-/// use dlbridge::{CopyReason, Tensor};
-///
-/// let columns = Tensor::from_parts_strided(vec![1, 2, 3, 4], [2, 2], [1, 2], 0)?;
-/// let (rows, copied) = columns.into_contiguous()?;
-/// assert_eq!(copied, Some(CopyReason::NotContiguous));
-/// assert_eq!(rows.view::<i32>()?.as_slice(), Some(&[1, 3, 2, 4][..]));
-/// # Ok::<(), dlbridge::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum CopyReason {
-    /// The elements were not adjacent in C order.
-    NotContiguous,
-    /// The data was not aligned as asked.
-    Misaligned {
-        /// The address of the first element.
-        address: usize,
-        /// The alignment asked for, in bytes.
-        required: usize,
-    },
-    /// The data must not be written.
-    ReadOnly,
-    /// Somebody else may read or write the data too.
-    Shared,
-    /// Two indices lead to the same element.
-    Overlapping,
-}
-
-impl fmt::Display for CopyReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::NotContiguous => write!(f, "the elements were not adjacent in C order"),
-            Self::Misaligned { address, required } => {
-                write!(f, "the data at {address:#x} was not aligned to {required} bytes")
-            }
-            Self::ReadOnly => write!(f, "the data was read-only"),
-            Self::Shared => write!(f, "the data was shared with its producer"),
-            Self::Overlapping => write!(f, "elements may overlap with the strides it had"),
-        }
-    }
-}
+use crate::{Access, CopyReason, Result, Tensor, TensorRef, TensorView, layout};
 
 impl Tensor {
     /// The tensor with its elements adjacent in C order, and why they were copied, if they were.

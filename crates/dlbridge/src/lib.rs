@@ -113,6 +113,8 @@ mod block;
 mod convert;
 mod copy;
 #[forbid(unsafe_code)]
+mod copy_reason;
+#[forbid(unsafe_code)]
 mod device;
 #[forbid(unsafe_code)]
 mod dtype;
@@ -137,7 +139,7 @@ mod view;
 
 pub use access::Access;
 pub use block::RawParts;
-pub use convert::CopyReason;
+pub use copy_reason::CopyReason;
 pub use device::{Device, DeviceType};
 pub use dtype::{DataType, DataTypeCode};
 pub use element::{Element, Unaligned};

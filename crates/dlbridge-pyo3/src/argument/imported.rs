@@ -1,6 +1,6 @@
 //! Satisfy and record for a typed argument: an imported tensor is compared, copied where that is allowed, borrowed and checked.
 
-use dlbridge::{Access, Tensor, TensorRef};
+use dlbridge::{Access, CopyReason, Tensor, TensorRef};
 use dlbridge_borrow::Mode;
 use pyo3::prelude::*;
 
@@ -11,7 +11,6 @@ use crate::borrow::Guard;
 use crate::error::to_py_err;
 use crate::protocol::lender::Lender;
 use crate::protocol::{Imported, Kind};
-use crate::receipt::CopyReason;
 
 impl Expected {
     /// Takes what was imported, or a copy of it, or says why not.

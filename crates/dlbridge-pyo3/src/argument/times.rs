@@ -1,6 +1,6 @@
 //! Arguments whose elements are times.
 
-use dlbridge::TensorRef;
+use dlbridge::{CopyReason, TensorRef};
 use dlbridge_borrow::Mode;
 use pyo3::prelude::*;
 
@@ -12,7 +12,6 @@ use crate::borrow::Guard;
 use crate::import;
 use crate::protocol::time::Times;
 use crate::protocol::{Imported, kind};
-use crate::receipt::CopyReason;
 
 impl Expected {
     /// Takes an argument whose elements are times.

@@ -1,6 +1,6 @@
 //! How a tensor differs from what was expected.
 
-use dlbridge::TensorRef;
+use dlbridge::{CopyReason, TensorRef};
 use dlbridge_borrow::Mode;
 use pyo3::prelude::*;
 
@@ -8,7 +8,6 @@ use super::expected::Expected;
 use crate::mismatch::Mismatch;
 use crate::protocol::Imported;
 use crate::protocol::numpy_array::{Described, NumpyArray};
-use crate::receipt::CopyReason;
 
 /// The differences between a tensor and the expected one: at most one of each kind.
 #[derive(Clone, Copy, Default)]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use dlbridge::{Device, Tensor, TensorRef};
+use dlbridge::{CopyReason, Device, Tensor, TensorRef};
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 
@@ -15,7 +15,6 @@ use crate::protocol::memory::normalized;
 use crate::protocol::moved::copied;
 use crate::protocol::stream::has_streams;
 use crate::protocol::{DataStream, Imported, Streams};
-use crate::receipt::CopyReason;
 use crate::wanted::{Order, Wanted};
 
 /// A tensor as its caller wants it.

@@ -1,5 +1,6 @@
 //! Select: the object to ask, and the protocols to ask it by.
 
+use dlbridge::CopyReason;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
@@ -8,7 +9,6 @@ use super::protocols::{self, ORDER};
 use crate::capsule;
 use crate::protocol::kind::Known;
 use crate::protocol::{Protocol, caveats, kind, pandas};
-use crate::receipt::CopyReason;
 use crate::wanted::Wanted;
 
 /// The protocols from which an import chooses.

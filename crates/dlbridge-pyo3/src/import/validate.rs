@@ -2,13 +2,13 @@
 //!
 //! The layout of a tensor is checked where its producer's description is read, in the file of the protocol.
 
+use dlbridge::CopyReason;
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 
 use super::request::Received;
 use crate::protocol::storage::with_storage;
 use crate::protocol::{Imported, Kind, Protocol, caveats, is_copied};
-use crate::receipt::CopyReason;
 use crate::wanted::Wanted;
 
 /// A tensor whose elements are the values of its producer.

@@ -6,7 +6,7 @@
 use std::ffi::c_void;
 use std::ptr;
 
-use dlbridge::{Access, Device, Tensor};
+use dlbridge::{Access, CopyReason, Device, Tensor};
 use pyo3::exceptions::{
     PyAttributeError, PyBufferError, PyOverflowError, PyTypeError, PyValueError,
 };
@@ -19,7 +19,6 @@ use super::strides::byte_strides;
 use super::typestr::{self, ElementType};
 use super::{Imported, Lacking, Method, Protocol, arrow, kind, picture};
 use crate::interpreter::PyOwner;
-use crate::receipt::CopyReason;
 use crate::shown::shown;
 use crate::wanted::Wanted;
 

@@ -9,7 +9,7 @@ use std::ops::Deref;
 use std::ptr::{self, NonNull};
 use std::slice;
 
-use dlbridge::{DataType, Device, RawParts, Tensor, TensorRef};
+use dlbridge::{CopyReason, DataType, Device, RawParts, Tensor, TensorRef};
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::types::PyByteArray;
@@ -24,7 +24,6 @@ use crate::borrow::Guard;
 use crate::copies;
 use crate::error::to_py_err;
 use crate::interpreter::{check_main_interpreter, while_it_lives};
-use crate::receipt::CopyReason;
 use crate::wanted::Wanted;
 
 /// A buffer that is locked by us: a struct out of a `Box`, which stays where it is because its

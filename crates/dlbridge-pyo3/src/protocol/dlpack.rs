@@ -3,7 +3,7 @@
 //! Source: the array API standard 2024.12 and the Python specification of DLPack.
 
 use dlbridge::sys;
-use dlbridge::{Device, DeviceType, Error, Tensor};
+use dlbridge::{CopyReason, Device, DeviceType, Error, Tensor};
 use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
@@ -13,7 +13,6 @@ use super::stream::Streams;
 use super::{Imported, Lacking, Method, attribute, caveats, kind};
 use crate::capsule;
 use crate::gpu;
-use crate::receipt::CopyReason;
 use crate::shown::named;
 use crate::wanted::{Wanted, wrong_type};
 

@@ -1,6 +1,6 @@
 //! Refusals of objects whose protocol is a feature that the extension is built without.
 
-use dlbridge::DataType;
+use dlbridge::{CopyReason, DataType};
 use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyMemoryView, PyString, PyTuple};
@@ -9,7 +9,6 @@ use super::array_interface::Interface;
 use super::typestr::ElementType;
 use super::{Lacking, Method, Protocol, arrow, buffer_abi, buffer_format, classes, typestr};
 use crate::error::type_name;
-use crate::receipt::CopyReason;
 
 /// True in an extension that is built without one of the protocols.
 const IS_ANY_LEFT_OUT: bool =

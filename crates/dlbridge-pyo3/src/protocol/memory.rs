@@ -5,8 +5,8 @@ use std::ffi::c_void;
 use std::ops::Range;
 
 use dlbridge::{
-    Access, DataType, Datetime64, Device, Element, RawParts, Seconds, Tensor, TensorRef,
-    TensorRefMut,
+    Access, CopyReason, DataType, Datetime64, Device, Element, RawParts, Seconds, Tensor,
+    TensorRef, TensorRefMut,
 };
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
@@ -16,7 +16,6 @@ use super::strides::NO_EXTENT;
 use crate::borrow::Guard;
 use crate::copies;
 use crate::error::to_py_err;
-use crate::receipt::CopyReason;
 
 /// The most dimensions that these protocols have.
 pub(super) const MAX_NDIM: usize = 64;

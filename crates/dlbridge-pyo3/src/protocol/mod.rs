@@ -41,15 +41,14 @@ mod strides;
 pub(crate) mod time;
 pub(crate) mod typestr;
 
-use dlbridge::Tensor;
 use dlbridge::sys::{DLPACK_FLAG_BITMASK_IS_COPIED, DLPackVersion};
+use dlbridge::{CopyReason, Tensor};
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyType};
 
 pub(crate) use self::kind::Kind;
 pub(crate) use self::lacking::{Lacking, Method};
 pub(crate) use self::stream::{DataStream, StreamOf, Streams};
-use crate::receipt::CopyReason;
 
 /// The protocol by which a tensor was imported.
 ///

@@ -3,6 +3,7 @@
 //! A column whose values NumPy holds is read as the array that `to_numpy()` returns: Arrow would give NaN as null, pack
 //! booleans to bits, copy strided values and convert objects.
 
+use dlbridge::CopyReason;
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -13,7 +14,6 @@ use super::classes::{is_instance, loaded_class};
 use super::{attribute, kind};
 use crate::error::type_name;
 use crate::once::once;
-use crate::receipt::CopyReason;
 use crate::shown::named;
 use crate::wanted::Wanted;
 

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use dlbridge::{Device, DeviceType};
+use dlbridge::{CopyReason, Device, DeviceType};
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
@@ -13,7 +13,6 @@ use crate::import::{self, satisfy};
 use crate::protocol::dlpack::is_on_device;
 use crate::protocol::moved::{copied, kept_until_passed};
 use crate::protocol::{DataStream, Imported, Protocol, Streams, stream};
-use crate::receipt::CopyReason;
 use crate::wanted::Wanted;
 
 impl PyTensor {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::{ptr, slice};
 
-use dlbridge::{Access, DataType, Element, RawParts, Tensor, TensorRef};
+use dlbridge::{Access, CopyReason, DataType, Element, RawParts, Tensor, TensorRef};
 use dlbridge_borrow::Mode;
 use pyo3::exceptions::{PyBufferError, PyMemoryError};
 use pyo3::prelude::*;
@@ -26,7 +26,6 @@ use crate::keepalive::{is_within, root};
 use crate::protocol::memory::{MAX_NDIM, normalized, with_dtype};
 use crate::protocol::time::Times;
 use crate::protocol::{Imported, Kind, Lacking, Method, Protocol, kind, pandas, picture};
-use crate::receipt::CopyReason;
 use crate::shown::shown;
 use crate::wanted::Wanted;
 
