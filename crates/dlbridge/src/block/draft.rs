@@ -15,7 +15,7 @@ use super::delete::DELETER;
 use super::header::{Block, Check, Free, Header, brand};
 use crate::block::{Marks, RawParts};
 use crate::layout::{self, ElementExtent, Measure};
-use crate::{DataType, Device, Error, Result};
+use crate::{Error, Result};
 
 /// An allocated block with an initialised owner, and nothing else in it. Dropping it drops the owner
 /// and frees the block.
@@ -217,24 +217,6 @@ impl<O: Send + 'static> Draft<O> {
         // SAFETY: within the block, which is ours alone.
         unsafe { ptr::write(&raw mut (*self.block.as_ptr()).header, header) };
         Managed(mem::ManuallyDrop::new(self).block.cast())
-    }
-}
-
-impl Managed {
-    /// Moves an owner into a new block with room for the dims of `ndim` dimensions, and describes
-    /// an empty CPU tensor of no dimensions.
-    pub(crate) fn new<O: Send + 'static>(owner: O, ndim: usize) -> Self {
-        let nothing = DLTensor {
-            data: ptr::null_mut(),
-            device: Device::CPU.into(),
-            ndim: 0,
-            dtype: DataType::UINT8.into(),
-            shape: ptr::null_mut(),
-            strides: ptr::null_mut(),
-            byte_offset: 0,
-        };
-        // SAFETY: no dimensions, and no data.
-        unsafe { Draft::new(owner, ndim).finish(nothing, Marks::NONE, None) }
     }
 }
 

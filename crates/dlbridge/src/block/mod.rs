@@ -49,6 +49,7 @@ mod header;
 mod parts;
 mod sliced;
 mod take;
+mod undescribed;
 
 use core::any::TypeId;
 use core::mem;
@@ -69,7 +70,8 @@ pub(crate) use self::header::no_unwind;
 use self::header::{Block, Header, brand};
 pub(crate) use self::parts::Marks;
 pub use self::parts::RawParts;
-use crate::{Access, Error, MAX_NDIM, Result, layout};
+pub(crate) use self::undescribed::Undescribed;
+use crate::Access;
 
 /// The handle on a block. Dropping it runs the deleter.
 pub(crate) struct Managed(NonNull<DLManagedTensorVersioned>);
@@ -189,78 +191,6 @@ impl Managed {
         // SAFETY: by contract a `Block<O>`, whose owner is initialised (Block); `&mut self` is the
         // only access.
         unsafe { (*self.0.cast::<Block<O>>().as_ptr()).owner.assume_init_mut() }
-    }
-
-    /// Writes shape and strides into the block; strides of C order where none are given. Returns the
-    /// number of elements.
-    ///
-    /// The block must have room for them: `Managed::new` with the length of the shape.
-    pub(crate) fn set_dims<S, T>(&mut self, shape: &[S], strides: Option<&[T]>) -> Result<usize>
-    where
-        S: Copy + TryInto<i64>,
-        T: Copy + TryInto<i64>,
-    {
-        let ndim = shape.len();
-        if let Some(strides) = strides.filter(|strides| strides.len() != ndim) {
-            return Err(Error::StridesLength { ndim, strides: strides.len() });
-        }
-        let room = self.header().dims as usize;
-        assert!(ndim <= MAX_NDIM && 2 * ndim <= room, "the block was made for fewer dimensions");
-        let tensor = self.tensor_mut();
-        for (axis, &extent) in shape.iter().enumerate() {
-            let extent = extent.try_into().map_err(|_| Error::TooLarge)?;
-            // SAFETY: `axis < ndim`, and the block has room for as many.
-            unsafe { tensor.shape.add(axis).write(extent) };
-        }
-        // SAFETY: all extents were just written, and nobody else knows of them.
-        let extents = unsafe { slice::from_raw_parts(tensor.shape, ndim) };
-        let elements = layout::element_count(extents)?;
-        match strides {
-            Some(strides) => {
-                for (axis, &stride) in strides.iter().enumerate() {
-                    let stride = stride.try_into().map_err(|_| Error::TooLarge)?;
-                    // SAFETY: as above, behind the extents.
-                    unsafe { tensor.strides.add(axis).write(stride) };
-                }
-            }
-            None => layout::c_strides(extents, |axis, stride| {
-                // SAFETY: as above, behind the extents.
-                unsafe { tensor.strides.add(axis).write(stride) };
-            }),
-        }
-        tensor.ndim = ndim as i32;
-        Ok(elements)
-    }
-
-    /// Describes the data, after checking all that can be checked (Layout, Dtype). On addressable
-    /// devices the byte offset is folded into the address; the address of a tensor without elements
-    /// becomes NULL.
-    ///
-    /// The dims are set, and have this many elements.
-    ///
-    /// # Safety
-    /// Data, Calm, Exclusive, Immutable and Send hold for `parts`, the dims and the owner.
-    pub(crate) unsafe fn describe(&mut self, parts: &RawParts, elements: usize) -> Result<()> {
-        parts.dtype.check()?;
-        let (data, byte_offset) = match elements {
-            0 => (ptr::null_mut(), 0),
-            _ => parts.locate(layout::element_extent(self.shape(), self.strides())?)?,
-        };
-        let Marks { flags, immutable } = parts.marks();
-        let tensor = self.tensor_mut();
-        tensor.data = data;
-        tensor.byte_offset = byte_offset;
-        tensor.dtype = parts.dtype.into();
-        tensor.device = parts.device.into();
-        self.set_flags(flags);
-        self.set_immutable_bit(immutable);
-        Ok(())
-    }
-
-    /// Keeps the check that the owner's elements must pass before it may be handed out again.
-    pub(crate) fn set_check(&mut self, check: Option<Check>) {
-        // SAFETY: Block: initialised, and `&mut self` is the only access.
-        unsafe { (*self.0.cast::<Header>().as_ptr()).check = check }
     }
 
     fn header(&self) -> &Header {

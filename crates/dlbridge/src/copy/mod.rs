@@ -14,8 +14,7 @@ use core::slice;
 use self::pace::Pace;
 use self::strided::Layouts;
 
-use crate::block::Managed;
-use crate::block::RawParts;
+use crate::block::{Managed, RawParts, Undescribed};
 use crate::layout::{self, Dims};
 use crate::memory::aligned::{ALIGNMENT, AlignedBytes};
 use crate::memory::pages;
@@ -207,7 +206,7 @@ fn copied(
     let bytes = usize::try_from(bytes).map_err(|_| Error::TooLarge)?;
     let mut memory = AlignedBytes::for_copy(bytes, alignment)?;
     let (from, to) = (source.data().cast::<u8>().cast_const(), memory.as_mut_ptr());
-    let mut copy = Managed::new(memory, shape.len());
+    let mut copy = Undescribed::new(memory, shape.len());
     let elements = copy.set_dims(shape, None::<&[i64]>)?;
     let itemsize = dtype.itemsize();
     let layouts = Layouts { shape, from: strides, to: copy.strides(), itemsize };
@@ -240,8 +239,7 @@ fn copied(
     let parts =
         RawParts { access: Access::Exclusive, subbyte_padded, ..RawParts::new(to.cast(), dtype) };
     // SAFETY: memory of our own, written in full above, which nobody else knows and the owner frees.
-    unsafe { copy.describe(&parts, elements) }?;
-    Ok(Some(copy))
+    unsafe { copy.describe(&parts, elements, None) }.map(Some)
 }
 
 /// Writes all elements of one tensor into another.

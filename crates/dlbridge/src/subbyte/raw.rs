@@ -8,8 +8,7 @@ use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use core::slice;
 
-use crate::block::Managed;
-use crate::block::RawParts;
+use crate::block::{Managed, RawParts, Undescribed};
 use crate::copy::threads::{self, Place};
 use crate::layout::{self, Dims, Offsets};
 use crate::memory::aligned::AlignedBytes;
@@ -318,7 +317,7 @@ fn repack(from: &[u8], to: &mut [MaybeUninit<u8>], bits: u32, padded: bool, sign
 /// The tensor of a copy that is finished.
 fn of_memory(mut memory: AlignedBytes, source: &TensorRef<'_>, padded: bool) -> Result<Managed> {
     let to = memory.as_mut_ptr();
-    let mut copy = Managed::new(memory, source.ndim());
+    let mut copy = Undescribed::new(memory, source.ndim());
     let elements = copy.set_dims(source.shape(), None::<&[i64]>)?;
     let parts = RawParts {
         access: Access::Exclusive,
@@ -326,8 +325,7 @@ fn of_memory(mut memory: AlignedBytes, source: &TensorRef<'_>, padded: bool) -> 
         ..RawParts::new(to.cast(), source.dtype())
     };
     // SAFETY: memory of our own, initialised before, which nobody else knows and the owner frees.
-    unsafe { copy.describe(&parts, elements) }?;
-    Ok(copy)
+    unsafe { copy.describe(&parts, elements, None) }
 }
 
 /// Writes elements one behind the other, from the lowest bit of the first byte on.

@@ -9,7 +9,7 @@ use core::sync::atomic::AtomicU8;
 use dlbridge_sys::{DLManagedTensor, DLManagedTensorDeleter, DLPACK_FLAG_BITMASK_READ_ONLY};
 
 use crate::block::RawParts;
-use crate::block::{Draft, Managed, no_unwind};
+use crate::block::{Draft, Managed, Undescribed, no_unwind};
 use crate::tensor::raw::owner::within;
 use crate::{Access, DataType, Error, MAX_NDIM, Result, Tensor, TensorRef};
 
@@ -73,8 +73,8 @@ pub(crate) fn share_bytes(
     let bytes = ptr::slice_from_raw_parts_mut(tensor.data().cast::<u8>(), len);
     // No chain grows: see `lend`.
     let owner = source(tensor).unwrap_or(tensor);
-    let mut managed = Managed::new(Arc::clone(owner), shape.len());
-    let elements = managed.set_dims(shape, None::<&[i64]>)?;
+    let mut block = Undescribed::new(Arc::clone(owner), shape.len());
+    let elements = block.set_dims(shape, None::<&[i64]>)?;
     let data = within(bytes, (dtype, false), elements, byte_offset)?;
     let access = match tensor.access() {
         Access::Immutable => Access::Immutable,
@@ -82,8 +82,7 @@ pub(crate) fn share_bytes(
     };
     let parts = RawParts { access, ..RawParts::new(data.cast(), dtype) };
     // SAFETY: Data, Calm and Immutable of the tensor, which the owner keeps; the elements are within its bytes.
-    unsafe { managed.describe(&parts, elements) }?;
-    Ok(managed)
+    unsafe { block.describe(&parts, elements, None) }
 }
 
 /// What a legacy managed tensor keeps alive.

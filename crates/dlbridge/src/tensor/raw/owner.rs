@@ -12,7 +12,7 @@ use crate::block::Check;
 #[cfg(feature = "ndarray")]
 use crate::block::DimsOut;
 use crate::block::RawParts;
-use crate::block::{Draft, Managed};
+use crate::block::{Draft, Managed, Undescribed};
 use crate::element::{Element, assert_layout};
 use crate::{Access, DataType, Error, MAX_NDIM, Result, layout};
 
@@ -266,14 +266,13 @@ pub(crate) fn from_owner<O: Owner>(
         return Err(Error::InvalidNdim { ndim: shape.len() as i64 });
     }
     const { assert_layout::<<O::Item as Items>::Element>() };
-    let mut managed = Managed::new(owner, shape.len());
-    let elements = managed.set_dims(shape, Some(strides))?;
-    // SAFETY: as in `from_adjacent`.
-    let items = unsafe { managed.owner_mut::<O>() }.items();
+    let mut block = Undescribed::new(owner, shape.len());
+    let elements = block.set_dims(shape, Some(strides))?;
+    let items = block.owner_mut().items();
     let owned = items.len() * (size_of::<O::Item>() / size_of::<<O::Item as Items>::Element>());
     let data = items.cast::<<O::Item as Items>::Element>();
     if elements != 0 {
-        let extent = layout::element_extent(managed.shape(), managed.strides())?;
+        let extent = layout::element_extent(block.shape(), block.strides())?;
         let bound = |end: i64| end.checked_add(i64::try_from(offset).ok()?);
         let (Some(lowest), Some(highest)) = (bound(extent.lowest), bound(extent.highest)) else {
             return Err(Error::TooLarge);
@@ -285,9 +284,7 @@ pub(crate) fn from_owner<O: Owner>(
     let parts = RawParts::of_elements(data.wrapping_add(offset), O::ACCESS);
     // SAFETY: `Owner` promises Data, Calm, Exclusive, Immutable and Send for its items, and the layout was
     // compared with their number.
-    unsafe { managed.describe(&parts, elements) }?;
-    managed.set_check(<O::Item as Items>::Element::CHECK);
-    Ok(managed)
+    unsafe { block.describe(&parts, elements, <O::Item as Items>::Element::CHECK) }
 }
 
 /// Makes a tensor of bytes that hold elements of a dtype, contiguous in C order from an offset on.
@@ -300,17 +297,15 @@ pub(crate) fn from_bytes<O: Owner<Item = u8>>(
     if shape.len() > MAX_NDIM {
         return Err(Error::InvalidNdim { ndim: shape.len() as i64 });
     }
-    let mut managed = Managed::new(owner, shape.len());
-    let elements = managed.set_dims(shape, None::<&[i64]>)?;
-    // SAFETY: as in `from_adjacent`.
-    let bytes = unsafe { managed.owner_mut::<O>() }.items();
+    let mut block = Undescribed::new(owner, shape.len());
+    let elements = block.set_dims(shape, None::<&[i64]>)?;
+    let bytes = block.owner_mut().items();
     let data = within(bytes, (dtype, padded), elements, byte_offset)?;
     let subbyte_padded = padded && dtype.is_subbyte();
     let parts = RawParts { access: O::ACCESS, subbyte_padded, ..RawParts::new(data.cast(), dtype) };
     // SAFETY: `Owner` promises Data, Calm, Exclusive, Immutable and Send for its bytes, and the elements are
     // within them.
-    unsafe { managed.describe(&parts, elements) }?;
-    Ok(managed)
+    unsafe { block.describe(&parts, elements, None) }
 }
 
 /// The address at an offset into bytes, if so many elements fit behind it.

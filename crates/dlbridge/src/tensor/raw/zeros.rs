@@ -1,7 +1,6 @@
 //! New tensors in memory of our own.
 
-use crate::block::Managed;
-use crate::block::RawParts;
+use crate::block::{Managed, RawParts, Undescribed};
 use crate::memory::aligned::AlignedBytes;
 use crate::{Access, DataType, Error, MAX_NDIM, Result, layout};
 
@@ -25,8 +24,8 @@ pub(crate) fn zeroed(
     let bytes = usize::try_from(bytes).map_err(|_| Error::TooLarge)?;
     let mut memory = AlignedBytes::zeroed(bytes, alignment, false)?;
     let data = memory.as_mut_ptr();
-    let mut managed = Managed::new(memory, shape.len());
-    let elements = managed.set_dims(shape, None::<&[i64]>)?;
+    let mut block = Undescribed::new(memory, shape.len());
+    let elements = block.set_dims(shape, None::<&[i64]>)?;
     let parts = RawParts {
         access: Access::Exclusive,
         subbyte_padded: padded,
@@ -34,6 +33,5 @@ pub(crate) fn zeroed(
     };
     // SAFETY: memory of our own with room for all elements, initialised, which nobody else knows and
     // the owner frees.
-    unsafe { managed.describe(&parts, elements) }?;
-    Ok(managed)
+    unsafe { block.describe(&parts, elements, None) }
 }
