@@ -301,6 +301,18 @@ def test_refusal_interrupted_while_protocols_are_looked_up_is_the_interrupt() ->
     assert asked > 1
 
 
+def test_refusal_of_an_object_whose_attributes_raise_is_the_refusal() -> None:
+    class Broken:
+        """An object whose ``__iter__`` raises."""
+
+        @property
+        def __iter__(self) -> Any:
+            raise RuntimeError
+
+    with pytest.raises(dlbridge.TensorMismatchError, match="speaks no exchange protocol"):
+        typed.mean(Broken())
+
+
 def test_list_with_a_number_whose_text_interrupts_is_the_interrupt() -> None:
     class Large(int):
         def __str__(self) -> str:

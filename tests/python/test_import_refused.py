@@ -53,6 +53,24 @@ def test_what_a_producer_raises_comes_through(imports: Any, error: BaseException
     assert len(producer.asked) == 1, "asked once"
 
 
+@pytest.mark.parametrize(("imports", "name"), [(dlbridge.asdlpack, "__fspath__"), (dlbridge.from_dlpack, "__dlpack__")])
+def test_interrupt_while_attributes_are_looked_up_is_raised(imports: Any, name: str) -> None:
+    class Interrupting:
+        """An object that is interrupted the first time that an attribute is looked up, and lacks it after that."""
+
+        asked = 0
+
+        def __getattr__(self, asked_for: str) -> Any:
+            if asked_for == name:
+                self.asked += 1
+                if self.asked == 1:
+                    raise KeyboardInterrupt
+            raise AttributeError(asked_for)
+
+    with pytest.raises(KeyboardInterrupt):
+        imports(Interrupting())
+
+
 @pytest.mark.parametrize("name", ["copy", "open_stream", "negotiate_max_version", "dl_device"])
 def test_a_keyword_unknown_inside_of_a_producer_is_not_one_of_ours(name: str) -> None:
     """What a producer calls may have a name like one of our keywords."""

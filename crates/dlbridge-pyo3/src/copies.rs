@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use dlbridge::{Result, Tensor, TensorRef};
+use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 
 use crate::error::to_py_err;
@@ -110,6 +111,12 @@ fn address(py: Python<'_>, error: &PyErr) -> usize {
 /// Called where an import begins.
 pub(crate) fn forget_interrupt() {
     INTERRUPT.set(0);
+}
+
+/// Returns true for an exception that ends what the program does, so that no other protocol is tried and no other refusal takes its
+/// place: `KeyboardInterrupt` and others that are not an `Exception`, and those of [signal handlers](is_interrupt).
+pub(crate) fn must_be_raised(py: Python<'_>, error: &PyErr) -> bool {
+    !error.is_instance_of::<PyException>(py) || is_interrupt(py, error)
 }
 
 /// Returns true for an exception of a signal handler that ended a copy of the import that is made, and false for one of a

@@ -4,7 +4,7 @@ use std::fmt::{Display, Write};
 
 use dlbridge::{DataType, Device, DeviceType};
 use dlbridge_borrow::Mode;
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyException, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
@@ -33,6 +33,15 @@ pub(super) struct Shown<'a> {
     pub(super) time: Option<&'a str>,
 }
 
+/// What was found; `None` if the object raised an exception instead, which is not what is wrong with it. Exceptions that end what
+/// the program does are raised.
+fn unless_refused<T>(py: Python<'_>, found: PyResult<T>) -> PyResult<Option<T>> {
+    match found {
+        Err(error) if !error.is_instance_of::<PyException>(py) => Err(error),
+        found => Ok(found.ok()),
+    }
+}
+
 impl Expected {
     /// The message for an object.
     pub(super) fn words_of(&self, object: &Bound<'_, PyAny>) -> PyResult<String> {
@@ -42,10 +51,11 @@ impl Expected {
             return Ok(text);
         }
         let plain = classes::plain_python(object);
-        if plain.is_none()
-            && let Some(text) = self.words_of_array(&*kind::of(object)?, object)
-        {
-            return Ok(text);
+        if plain.is_none() {
+            let known = unless_refused(object.py(), kind::of(object))?;
+            if let Some(text) = known.and_then(|kind| self.words_of_array(&kind, object)) {
+                return Ok(text);
+            }
         }
         let mut text = self.words();
         text += "; got ";
@@ -54,12 +64,19 @@ impl Expected {
             None => with_article(&type_name(object)),
         };
         text += ", which speaks no exchange protocol";
-        let has_elements = || match plain {
-            Some(plain) => Ok(plain.has_elements),
-            None if object.is_instance_of::<PyString>() || object.is_instance_of::<PyDict>() => {
-                Ok(false)
+        let has_elements = || -> PyResult<bool> {
+            match plain {
+                Some(plain) => Ok(plain.has_elements),
+                None if object.is_instance_of::<PyString>()
+                    || object.is_instance_of::<PyDict>() =>
+                {
+                    Ok(false)
+                }
+                None => {
+                    let found = object.hasattr(intern!(object.py(), "__iter__"));
+                    Ok(unless_refused(object.py(), found)?.unwrap_or(false))
+                }
             }
-            None => object.hasattr(intern!(object.py(), "__iter__")),
         };
         if buffer_abi::is_missing(object.py()) {
             text += "; ";
@@ -222,7 +239,8 @@ impl Expected {
         match import::has_protocol(object) {
             Ok(true) => Refusal::from(error),
             Ok(false) => Refusal::Object(self),
-            Err(error) => Refusal::from(error),
+            Err(raised) if !raised.is_instance_of::<PyException>(py) => Refusal::from(raised),
+            Err(_) => Refusal::from(error),
         }
     }
 

@@ -39,6 +39,7 @@ pub(crate) use self::validate::with_claim;
 #[cfg(feature = "tensor-class")]
 use crate::PyTensor;
 use crate::borrow::Borrowed;
+use crate::copies;
 use crate::error::type_name;
 use crate::protocol::source::is_ours;
 use crate::protocol::storage::storage;
@@ -171,6 +172,7 @@ pub(crate) fn from_dlpack<'py>(
         imported.ok_or_else(|| no_protocol::refusal(object, &[Protocol::Dlpack]))
     });
     match imported {
+        Err(error) if copies::must_be_raised(object.py(), &error) => Err(error),
         Err(_) if attribute(object, intern!(object.py(), "__dlpack__"))?.is_none() => {
             Err(PyAttributeError::new_err(format!(
                 "'{}' object has no attribute '__dlpack__'; asdlpack looks for other protocols too",

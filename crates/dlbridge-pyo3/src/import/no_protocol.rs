@@ -7,6 +7,7 @@ use pyo3::types::{
 };
 
 use super::protocols::{self, ORDER};
+use crate::copies;
 use crate::error::type_name;
 use crate::protocol::{Kind, Lacking, Protocol, buffer_abi, kind, pandas};
 
@@ -46,6 +47,10 @@ pub(super) fn refusal(object: &Bound<'_, PyAny>, looked_for: &[Protocol]) -> PyE
             names.push(name);
         }
     }
+    let is_path = match object.hasattr(intern!(object.py(), "__fspath__")) {
+        Err(error) if copies::must_be_raised(object.py(), &error) => return error,
+        found => found.unwrap_or(false),
+    };
     let of_pandas = pandas::remedy(object);
     let remedy = match (of_pandas.as_deref(), looked_for.len()) {
         (Some(remedy), _) => remedy,
@@ -57,9 +62,7 @@ pub(super) fn refusal(object: &Bound<'_, PyAny>, looked_for: &[Protocol]) -> PyE
         _ if object.is_instance_of::<PyString>() => {
             "encode text with text.encode(), or open the file first, for example with PIL.Image.open(path)"
         }
-        _ if object.hasattr(intern!(object.py(), "__fspath__")).unwrap_or(false) => {
-            "open the file first, for example with PIL.Image.open(path)"
-        }
+        _ if is_path => "open the file first, for example with PIL.Image.open(path)",
         _ if object.is_instance_of::<PyList>()
             || object.is_instance_of::<PyTuple>()
             || object.is_instance_of::<PyFloat>()

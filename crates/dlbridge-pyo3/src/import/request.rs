@@ -56,6 +56,7 @@ impl<'py> Selected<'_, 'py> {
                 let is_within_reach = gpu::is_possible(found, options.device.unwrap_or(found));
                 if is_within_reach { Ok(Some(received(imported))) } else { Err(refusal) }
             }
+            Err(error) if copies::must_be_raised(producer.object.py(), &error) => Err(error),
             _ => Err(refusal),
         }
     }
@@ -74,6 +75,7 @@ impl<'py> Producer<'py> {
         let imported = self.request_without(lacking, options, streams);
         // One object may have what other objects of its type lack.
         match imported {
+            Err(error) if copies::must_be_raised(self.object.py(), &error) => Err(error),
             Err(_) | Ok(None)
                 if self.kind.lacking.may_differ() && lacking.is_wrong_for(&self.object)? =>
             {

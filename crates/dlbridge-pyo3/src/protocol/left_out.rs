@@ -1,7 +1,7 @@
 //! Refusals of objects whose protocol is a feature that the extension is built without.
 
 use dlbridge::{CopyReason, DataType};
-use pyo3::exceptions::{PyBufferError, PyTypeError};
+use pyo3::exceptions::{PyBufferError, PyException};
 use pyo3::prelude::*;
 use pyo3::types::{PyMemoryView, PyString, PyTuple};
 
@@ -135,7 +135,7 @@ fn of_column(object: &Bound<'_, PyAny>) -> PyResult<Option<Described>> {
     let Some(elements) = arrow::described(object)? else { return Ok(None) };
     let length = match object.len() {
         Ok(length) => length,
-        Err(error) if error.is_instance_of::<PyTypeError>(object.py()) => return Ok(None),
+        Err(error) if error.is_instance_of::<PyException>(object.py()) => return Ok(None),
         Err(error) => return Err(error),
     };
     let (dtype, reason) = match elements {
