@@ -46,6 +46,7 @@
 mod delete;
 mod draft;
 mod header;
+#[forbid(unsafe_code)]
 mod parts;
 mod sliced;
 mod take;

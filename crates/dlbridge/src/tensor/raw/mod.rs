@@ -1,6 +1,8 @@
 //! The unsafe constructors of [`Tensor`]: from memory and from managed tensors whose validity the caller promises.
 
 pub(super) mod export;
+#[forbid(unsafe_code)]
+mod handle;
 mod import;
 mod origin;
 pub(crate) mod owner;
@@ -10,9 +12,9 @@ pub(crate) mod zeros;
 use dlbridge_sys::{DLManagedTensor, DLManagedTensorVersioned};
 
 use crate::block::RawParts;
+use crate::{Error, MAX_NDIM, Result};
 
-use crate::{Error, MAX_NDIM, Result, Tensor};
-
+pub use self::handle::Tensor;
 pub use self::owner::{Items, Owner};
 pub use self::tensor_slice::{TensorSlice, TensorSliceMut};
 

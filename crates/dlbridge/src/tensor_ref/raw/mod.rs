@@ -5,7 +5,9 @@
 //!   for its lifetime. While a mutable one is alive nobody else reads or writes the data, and no
 //!   two of its indices lead to the same element.
 
+#[forbid(unsafe_code)]
 mod dl_tensor;
+#[forbid(unsafe_code)]
 mod from;
 mod mutable;
 
