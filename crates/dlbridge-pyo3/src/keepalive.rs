@@ -1,4 +1,7 @@
 //! Tensors that keep the memory of others alive: exports, and the tensor that owns the memory of a tensor.
+//!
+//! - **Within.** The elements lie within those of a dlbridge tensor that is alive. Its memory stays valid as long as its owner
+//!   lives, whatever happens to the object.
 
 use std::ops::Range;
 use std::sync::Arc;

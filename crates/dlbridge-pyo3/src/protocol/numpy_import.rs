@@ -26,7 +26,7 @@ pub(crate) fn import(head: NumpyArray, array: &Bound<'_, PyAny>) -> PyResult<Opt
         None => PyOwner::new(array)?,
         Some(Source::Object(owner)) => owner,
         Some(Source::Tensor(owner)) => {
-            // SAFETY: the memory of the array's elements, as `describe` found it; the owner keeps it (Within).
+            // SAFETY: the memory of the array's elements, as `describe` found it; the owner keeps it (Within of `keepalive.rs`).
             let tensor = unsafe { Tensor::from_raw_parts(owner, parts, shape, strides) };
             return Ok(tensor.ok().map(imported));
         }

@@ -71,7 +71,7 @@ pub(super) fn rooted(tensor: Tensor, keeper_of: KeeperOf) -> Tensor {
         access: tensor.access(),
         subbyte_padded: tensor.is_subbyte_padded(),
     };
-    // SAFETY: the elements of `tensor`, which lie within those of the source (Within of `source.rs`) and may be written only if
+    // SAFETY: the elements of `tensor`, which lie within those of the source (Within of `keepalive.rs`) and may be written only if
     // its own may. The producer's promise about other writers still holds: they are the same.
     let rooted =
         unsafe { Tensor::from_raw_parts(source, parts, tensor.shape(), Some(tensor.strides())) };

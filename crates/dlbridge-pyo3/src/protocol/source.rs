@@ -3,8 +3,7 @@
 //! An import keeps this owner instead of the object: otherwise each turn of a loop that exports a tensor and imports the result would
 //! add an owner, and the memory of all of them would stay until the last one is dropped.
 //!
-//! - **Within.** The elements lie within those of a dlbridge tensor that is alive. Its memory stays valid as long as its owner
-//!   lives, whatever happens to the object.
+//! Invariant Within of `keepalive.rs` makes this right.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -61,7 +61,7 @@ unsafe impl Send for TensorRef<'_> {}
 unsafe impl Sync for TensorRef<'_> {}
 
 impl<'a> TensorRef<'a> {
-    /// A tensor over memory that somebody lends: the door for adapters. Strides of C order where
+    /// A tensor over memory that somebody lends, for adapters. Strides of C order where
     /// none are given; extents and strides count elements.
     ///
     /// # Errors

@@ -116,7 +116,7 @@ impl<'a> TensorRefMut<'a> {
         Ok(Self { tensor: TensorRef::new(managed), memory: PhantomData })
     }
 
-    /// A tensor over memory that somebody lends mutably: the door for adapters. Strides of C order
+    /// A tensor over memory that somebody lends mutably, for adapters. Strides of C order
     /// where none are given; extents and strides count elements.
     ///
     /// # Errors
