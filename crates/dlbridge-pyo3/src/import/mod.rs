@@ -10,8 +10,9 @@
 //!
 //! A typed argument goes the same way. Its type takes the place of options: `argument/unmet.rs` compares, `argument/imported.rs` copies and borrows.
 //!
-//! Two shortcuts skip calls and no checks. Arrays of NumPy are [read in place](array_if_numpy). A typed argument that may not
-//! copy asks [the table of a type](by_table), and holds the tensor without the rest of an import if that fits.
+//! Two shortcuts here skip calls and no checks. Arrays of NumPy are [read in place](array_if_numpy). A typed argument that may not
+//! copy asks [the table of a type](by_table), and holds the tensor without the rest of an import if that fits. Arguments on a work
+//! stream ([`on_device`]) and times from Arrow ([`times`]) skip the pipeline too.
 
 mod depth;
 mod in_place;
