@@ -30,7 +30,7 @@ const fn fault(
 
 const IMPORT: &str = "crates/dlbridge/src/tensor/raw/import.rs";
 const EXPORT: &str = "crates/dlbridge/src/tensor/raw/export.rs";
-const BLOCK: &str = "crates/dlbridge/src/block/mod.rs";
+const UNDESCRIBED: &str = "crates/dlbridge/src/block/undescribed.rs";
 const DRAFT: &str = "crates/dlbridge/src/block/draft.rs";
 const CAPSULE: &str = "crates/dlbridge-pyo3/src/capsule.rs";
 const DLPACK: &str = "crates/dlbridge-pyo3/src/protocol/dlpack_export.rs";
@@ -113,7 +113,7 @@ const FAULTS: &[Fault] = &[
     ),
     fault(
         "data without elements has an address",
-        BLOCK,
+        UNDESCRIBED,
         "            0 => (ptr::null_mut(), 0),",
         "            0 => (ptr::without_provenance_mut(64), 0),",
     ),
