@@ -10,6 +10,7 @@ import dlbridge
 import pytest
 from conftest import Run, require
 from frameworks import requested
+from native import Native
 
 np = require("numpy")
 
@@ -83,7 +84,7 @@ assert dlbridge.live_exports() == []
 
 #: A framework of the test, in place of array-api-strict.
 FAKE = """
-import json, sys, types
+import importlib.machinery, json, sys, types
 import dlbridge, numpy as np
 
 class Array:
@@ -208,6 +209,102 @@ except KeyboardInterrupt:
     print(json.dumps([before, shared(marked), profile()["measured"]]))
 """
     assert faked(run, code) == [None, True, "array_api_strict 99.1"]
+
+
+def test_memory_error_of_a_probe_is_raised_and_the_next_use_measures_again(run: Run) -> None:
+    code = """
+def imported(x):
+    if len(calls) == 4:
+        raise ValueError("no room") from MemoryError()
+    if len(calls) == 2:
+        raise MemoryError
+    return np.from_dlpack(x)
+raised = []
+for _ in range(2):
+    try:
+        to(plain)
+    except (MemoryError, ValueError) as error:
+        raised.append([type(error).__name__, profile()["measured"]])
+print(json.dumps([raised, shared(marked), profile()["measured"]]))
+"""
+    raised = [["MemoryError", None], ["ValueError", None]]
+    assert faked(run, code) == [raised, True, "array_api_strict 99.1"]
+
+
+@pytest.mark.parametrize("error", ["MemoryError()", "RuntimeError('out of memory')"])
+def test_failed_reading_of_a_dtype_is_raised_and_not_taken_for_right(error: str, run: Run) -> None:
+    code = f"""
+failures = 1
+def imported(x):
+    global failures
+    kept = np.from_dlpack(x)
+    if kept.dtype != np.uint16:
+        return kept
+    if failures:
+        failures -= 1
+        raise {error}
+    return array_of(x, typestr="<i2")
+to(plain)
+raised = []
+for _ in range(2):
+    try:
+        to(dlbridge.empty(2, "uint16"))
+    except Exception as error:
+        raised.append([type(error).__name__, str(error)])
+print(json.dumps(raised))
+"""
+    first, second = faked(run, code)
+    assert first[0] == error.partition("(")[0]
+    assert second[0] == "BufferError"
+    assert second[1].startswith("array_api_strict takes uint16 for int16")
+
+
+def test_explain_of_a_dtype_that_a_framework_refuses_names_its_exception(run: Run) -> None:
+    code = """
+def imported(x):
+    kept = np.from_dlpack(x)
+    if kept.dtype == np.uint16:
+        raise RuntimeError("no uint16 here")
+    return kept
+fake.__spec__ = importlib.machinery.ModuleSpec("array_api_strict", None)
+verdict = dlbridge.explain(dlbridge.empty(2, "uint16"), to="array_api_strict").verdicts[0]
+print(json.dumps([verdict.zero_copy, verdict.reason]))
+"""
+    zero_copy, reason = faked(run, code)
+    assert not zero_copy
+    assert reason.startswith("array_api_strict refuses uint16: ")
+    assert "no uint16 here" in reason
+
+
+@pytest.mark.parametrize("on_cpu", ["raise BufferError", "return np.from_dlpack(x).copy()"])
+def test_data_on_a_device_is_shared_with_a_framework_that_copies_or_refuses_data_on_the_cpu(
+    on_cpu: str, native: Native, run: Run
+) -> None:
+    code = f"""
+import importlib.machinery, json, sys, types
+from pathlib import Path
+import dlbridge, numpy as np
+import native as n
+
+def from_dlpack(x):
+    if x.__dlpack_device__()[0] == 14:
+        return x
+    {on_cpu}
+
+sys.modules["dpnp"] = dpnp = types.ModuleType("dpnp")
+dpnp.from_dlpack = from_dlpack
+dpnp.__spec__ = importlib.machinery.ModuleSpec("dpnp", None)
+native = n.load(Path(sys.argv[1]))
+results = []
+for dtype in (n.FLOAT32, (1, 16, 1)):
+    tensor, crafted = native.tensor((6,), device=(14, 1), data=0x4_0000, dtype=dtype)
+    [verdict] = dlbridge.explain(tensor, to="dpnp").verdicts
+    results.append([verdict.zero_copy, tensor.to("dpnp", copy=False).address == tensor.address])
+print(json.dumps(results))
+"""
+    result = run(code, str(native.path), options=[])
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout) == [[True, True]] * 2
 
 
 def test_first_use_in_many_threads_and_in_a_fork_measures_the_same(run: Run) -> None:

@@ -1,11 +1,11 @@
 //! CuPy. It accepts data on a GPU alone, so its behaviour is not measured.
 
-use super::framework::{Behaviour, FRAMEWORK, Framework, ReadOnly};
+use super::framework::{Behaviour, FRAMEWORK, Framework};
 
 pub(super) static CUPY: Framework = Framework {
     name: "cupy",
     module: "cupy",
     measured: false,
-    stated: Behaviour { read_only: ReadOnly::Lost, ..Behaviour::FREE },
+    stated: Behaviour::DEVICE,
     ..FRAMEWORK
 };

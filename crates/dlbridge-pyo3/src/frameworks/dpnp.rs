@@ -1,11 +1,12 @@
 //! dpnp, the arrays of oneAPI.
 
 use super::fit::is_backwards;
-use super::framework::{FRAMEWORK, Framework};
+use super::framework::{Behaviour, FRAMEWORK, Framework};
 
 pub(super) static DPNP: Framework = Framework {
     name: "dpnp",
     module: "dpnp",
+    on_device: Behaviour::FREE,
     refuses: |tensor| {
         let on_device = !tensor.device().device_type().is_host_accessible();
         (on_device && is_backwards(tensor)).then(|| {

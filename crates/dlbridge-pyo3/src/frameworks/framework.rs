@@ -1,6 +1,6 @@
 //! What describes a framework.
 
-use dlbridge::{DataType, Tensor};
+use dlbridge::{DataType, Device, Tensor};
 use pyo3::prelude::*;
 
 /// A framework that imports tensors.
@@ -30,6 +30,8 @@ pub(crate) struct Framework {
     pub(crate) measured: bool,
     /// How it behaves, unless that was measured: facts, or the careful assumption.
     pub(crate) stated: Behaviour,
+    /// How it behaves with data that the CPU cannot read, which no probe shows: facts.
+    pub(crate) on_device: Behaviour,
     /// The strides beyond which its own operations go wrong, even if it imports them.
     pub(crate) layout_limit: Layout,
     /// The alignment below which its own operations go wrong, even if it imports the data, in bytes.
@@ -38,6 +40,8 @@ pub(crate) struct Framework {
     pub(crate) immutable: bool,
     /// True if its function calls the C exchange API of other libraries.
     pub(crate) calls_tables: bool,
+    /// A dtype that it reads as another one: what holds where no probe shows it.
+    pub(super) misread: Option<(DataType, DataType)>,
     /// True if it accepts only memory that the CPU can read.
     pub(super) cpu_only: bool,
     /// The most dimensions that it accepts.
@@ -126,6 +130,9 @@ impl Behaviour {
         idle_strides: false,
         align: 1,
     };
+
+    /// That of most frameworks with data on a device: only the read-only mark is lost.
+    pub(super) const DEVICE: Self = Self { read_only: ReadOnly::Lost, ..Self::FREE };
 }
 
 /// How a framework requests a tensor.
@@ -201,10 +208,12 @@ pub(super) const FRAMEWORK: Framework = Framework {
     table_of: None,
     measured: true,
     stated: Behaviour::CAREFUL,
+    on_device: Behaviour::DEVICE,
     layout_limit: Layout::Any,
     align_limit: 1,
     immutable: false,
     calls_tables: false,
+    misread: None,
     cpu_only: false,
     max_ndim: dlbridge::MAX_NDIM,
     min_ndim: 0,
@@ -218,6 +227,16 @@ pub(super) const FRAMEWORK: Framework = Framework {
 };
 
 impl Framework {
+    /// How it behaves with data on a device, if nothing was measured.
+    pub(crate) fn stated_on(&self, device: Device) -> &Behaviour {
+        if device.device_type().is_host_accessible() { &self.stated } else { &self.on_device }
+    }
+
+    /// The dtype as which it reads another one, as far as that is stated.
+    pub(crate) fn stated_misread(&self, dtype: DataType) -> Option<DataType> {
+        self.misread.filter(|&(misread, _)| misread == dtype).map(|(_, read)| read)
+    }
+
     /// The package that its module is in.
     pub(crate) fn package(&self) -> &'static str {
         self.module.split_once('.').map_or(self.module, |(package, _)| package)

@@ -4,13 +4,20 @@ use dlbridge::{DataType, DataTypeCode as Code};
 use pyo3::prelude::*;
 
 use super::dtypes::is_rare;
-use super::framework::{FRAMEWORK, Framework};
+use super::framework::{Behaviour, FRAMEWORK, Framework, Layout, ReadOnly, Request};
 use crate::error::is_absent;
 
 pub(super) static JAX: Framework = Framework {
     name: "jax",
     module: "jax.dlpack",
     classes: Some("jaxlib"),
+    on_device: Behaviour {
+        request: Request::Legacy,
+        read_only: ReadOnly::Immutable,
+        layout: Layout::Compact,
+        align: 64,
+        ..Behaviour::FREE
+    },
     immutable: true,
     takes: |dtype| !dtype.is_subbyte() && !is_rare(dtype),
     settings,

@@ -67,3 +67,20 @@ impl Framework {
         FRAMEWORKS.iter().take_while(|&&framework| !ptr::eq(framework, self)).count()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `to_library::give` hands new tensors of these dtypes to the table of a framework without a look at how it reads them.
+    #[test]
+    fn common_dtypes_are_not_misread_by_frameworks_with_a_table() {
+        for framework in FRAMEWORKS.iter().filter(|framework| framework.table_of.is_some()) {
+            assert!(
+                framework.misread.is_none_or(|(dtype, _)| !dtypes::is_common(dtype)),
+                "{} misreads a common dtype",
+                framework.name
+            );
+        }
+    }
+}

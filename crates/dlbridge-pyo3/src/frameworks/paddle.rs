@@ -3,13 +3,15 @@
 use dlbridge::DataType;
 
 use super::dtypes::{is_complex, is_plain};
-use super::framework::{FRAMEWORK, Framework, Layout};
+use super::framework::{Behaviour, FRAMEWORK, Framework, Layout};
 
 pub(super) static PADDLE: Framework = Framework {
     name: "paddle",
     aliases: &["paddlepaddle"],
     module: "paddle",
     table_of: Some("Tensor"),
+    on_device: Behaviour { layout: Layout::NonNegative, ..Behaviour::DEVICE },
+    misread: Some((DataType::UINT16, DataType::BFLOAT16)),
     // It imports negative strides, and few of its operations know them.
     layout_limit: Layout::NonNegative,
     max_ndim: 9,

@@ -3,13 +3,14 @@
 use dlbridge::DataType;
 
 use super::dtypes::is_rare;
-use super::framework::{FRAMEWORK, Framework, Layout};
+use super::framework::{Behaviour, FRAMEWORK, Framework, Layout};
 
 pub(super) static TORCH: Framework = Framework {
     name: "torch",
     aliases: &["pytorch"],
     module: "torch",
     table_of: Some("Tensor"),
+    on_device: Behaviour { layout: Layout::NonNegative, ..Behaviour::DEVICE },
     // Its tensors cannot have others.
     layout_limit: Layout::NonNegative,
     takes: |dtype| {

@@ -1,6 +1,6 @@
 //! How a framework is entered and how it behaves, found once.
 
-use dlbridge::DataType;
+use dlbridge::{DataType, Device, Tensor};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
@@ -16,7 +16,10 @@ use crate::protocol::exchange_api::Table;
 pub(super) struct Entrance {
     pub(super) function: Py<PyAny>,
     pub(super) table: Option<Table>,
+    /// How the framework behaves with data that the CPU can read.
     pub(super) behaviour: Behaviour,
+    /// How it behaves with other data, which is not measured.
+    on_device: &'static Behaviour,
     /// The framework and its version, if the behaviour was measured.
     pub(super) measured: Option<String>,
     pub(super) readings: Readings,
@@ -64,26 +67,45 @@ impl Entrance {
             }
         };
         let readings = Readings::new();
-        Ok(Self { function: function.unbind(), table, behaviour, measured, readings })
+        let on_device = if framework.measured { &framework.on_device } else { &framework.stated };
+        Ok(Self { function: function.unbind(), table, behaviour, on_device, measured, readings })
     }
 
-    /// Why the framework cannot have elements of a dtype: because it reads them as another one.
+    /// How the framework behaves with data on a device.
+    pub(super) fn behaviour_on(&self, device: Device) -> &Behaviour {
+        if device.device_type().is_host_accessible() { &self.behaviour } else { self.on_device }
+    }
+
+    /// Why the framework cannot have a tensor: because it reads its elements as those of another dtype.
     pub(super) fn misreads(
         &self,
         py: Python<'_>,
         framework: &'static Framework,
-        dtype: DataType,
+        tensor: &Tensor,
     ) -> PyResult<Option<String>> {
-        if !framework.measured {
-            return Ok(None);
-        }
-        let function = self.function.bind(py);
-        let probe = || Probe::new(framework, function);
-        let read = self.readings.misread(dtype, self.behaviour.request, probe)?;
+        let dtype = tensor.dtype();
+        let read = if framework.measured && tensor.device().device_type().is_host_accessible() {
+            self.reading(py, framework, dtype)?
+        } else {
+            framework.stated_misread(dtype)
+        };
         Ok(read.map(|read| {
             let name = framework.name;
             format!("{name} takes {dtype} for {read}; convert the elements to another dtype first")
         }))
+    }
+
+    /// The dtype as which the framework reads elements in memory that the CPU can read; `None` if it reads them right.
+    fn reading(
+        &self,
+        py: Python<'_>,
+        framework: &'static Framework,
+        dtype: DataType,
+    ) -> PyResult<Option<DataType>> {
+        let function = self.function.bind(py);
+        let probe = || Probe::new(framework, function);
+        let stated = framework.stated_misread(dtype);
+        self.readings.misread(dtype, self.behaviour.request, stated, probe)
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use dlbridge::{DataType, DataTypeCode, Tensor};
-use pyo3::exceptions::{PyException, PyRecursionError};
+use pyo3::exceptions::{PyException, PyMemoryError, PyRecursionError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
@@ -62,8 +62,17 @@ impl<'a, 'py> Probe<'a, 'py> {
         tensor: &Bound<'py, PyTensor>,
         request: Request,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.unless_refused(self.enter(tensor, request))
+    }
+
+    /// The result of the framework's function, or its exception.
+    pub(super) fn enter(
+        &self,
+        tensor: &Bound<'py, PyTensor>,
+        request: Request,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let offered = Offered { tensor, may_copy: true, request };
-        self.unless_refused((self.framework.enter)(self.function, &offered))
+        (self.framework.enter)(self.function, &offered)
     }
 
     /// The result of the framework's function for an object that records its request, and the request.
@@ -110,22 +119,27 @@ impl<'a, 'py> Probe<'a, 'py> {
         self.look(result.as_ref(), tensor.get().tensor())
     }
 
-    /// `None` for an exception with which a framework refuses a tensor. Others are passed on: interrupts, and the end of the
-    /// stack, which says nothing of the framework.
+    /// `None` for an exception with which a framework refuses a tensor. Others are passed on.
     pub(super) fn unless_refused<T>(&self, result: PyResult<T>) -> PyResult<Option<T>> {
         let py = self.function.py();
         match result {
             Ok(result) => Ok(Some(result)),
-            Err(error)
-                if error.is_instance_of::<PyException>(py)
-                    && !error.is_instance_of::<PyRecursionError>(py)
-                    && !copies::is_interrupt(py, &error) =>
-            {
-                Ok(None)
-            }
+            Err(error) if is_refusal(py, &error) => Ok(None),
             Err(error) => Err(error),
         }
     }
+}
+
+/// Returns true for an exception that says something of the framework. The next try may not raise the others: interrupts, and
+/// the end of the stack or of the memory, also as the cause of an exception.
+pub(super) fn is_refusal(py: Python<'_>, error: &PyErr) -> bool {
+    let is_lasting = |error: &PyErr| {
+        error.is_instance_of::<PyException>(py)
+            && !error.is_instance_of::<PyRecursionError>(py)
+            && !error.is_instance_of::<PyMemoryError>(py)
+            && !copies::is_interrupt(py, error)
+    };
+    is_lasting(error) && error.cause(py).is_none_or(|cause| is_lasting(&cause))
 }
 
 /// The major version in a [`Recorder`] that was not called.

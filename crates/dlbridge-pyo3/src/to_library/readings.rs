@@ -34,7 +34,7 @@ fn index(dtype: DataType) -> Option<usize> {
 
 /// A dtype that was not tried out yet.
 const UNKNOWN: u8 = 0;
-/// A dtype that the framework reads right, or refuses.
+/// A dtype that the framework reads right.
 const RIGHT: u8 = 1;
 /// A dtype that it reads as the first of [`DTYPES`]; the next number stands for the second.
 const WRONG: u8 = 2;
@@ -49,18 +49,21 @@ impl Readings {
 
     /// The dtype as which the framework reads elements of another one; `None` if it reads them right.
     ///
-    /// `probe` is called for the first tensor of a dtype. Two threads may find the same twice.
+    /// `probe` is called for the first tensor of a dtype. Two threads may find the same twice. If the probe does not show
+    /// how the dtype is read, `stated` holds for this tensor, and the next one is preceded by a probe again.
     pub(super) fn misread<'a, 'py: 'a>(
         &self,
         dtype: DataType,
         request: Request,
+        stated: Option<DataType>,
         probe: impl FnOnce() -> PyResult<Probe<'a, 'py>>,
     ) -> PyResult<Option<DataType>> {
         let Some(reading) = index(dtype).map(|index| &self.0[index]) else { return Ok(None) };
         let known = match reading.load(Ordering::Relaxed) {
             UNKNOWN => {
-                let found = read(&probe()?, dtype, request)?;
-                let found = found.and_then(index).map_or(RIGHT, |index| WRONG + index as u8);
+                let Some(read) = read(&probe()?, dtype, request)? else { return Ok(stated) };
+                let wrong = index(read).filter(|_| read != dtype);
+                let found = wrong.map_or(RIGHT, |index| WRONG + index as u8);
                 reading.store(found, Ordering::Relaxed);
                 found
             }
@@ -78,21 +81,17 @@ impl Readings {
     }
 }
 
-/// The dtype as which a framework reads elements, if that is another one.
+/// The dtype as which a framework reads elements; `None` if its result does not show that. The exception with which the
+/// framework refuses the probe is passed on: it refuses the tensor too.
 #[cold]
 fn read(probe: &Probe<'_, '_>, dtype: DataType, request: Request) -> PyResult<Option<DataType>> {
     let tensor = probe.tensor(0, (dtype, &[2]), false)?;
     let tensor = Bound::new(probe.function.py(), PyTensor::from(tensor))?;
-    let result = probe.give(&tensor, request)?;
-    let named = match &result {
-        Some(result) => probe.unless_refused(named(result))?.flatten(),
-        None => return Ok(None),
-    };
-    let read = match named {
-        Some(named) => Some(named),
-        None => probe.look(result.as_ref(), tensor.get().tensor())?.map(|seen| seen.dtype),
-    };
-    Ok(read.filter(|&read| read != dtype))
+    let result = probe.enter(&tensor, request)?;
+    match probe.unless_refused(named(&result))?.flatten() {
+        Some(named) => Ok(Some(named)),
+        None => Ok(probe.look(Some(&result), tensor.get().tensor())?.map(|seen| seen.dtype)),
+    }
 }
 
 /// The dtype that an object names itself, like `paddle.bfloat16`. It may export another one.

@@ -7,6 +7,7 @@ use pyo3::types::PyDict;
 
 use super::entrance::Entrance;
 use super::names::framework;
+use super::probe::is_refusal;
 use super::to::refusal;
 use crate::PyTensor;
 use crate::frameworks::{FRAMEWORKS, Framework, Request};
@@ -95,9 +96,19 @@ pub fn fit(tensor: &Bound<'_, PyTensor>, library: &str) -> PyResult<Fit> {
         }
     }
     if let (None, Some(entrance)) = (&refused, entrance) {
-        refused = entrance.misreads(py, framework, this.tensor().dtype())?;
+        refused = match entrance.misreads(py, framework, this.tensor()) {
+            Err(error) if is_refusal(py, &error) => {
+                let (name, dtype) = (framework.name, this.tensor().dtype());
+                Some(format!("{name} refuses {dtype}: {}", named(error.value(py))))
+            }
+            misread => misread?,
+        };
     }
-    let behaviour = entrance.map_or(&framework.stated, |entrance| &entrance.behaviour);
+    let device = this.tensor().device();
+    let behaviour = match entrance {
+        Some(entrance) => entrance.behaviour_on(device),
+        None => framework.stated_on(device),
+    };
     let need = framework.needs_copy(behaviour, this.tensor(), this.is_read_only());
     let (reason, remedy) = need.map(|need| (need.reason, need.remedy)).unzip();
     Ok((refused, reason, remedy, entrance.and_then(|entrance| entrance.measured.as_deref())))

@@ -38,10 +38,10 @@ pub(crate) fn to<'py>(
         return Err(PyBufferError::new_err(reason));
     }
     let entrance = Entrance::of(py, framework)?;
-    if let Some(reason) = entrance.misreads(py, framework, this.tensor().dtype())? {
+    if let Some(reason) = entrance.misreads(py, framework, this.tensor())? {
         return Err(PyBufferError::new_err(reason));
     }
-    let behaviour = &entrance.behaviour;
+    let behaviour = entrance.behaviour_on(this.tensor().device());
     let needs_copy = framework.needs_copy(behaviour, this.tensor(), this.is_read_only());
     if let (Some(Need { reason, remedy }), Some(false)) = (&needs_copy, copy) {
         return Err(PyBufferError::new_err(format!(
