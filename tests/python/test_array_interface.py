@@ -3,39 +3,16 @@
 from __future__ import annotations
 
 import array
-import ctypes
 import gc
-import sys
 import weakref
 from typing import Any
 
 import dlbridge
 import pytest
+from array_interface import ORDER, Memory, values
 from conftest import Run
 
-ORDER = "<" if sys.byteorder == "little" else ">"
-
 OTHER = ">" if ORDER == "<" else "<"
-
-
-class Memory:
-    """A producer that has nothing but the dictionary that it is told to have."""
-
-    def __init__(self, content: bytes = bytes(range(24)), /, **fields: Any) -> None:
-        self.buffer = (ctypes.c_uint8 * len(content)).from_buffer_copy(content)
-        self.address = ctypes.addressof(self.buffer)
-        whole = {"version": 3, "shape": (24,), "typestr": "|u1", "data": (self.address, False)}
-        self.fields = {**whole, **fields}
-
-    @property
-    def __array_interface__(self) -> dict[str, Any]:
-        """The dictionary."""
-        return self.fields
-
-
-def values(tensor: dlbridge.Tensor) -> Any:
-    """The elements as nested lists."""
-    return memoryview(tensor).tolist()
 
 
 def test_the_memory_is_shared_and_its_owner_kept() -> None:
