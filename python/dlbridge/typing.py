@@ -72,7 +72,7 @@ class Consumer(TypedDict):
     max_version: tuple[int, int] | None
     #: Whether it is reached through its table of C functions.
     exchange_api: bool
-    #: Whether it copies everything.
+    #: True if it copies everything.
     copies: bool | None
     #: What becomes of data that must not be written: ``"kept"``, ``"never written"``, ``"ignored"``
     #: or ``"copied"``.

@@ -326,7 +326,7 @@ struct Interpreter {
 }
 
 impl Interpreter {
-    /// The oldest that is new enough, or the reason why there is none. What an older one accepts, newer ones do.
+    /// The oldest that is new enough, or an error if none is. A newer one accepts all code that an older one accepts.
     fn find() -> Result<Self> {
         if let Some(python) = pins::PYTHONS.iter().find_map(|version| Self::of(*version)) {
             return Ok(python);

@@ -179,7 +179,7 @@ impl PyTensor {
     }
 }
 
-/// What a tensor remembers of its stream: nothing where that is the default one.
+/// The stream of a tensor, unless it is the default stream.
 fn remembered(stream: DataStream) -> Option<Box<DataStream>> {
     match stream {
         DataStream::Default => None,

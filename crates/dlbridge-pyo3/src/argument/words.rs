@@ -33,7 +33,7 @@ pub(super) struct Shown<'a> {
     pub(super) time: Option<&'a str>,
 }
 
-/// What was found; `None` if the object raised an exception instead, which is not what is wrong with it. Exceptions that end what
+/// The result of a look-up; `None` if the object raised an ordinary exception, which does not replace the refusal. Exceptions that end what
 /// the program does are raised.
 fn unless_refused<T>(py: Python<'_>, found: PyResult<T>) -> PyResult<Option<T>> {
     match found {

@@ -87,7 +87,7 @@ impl Source {
     }
 }
 
-/// Whether an object is of our own class, which has no subclasses.
+/// Returns true for an object of our own class, which cannot be subclassed.
 pub(crate) fn is_ours(object: &Bound<'_, PyAny>) -> bool {
     #[cfg(feature = "tensor-class")]
     return object.is_exact_instance_of::<PyTensor>();
