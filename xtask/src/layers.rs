@@ -1,4 +1,5 @@
-//! `cargo xtask layers`: for each crate, its modules and the modules that each imports, and the circles among them.
+//! `cargo xtask layers`: for each crate, its modules and the modules that each imports, and the circles among them, and among
+//! folders.
 //!
 //! It reads paths, as text: those of `use`, and those in code that begin with `crate`, `super`, `self` or a module below. A re-export
 //! (`pub use`) is no import, and a name that is re-exported leads to where the item is. Tests in a file, and what macros write, are left out.
@@ -17,6 +18,9 @@ type Imports = BTreeMap<Module, BTreeSet<Module>>;
 
 /// The crates with several modules outside of `crates/` and `adapters/`.
 const OTHERS: [&str; 2] = ["conformance/crafter", "xtask"];
+
+/// Crates in which folders import each other, though no files do.
+const FOLDERS_IN_CIRCLES: [&str; 1] = ["dlbridge"];
 
 /// Prints the modules of all crates. Fails if there is a circle.
 pub(crate) fn run(workplace: &Workplace) -> Result<()> {
@@ -41,6 +45,10 @@ fn read(workplace: &Workplace, show: impl Fn(&str)) -> Result<()> {
         }
         let found = circles_of(&imports);
         circles.extend(found.iter().map(|circle| format!("{name}: {}", circle.join(", "))));
+        if !FOLDERS_IN_CIRCLES.contains(&name.as_str()) {
+            let found = folders_of(&imports).into_iter().flat_map(|within| circles_of(&within));
+            circles.extend(found.map(|circle| format!("{name}, folders: {}", circle.join(", "))));
+        }
     }
     match circles.is_empty() {
         true => Ok(()),
@@ -291,6 +299,36 @@ fn branches(group: &str) -> Vec<&str> {
     found
 }
 
+/// For each folder, the imports of what is in it: a folder counts as one module, with all that is below. The `mod.rs` of the
+/// folder itself does not count, since it may import what is in it.
+fn folders_of(imports: &Imports) -> Vec<Imports> {
+    let folders = imports.keys().flat_map(|module| {
+        module.match_indices("::").map(|(at, _)| module[..at].to_owned()).collect::<Vec<_>>()
+    });
+    let folders: BTreeSet<_> = folders.chain([Module::new()]).collect();
+    let of = |folder: &Module| {
+        let mut within = Imports::new();
+        for (module, imported) in imports {
+            let Some(child) = child_of(folder, module) else { continue };
+            let others = imported.iter().filter_map(|other| child_of(folder, other));
+            let others = others.filter(|other| *other != child).collect::<Vec<_>>();
+            within.entry(child).or_default().extend(others);
+        }
+        within
+    };
+    folders.iter().map(of).collect()
+}
+
+/// The child of a folder that a module is, or is below.
+fn child_of(folder: &str, module: &str) -> Option<Module> {
+    let rest = match folder {
+        "" => module,
+        _ => module.strip_prefix(folder)?.strip_prefix("::")?,
+    };
+    let name = rest.split("::").next().filter(|name| !name.is_empty())?;
+    Some(below(folder, name))
+}
+
 /// The groups of modules each of which leads to each other one.
 fn circles_of(imports: &Imports) -> Vec<Vec<String>> {
     let reached = |from: &Module| {
@@ -351,6 +389,22 @@ mod tests {
         let found = imports(&[("", "mod a;\nmod b;"), ("a", "use crate::b::B;"), ("b", "")]);
         assert_eq!(found["a"], list(&["b"]));
         assert!(circles_of(&found).is_empty());
+    }
+
+    #[test]
+    fn circles_among_folders() {
+        let found = imports(&[
+            ("", "mod a;\nmod b;"),
+            ("a", "mod c;\nmod d;\nuse c::e::f;"),
+            ("a::c", "mod e;"),
+            ("a::c::e", "use crate::a::d::g;"),
+            ("a::c::h", ""),
+            ("a::d", "use super::c::h;\nuse crate::b;"),
+            ("b", "use crate::a::c::h;"),
+        ]);
+        assert!(circles_of(&found).is_empty());
+        let circles: Vec<_> = folders_of(&found).iter().flat_map(circles_of).collect();
+        assert_eq!(circles, [["a", "b"], ["a::c", "a::d"]]);
     }
 
     #[test]

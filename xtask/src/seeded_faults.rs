@@ -35,7 +35,7 @@ const DRAFT: &str = "crates/dlbridge/src/block/draft.rs";
 const CAPSULE: &str = "crates/dlbridge-pyo3/src/capsule.rs";
 const DLPACK: &str = "crates/dlbridge-pyo3/src/protocol/dlpack_export.rs";
 const TABLE: &str = "crates/dlbridge-pyo3/src/protocol/exchange_table.rs";
-const TENSOR: &str = "crates/dlbridge-pyo3/src/tensor/methods.rs";
+const TENSOR: &str = "crates/dlbridge-pyo3/src/class/methods.rs";
 
 /// Where a tensor that was lent gets its description.
 const LENT: &str =

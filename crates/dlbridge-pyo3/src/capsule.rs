@@ -20,9 +20,9 @@ use pyo3::sync::critical_section::with_critical_section;
 use pyo3::types::{PyCapsule, PyCapsuleMethods, PyTuple};
 
 use crate::error::to_py_err;
+use crate::imported::{Imported, Protocol};
 use crate::once::once;
 use crate::pending::keeping_pending;
-use crate::protocol::{Imported, Protocol};
 use crate::shown::shown;
 
 const LEGACY: &CStr = c"dltensor";

@@ -10,9 +10,9 @@ use crate::PyTensor;
 use crate::dtype_name::DtypeName;
 use crate::error::to_py_err;
 use crate::import;
-use crate::protocol::Streams;
 use crate::protocol::dlpack::expect_named_device;
 use crate::shown::shown;
+use crate::stream::Streams;
 use crate::wanted::{
     Wanted, expect_alignment, expect_bool, expect_order, expect_protocol, integer, wrong_type,
 };

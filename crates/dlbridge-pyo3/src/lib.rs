@@ -65,6 +65,8 @@ mod once;
 mod argument;
 mod borrow;
 mod capsule;
+#[cfg(feature = "tensor-class")]
+mod class;
 mod copies;
 #[cfg(feature = "tensor-class")]
 mod dtype_name;
@@ -80,6 +82,7 @@ mod functions;
 mod gpu;
 mod image;
 mod import;
+mod imported;
 mod interpreter;
 mod keepalive;
 mod lent;
@@ -87,12 +90,15 @@ mod live;
 mod mismatch;
 #[cfg(doctest)]
 mod must_not_compile;
+mod numpy;
 mod pending;
 #[cfg(feature = "tensor-class")]
 mod pickle;
 mod protocol;
 mod returned;
 mod shown;
+mod stream;
+mod strides;
 #[cfg(feature = "tensor-class")]
 mod tensor;
 #[cfg(feature = "tensor-class")]
@@ -129,6 +135,9 @@ pub use argument::{
 #[cfg(feature = "ndarray")]
 pub use argument::{NdarrayDim, Ndim};
 pub use borrow::share_borrows;
+#[cfg(feature = "tensor-class")]
+#[doc(hidden)]
+pub use class::dtype::class as dtype_name_class;
 pub use dlbridge::CopyReason;
 /// Adds all export protocols to a class: `__dlpack__`, `__dlpack_device__`, the C exchange API, the array interfaces, the
 /// buffer protocol, Arrow, `__array__` and pickling. Write it above the `#[pymethods]` of the class, with the
@@ -177,6 +186,7 @@ pub use dlbridge_pyo3_macros::producer;
 #[doc(hidden)]
 pub use functions::{asdlpack, empty, from_dlpack, has_protocol};
 pub use import::import;
+pub use imported::Protocol;
 pub use interpreter::is_main_interpreter;
 #[cfg(feature = "tensor-class")]
 #[doc(hidden)]
@@ -184,7 +194,6 @@ pub use live::{live_exports, record_exports};
 #[cfg(feature = "tensor-class")]
 #[doc(hidden)]
 pub use pickle::{copy_bytes, rebuild};
-pub use protocol::Protocol;
 #[cfg(feature = "tensor-class")]
 pub use protocol::exchange_table::exchange_table;
 pub use returned::{IntoNumpy, Numpy, into_capsule};
@@ -192,9 +201,6 @@ pub use returned::{IntoNumpy, Numpy, into_capsule};
 pub use returned::{Like, Torch};
 #[cfg(feature = "tensor-class")]
 pub use tensor::PyTensor;
-#[cfg(feature = "tensor-class")]
-#[doc(hidden)]
-pub use tensor::dtype::class as dtype_name_class;
 #[cfg(feature = "tensor-class")]
 #[doc(hidden)]
 pub use to_library::{canonical, consumers, fit, like, origin};

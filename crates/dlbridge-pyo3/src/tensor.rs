@@ -1,13 +1,4 @@
-//! The Python class: its fields, and what the rest of the crate does with it. Python's view of it is in `methods`.
-
-mod cycles;
-pub(crate) mod dtype;
-mod elements;
-mod import;
-mod index;
-mod methods;
-mod operators;
-mod value;
+//! The Python class: its fields, and what the rest of the crate does with it. Python's view of it is in `class/`.
 
 use std::sync::{Arc, OnceLock};
 
@@ -17,7 +8,8 @@ use pyo3::prelude::*;
 
 use crate::borrow::{Borrowed, Guard};
 use crate::error::to_py_err;
-use crate::protocol::{DataStream, Imported, Protocol, stream};
+use crate::imported::{Imported, Protocol};
+use crate::stream::{self, DataStream};
 use crate::{lent, live};
 
 /// A tensor over memory that Rust owns or a producer shares.
@@ -27,14 +19,14 @@ use crate::{lent, live};
 #[cfg_attr(doc, doc = include_str!("tensor.md"))]
 #[pyclass(name = "Tensor", module = "dlbridge", frozen, weakref, mapping)]
 pub struct PyTensor {
-    tensor: Arc<Tensor>,
-    protocol: Option<Protocol>,
-    reason: Option<CopyReason>,
-    version: Option<DLPackVersion>,
+    pub(crate) tensor: Arc<Tensor>,
+    pub(crate) protocol: Option<Protocol>,
+    pub(crate) reason: Option<CopyReason>,
+    pub(crate) version: Option<DLPackVersion>,
     /// The stream that runs its work after the pending writes to the data, unless it is the default stream.
-    stream: Option<Box<DataStream>>,
+    pub(crate) stream: Option<Box<DataStream>>,
     /// Held once read-only memory that Rust made was exported through a protocol whose consumers keep this object.
-    reading: OnceLock<Guard>,
+    pub(crate) reading: OnceLock<Guard>,
 }
 
 /// A tensor, or anything that a [`Tensor`] is made from: vectors, boxes, nested arrays, arrays of ndarray, images, ...
@@ -131,7 +123,7 @@ impl PyTensor {
     }
 
     /// The same with the marks that the tensor has itself, for a tensor that came the same way.
-    fn second(&self) -> PyResult<Tensor> {
+    pub(crate) fn second(&self) -> PyResult<Tensor> {
         // SAFETY: just made by `lend`, and this is its only use. Python code that writes while a view is alive is
         // the program's race (see the crate documentation).
         unsafe { Tensor::from_raw(self.tensor.lend()) }.map_err(to_py_err)
@@ -139,7 +131,7 @@ impl PyTensor {
 
     /// Borrows read-only memory that Rust made to be read as long as this object lives: some consumers
     /// forget that it must not be written, and a borrow for writing is then refused.
-    fn keep_reading(&self) -> PyResult<()> {
+    pub(crate) fn keep_reading(&self) -> PyResult<()> {
         let rusts_own = self.protocol.is_none() && self.is_read_only();
         if rusts_own && self.reading.get().is_none() {
             // Another thread may have been quicker, and then this one is given back.
@@ -180,7 +172,7 @@ impl PyTensor {
 }
 
 /// The stream of a tensor, unless it is the default stream.
-fn remembered(stream: DataStream) -> Option<Box<DataStream>> {
+pub(crate) fn remembered(stream: DataStream) -> Option<Box<DataStream>> {
     match stream {
         DataStream::Default => None,
         other => Some(Box::new(other)),

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use crate::borrow::Borrowed;
 use crate::elements::Elements;
 use crate::error::{library, to_py_err};
-use crate::protocol::numpy_api::NumpyApi;
+use crate::numpy::api::NumpyApi;
 use crate::{lent, live};
 
 /// A new tensor of our own as an array of NumPy, made by NumPy's C API.

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt, PyString};
 
 use crate::gpu::{Driver, Failure};
-use crate::protocol::Protocol;
+use crate::imported::Protocol;
 use crate::shown::shown;
 
 /// The options of an import. By default the data is shared as it is, and

@@ -115,23 +115,6 @@ macro_rules! described {
                 &self.taken.object
             }
 
-            /// A result of the library that the argument is of, from a tensor or anything that a `Tensor` is made from.
-            ///
-            /// ```no_run
-            /// use dlbridge_pyo3::Like;
-            ///
-            #[doc = concat!("fn half<'py>(x: dlbridge_pyo3::", stringify!($name), "<'py, f32, 1>) -> Like<'py> {")]
-            ///     x.like(vec![0.5_f32; x.len()])
-            /// }
-            /// ```
-            #[cfg(feature = "tensor-class")]
-            pub fn like<V>(&self, values: V) -> $crate::Like<'py>
-            where
-                dlbridge::Tensor: From<V>,
-            {
-                $crate::Like::new(self.object(), values)
-            }
-
             /// A borrowed tensor of any dtype over the elements, to read.
             ///
             /// ```no_run

@@ -9,8 +9,9 @@ use super::refusal::{Found, Refusal};
 use super::taken::{Taken, outliving};
 use crate::borrow::Guard;
 use crate::error::to_py_err;
+use crate::imported::Imported;
+use crate::protocol::Kind;
 use crate::protocol::lender::Lender;
-use crate::protocol::{Imported, Kind};
 
 impl Expected {
     /// Takes what was imported, or a copy of it, or says why not.
@@ -28,7 +29,7 @@ impl Expected {
         {
             // The copy is read under a borrow, as everything is.
             let lent = TensorRef::from(&imported.tensor);
-            let _reading = Guard::acquire(kind, object, &lent, Mode::Read)?;
+            let _reading = Guard::acquire(&kind.borrowed, object, &lent, Mode::Read)?;
             let mut misfit = None;
             let copy = self.convert(&lent, &mut misfit)?;
             if let Some(misfit) = misfit {
@@ -79,7 +80,7 @@ impl Expected {
     ) -> Result<Box<Taken<'py>>, Refusal> {
         let guard = match lender {
             Some(Lender::Copy(_)) => Guard::NONE,
-            _ => Guard::acquire(kind, object, &tensor, self.mode)?,
+            _ => Guard::acquire(&kind.borrowed, object, &tensor, self.mode)?,
         };
         if (self.checks)(tensor.dtype()) {
             (self.check)(&tensor).map_err(to_py_err)?;

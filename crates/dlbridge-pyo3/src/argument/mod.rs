@@ -10,6 +10,7 @@ mod described;
 mod device;
 mod dispatch;
 mod expected;
+mod fault;
 mod fits;
 mod host;
 mod imported;

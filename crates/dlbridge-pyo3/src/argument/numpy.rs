@@ -9,7 +9,7 @@ use super::expected::Expected;
 use super::refusal::Refusal;
 use super::taken::{Taken, outliving, taken_copy};
 use crate::borrow::{Bytes, Guard};
-use crate::protocol::numpy_array::NumpyArray;
+use crate::numpy::array::NumpyArray;
 use crate::protocol::{Kind, kind};
 
 impl Expected {
@@ -29,7 +29,7 @@ impl Expected {
         if !fits {
             return None;
         }
-        let guard = Guard::of_run(kind, object, run.address(), run.bytes(), self.mode)?;
+        let guard = Guard::of_run(&kind.borrowed, object, run.address(), run.bytes(), self.mode)?;
         // Allocated before the argument is made, which would be written on the stack first otherwise.
         let place = Box::new_uninit();
         let tensor = run.tensor()?;
@@ -59,7 +59,7 @@ impl Expected {
         }
         let guard = match tensor.is_empty() {
             true => Guard::NONE,
-            false => Guard::of_array(kind, object, &Bytes::of(&tensor), self.mode)?,
+            false => Guard::of_array(&kind.borrowed, object, &Bytes::of(&tensor), self.mode)?,
         };
         if (self.checks)(dtype) {
             (self.check)(&tensor).ok()?;
@@ -105,7 +105,7 @@ impl Expected {
             return Ok(None);
         }
         let copy = {
-            let _reading = Guard::acquire(kind, object, &array.tensor, Mode::Read)?;
+            let _reading = Guard::acquire(&kind.borrowed, object, &array.tensor, Mode::Read)?;
             let mut misfit = None;
             let copy = self.convert(&array.tensor, &mut misfit)?;
             if let Some(misfit) = misfit {

@@ -11,7 +11,7 @@ use pyo3::types::PyType;
 
 use super::convert::OutOfRange;
 use super::expected::Expected;
-use super::sequence::Misfit;
+use super::fault::Misfit;
 use super::unmet::Unmet;
 use crate::error::ErrorClass;
 use crate::protocol::{left_out, typestr};

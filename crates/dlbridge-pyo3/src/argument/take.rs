@@ -11,8 +11,10 @@ use super::taken::{Taken, outliving};
 use crate::PyTensor;
 use crate::borrow::Guard;
 use crate::import::{self, ByTable};
+use crate::imported::{Imported, Protocol};
 use crate::protocol::lender::{self, Lender};
-use crate::protocol::{Imported, Protocol, StreamOf, classes, is_copied, kind};
+use crate::protocol::{classes, is_copied, kind};
+use crate::stream::StreamOf;
 use crate::wanted::Wanted;
 
 impl Expected {
@@ -128,7 +130,7 @@ impl Expected {
         let guard = match tensor.device().device_type().is_host_accessible() {
             true => {
                 let kind = kind::of(object)?;
-                Guard::acquire(&kind, object, &tensor, self.mode)?
+                Guard::acquire(&kind.borrowed, object, &tensor, self.mode)?
             }
             false => Guard::NONE,
         };

@@ -10,8 +10,9 @@ use super::refusal::{Found, Refusal};
 use super::taken::Taken;
 use crate::borrow::Guard;
 use crate::import;
+use crate::imported::Imported;
+use crate::protocol::kind;
 use crate::protocol::time::Times;
-use crate::protocol::{Imported, kind};
 
 impl Expected {
     /// Takes an argument whose elements are times.
@@ -32,7 +33,7 @@ impl Expected {
         let kind = kind::of(&source)?;
         if !chosen.scale.is_one() && self.fits_extents(imported.tensor.shape()) {
             let found = TensorRef::from(&imported.tensor);
-            let _reading = Guard::acquire(&kind, &source, &found, Mode::Read)?;
+            let _reading = Guard::acquire(&kind.borrowed, &source, &found, Mode::Read)?;
             let tensor = match (self.rescale)(&imported.tensor, &chosen)? {
                 Ok(tensor) => tensor,
                 Err(misfit) => return Err(self.out_of_range(&found, misfit, Some(chosen.found))),

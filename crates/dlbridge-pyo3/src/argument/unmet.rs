@@ -5,9 +5,9 @@ use dlbridge_borrow::Mode;
 use pyo3::prelude::*;
 
 use super::expected::Expected;
+use crate::imported::Imported;
 use crate::mismatch::Mismatch;
-use crate::protocol::Imported;
-use crate::protocol::numpy_array::{Described, NumpyArray};
+use crate::numpy::array::{Described, NumpyArray};
 
 /// The differences between a tensor and the expected one: at most one of each kind.
 #[derive(Clone, Copy, Default)]

@@ -13,7 +13,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use dlbridge::{Access, RawParts, Tensor, TensorRef};
-use dlbridge_borrow::Mode;
+use dlbridge_borrow::{LabelWords, Mode};
 use pyo3::prelude::*;
 
 pub(crate) use self::bytes::Bytes;
@@ -22,7 +22,6 @@ pub(crate) use self::numpy::{AttachedBorrow, NumpyBorrow};
 use self::shared::InTheWay;
 pub(crate) use self::shared::Shared;
 use crate::error::{ErrorClass, to_py_err};
-use crate::protocol::{Kind, kind};
 
 /// A borrow of the bytes of a tensor, given back when it is dropped, on any thread. As small as two
 /// pointers, so that it is returned in registers.
@@ -37,6 +36,16 @@ pub(crate) struct Guard<N = NumpyBorrow> {
 /// A borrow that lasts no longer than its thread is attached.
 pub(crate) type AttachedGuard<'py> = Guard<AttachedBorrow<'py>>;
 
+/// The type of an object whose memory is borrowed.
+pub(crate) struct BorrowedType {
+    /// Its name, for messages.
+    pub(crate) name: String,
+    /// The same as a label of borrows.
+    pub(crate) label: LabelWords,
+    /// Whether it is NumPy's array or derived from it.
+    pub(crate) numpy_array: bool,
+}
+
 impl<N> Guard<N> {
     /// Nothing is borrowed: for memory that nobody else can reach.
     pub(crate) const NONE: Self = Self { ticket: None, numpy: None };
@@ -50,50 +59,50 @@ impl<'py> AttachedGuard<'py> {
     /// Borrows a run of bytes, those of an array of NumPy, which has some; `None` if that cannot be, or not at once.
     #[inline(always)]
     pub(crate) fn of_run(
-        kind: &'static Kind,
+        object_type: &'static BorrowedType,
         object: &Bound<'py, PyAny>,
         address: usize,
         count: usize,
         mode: Mode,
     ) -> Option<Self> {
         if mode == Mode::Read
-            && let Some(ticket) = Shared::read_alone(address, count, &kind.label)
+            && let Some(ticket) = Shared::read_alone(address, count, &object_type.label)
         {
             return Some(Self { ticket: Some(ticket), numpy: None });
         }
-        Self::of_run_locked(kind, object, address, count, mode)
+        Self::of_run_locked(object_type, object, address, count, mode)
     }
 
     /// As [`of_run`](Self::of_run), for what takes more than our registry, or a lock.
     #[inline(never)]
     fn of_run_locked(
-        kind: &'static Kind,
+        object_type: &'static BorrowedType,
         object: &Bound<'py, PyAny>,
         address: usize,
         item: usize,
         mode: Mode,
     ) -> Option<Self> {
         let bytes = Bytes { address, item, shape: &[], strides: Numbers::None };
-        Self::of_array(kind, object, &bytes, mode)
+        Self::of_array(object_type, object, &bytes, mode)
     }
 
     /// Borrows the bytes of an array of NumPy, which has some; `None` if that cannot be, or not at once.
     pub(crate) fn of_array(
-        kind: &'static Kind,
+        object_type: &'static BorrowedType,
         object: &Bound<'py, PyAny>,
         bytes: &Bytes<'_>,
         mode: Mode,
     ) -> Option<Self> {
-        match Self::ticket(kind, object, bytes, mode) {
+        match Self::ticket(object_type, object, bytes, mode) {
             Some(ticket) => Some(Self { ticket: Some(ticket), numpy: None }),
-            None => Self::of_array_in_both(kind, object, bytes, mode),
+            None => Self::of_array_in_both(object_type, object, bytes, mode),
         }
     }
 
     /// Borrows in our registry; `None` if that is refused, or if rust-numpy has a registry of its own.
     #[inline(never)]
     fn ticket(
-        kind: &'static Kind,
+        object_type: &'static BorrowedType,
         object: &Bound<'_, PyAny>,
         bytes: &Bytes<'_>,
         mode: Mode,
@@ -102,18 +111,18 @@ impl<'py> AttachedGuard<'py> {
         if !numpy::is_ours(object.py(), shared) {
             return None;
         }
-        Self::ticket_of(shared, kind, bytes, mode)
+        Self::ticket_of(shared, object_type, bytes, mode)
     }
 
     #[inline]
     fn ticket_of(
         shared: &'static Shared,
-        kind: &'static Kind,
+        object_type: &'static BorrowedType,
         bytes: &Bytes<'_>,
         mode: Mode,
     ) -> Option<NonZeroUsize> {
         shared
-            .acquire(bytes, mode, &kind.name)
+            .acquire(bytes, mode, &object_type.name)
             .ok()
             .and_then(|ticket| NonZeroUsize::new(ticket + 1))
     }
@@ -121,7 +130,7 @@ impl<'py> AttachedGuard<'py> {
     /// Borrows in rust-numpy's registry and in ours; `None` if one of them refuses, or if there is only ours.
     #[inline(never)]
     fn of_array_in_both(
-        kind: &'static Kind,
+        object_type: &'static BorrowedType,
         object: &Bound<'py, PyAny>,
         bytes: &Bytes<'_>,
         mode: Mode,
@@ -129,19 +138,19 @@ impl<'py> AttachedGuard<'py> {
         let shared = Shared::known()?;
         let numpy = AttachedBorrow::of_array(object, shared, mode)?;
         let quick = match (mode, bytes.shape) {
-            (Mode::Read, []) => shared.read_here(bytes.address, bytes.item, &kind.label),
+            (Mode::Read, []) => shared.read_here(bytes.address, bytes.item, &object_type.label),
             _ => None,
         };
         let ticket = match quick {
             Some(ticket) => ticket,
-            None => Self::ticket_of(shared, kind, bytes, mode)?,
+            None => Self::ticket_of(shared, object_type, bytes, mode)?,
         };
         Some(Self { ticket: Some(ticket), numpy: Some(numpy) })
     }
 
     /// Borrows the bytes of a tensor, which came out of an object of a type.
     pub(crate) fn acquire(
-        kind: &Kind,
+        object_type: &BorrowedType,
         object: &Bound<'py, PyAny>,
         tensor: &TensorRef<'_>,
         mode: Mode,
@@ -152,11 +161,11 @@ impl<'py> AttachedGuard<'py> {
         let py = object.py();
         let shared = Shared::of_process(py)?;
         // Before rust-numpy's registry, which does not say which borrow is in the way.
-        let mut guard = match Self::granted(shared, kind, tensor, mode) {
+        let mut guard = match Self::granted(shared, object_type, tensor, mode) {
             Ok(guard) => guard,
-            Err(conflict) => return Err(refusal(py, &kind.name, mode, &conflict)),
+            Err(conflict) => return Err(refusal(py, &object_type.name, mode, &conflict)),
         };
-        if kind.numpy_array {
+        if object_type.numpy_array {
             guard.numpy = AttachedBorrow::acquire(object, shared, mode)?.map(Box::new);
         }
         Ok(guard)
@@ -166,7 +175,7 @@ impl<'py> AttachedGuard<'py> {
     #[inline]
     fn granted(
         shared: &'static Shared,
-        kind: &Kind,
+        object_type: &BorrowedType,
         tensor: &TensorRef<'_>,
         mode: Mode,
     ) -> Result<Self, Box<InTheWay>> {
@@ -175,13 +184,14 @@ impl<'py> AttachedGuard<'py> {
             true => {
                 let bytes = Bytes::run(tensor, dtype);
                 if mode == Mode::Read
-                    && let Some(ticket) = shared.read_here(bytes.address, bytes.item, &kind.label)
+                    && let Some(ticket) =
+                        shared.read_here(bytes.address, bytes.item, &object_type.label)
                 {
                     return Ok(Self { ticket: Some(ticket), numpy: None });
                 }
-                shared.acquire(&bytes, mode, &kind.name)?
+                shared.acquire(&bytes, mode, &object_type.name)?
             }
-            false => shared.acquire(&Bytes::of(tensor), mode, &kind.name)?,
+            false => shared.acquire(&Bytes::of(tensor), mode, &object_type.name)?,
         };
         Ok(Self::of(ticket))
     }
@@ -283,6 +293,7 @@ impl Borrowed<Arc<Tensor>> {
 impl Borrowed<Tensor> {
     /// A tensor that is borrowed to be read as long as it lives.
     pub(crate) fn tensor(
+        object_type: &BorrowedType,
         object: &Bound<'_, PyAny>,
         tensor: Tensor,
         read_only: bool,
@@ -291,8 +302,7 @@ impl Borrowed<Tensor> {
             // Nobody gets a view of it.
             return Ok(if read_only { tensor.into_read_only() } else { tensor });
         }
-        let kind = kind::of(object)?;
-        let guard = Guard::acquire(&kind, object, &TensorRef::from(&tensor), Mode::Read)?;
+        let guard = Guard::acquire(object_type, object, &TensorRef::from(&tensor), Mode::Read)?;
         let guard = guard.detached();
         let parts = parts(&tensor, read_only);
         let (shape, strides) = (tensor.shape().to_vec(), tensor.strides().to_vec());

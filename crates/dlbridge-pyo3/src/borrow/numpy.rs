@@ -23,10 +23,10 @@ use super::bytes::{Bytes, Numbers};
 use super::shared::Shared;
 use crate::error::ErrorClass;
 use crate::interpreter::while_it_lives;
+use crate::numpy::api::{self, NumpyApi, WRITEABLE};
+use crate::numpy::array::{Geometry, Head, NumpyArray};
 use crate::once::once;
 use crate::pending::keeping_pending;
-use crate::protocol::numpy_api::{self, NumpyApi, WRITEABLE};
-use crate::protocol::numpy_array::{Geometry, Head, NumpyArray};
 
 /// The name of the capsule, and of the attribute of the module.
 const NAME: &CStr = c"_RUST_NUMPY_BORROW_CHECKING_API";
@@ -90,7 +90,7 @@ pub(super) fn is_ours(py: Python<'_>, shared: &'static Shared) -> bool {
 
 /// Shares our registry with rust-numpy, or finds rust-numpy's, if NumPy is loaded.
 pub(super) fn share(py: Python<'_>, shared: &'static Shared) -> PyResult<()> {
-    if numpy_api::class(py)?.is_some() {
+    if api::class(py)?.is_some() {
         Interface::of_process(py, shared)?;
     }
     Ok(())
@@ -282,7 +282,7 @@ impl Numpy {
     fn get(py: Python<'_>) -> PyResult<&'static Self> {
         static NUMPY: PyOnceLock<Numpy> = PyOnceLock::new();
         once(&NUMPY, py, || {
-            let array = numpy_api::class(py)?
+            let array = api::class(py)?
                 .ok_or_else(|| PyImportError::new_err("NumPy's class of arrays is not loaded"))?;
             let getitem = array.getattr(intern!(py, "__getitem__"))?.unbind();
             let itemsize = array.getattr(intern!(py, "itemsize"))?;

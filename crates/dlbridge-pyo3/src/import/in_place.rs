@@ -5,8 +5,9 @@ use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 
 use crate::copies;
-use crate::protocol::numpy_array::NumpyArray;
-use crate::protocol::{Imported, buffer, numpy_import};
+use crate::imported::Imported;
+use crate::numpy::array::NumpyArray;
+use crate::protocol::{buffer, numpy_import};
 use crate::wanted::Wanted;
 
 /// Returns true if an array of NumPy may be read in place, as far as the device matters.

@@ -5,8 +5,10 @@ use pyo3::exceptions::{PyBufferError, PyException};
 use pyo3::prelude::*;
 
 use super::protocols;
+use crate::imported::{Imported, Protocol};
 use crate::protocol::left_out::{self, is_left_out};
-use crate::protocol::{Imported, Kind, Lacking, Method, Protocol, Streams, arrow, dlpack, typestr};
+use crate::protocol::{Kind, Lacking, Method, arrow, dlpack, typestr};
+use crate::stream::Streams;
 use crate::wanted::Wanted;
 
 /// Requests by another protocol the data that `__dlpack__` refused because DLPack or the producer cannot express it:

@@ -23,6 +23,8 @@ mod protocols;
 mod request;
 pub(crate) mod satisfy;
 mod select;
+#[cfg(feature = "tensor-class")]
+mod tensor;
 pub(crate) mod times;
 mod validate;
 
@@ -42,9 +44,11 @@ use crate::PyTensor;
 use crate::borrow::Borrowed;
 use crate::copies;
 use crate::error::type_name;
+use crate::imported::{Imported, Protocol};
 use crate::protocol::source::is_ours;
 use crate::protocol::storage::storage;
-use crate::protocol::{Imported, Kind, Protocol, Streams, attribute, caveats, kind};
+use crate::protocol::{Kind, attribute, caveats, kind};
+use crate::stream::Streams;
 use crate::wanted::Wanted;
 
 /// Imports any Python object that supports a protocol, without a copy wherever a tensor can express the data; a producer of
@@ -72,7 +76,7 @@ pub fn import(object: &Bound<'_, PyAny>) -> PyResult<Tensor> {
     if imported.tensor.access() == Access::Exclusive {
         return Ok(imported.tensor);
     }
-    Borrowed::tensor(object, imported.tensor, read_only)
+    Borrowed::tensor(&kind::of(object)?.borrowed, object, imported.tensor, read_only)
 }
 
 /// The import of an object of another library; `None` for an object without a protocol.

@@ -9,7 +9,8 @@ use pyo3::types::{
 use super::protocols::{self, ORDER};
 use crate::copies;
 use crate::error::type_name;
-use crate::protocol::{Kind, Lacking, Protocol, buffer_abi, kind, pandas};
+use crate::imported::Protocol;
+use crate::protocol::{Kind, Lacking, buffer_abi, kind, pandas};
 
 /// Returns true for an object of a type whose objects never have a protocol, by a look at what is known of the type.
 pub(crate) fn never_has_protocol(object: &Bound<'_, PyAny>, kind: &Kind) -> bool {

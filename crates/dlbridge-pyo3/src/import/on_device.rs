@@ -11,8 +11,10 @@ use super::from_producer_on;
 use super::validate::{with_claim, with_values};
 #[cfg(feature = "tensor-class")]
 use crate::PyTensor;
+use crate::imported::{Imported, Protocol};
 use crate::protocol::moved::kept_until_passed;
-use crate::protocol::{DataStream, Imported, Protocol, StreamOf, Streams, caveats, kind, stream};
+use crate::protocol::{caveats, kind};
+use crate::stream::{self, DataStream, StreamOf, Streams};
 use crate::wanted::Wanted;
 
 /// Imports an object with the handle of a stream: what is done on it is done after what the producer has

@@ -2,10 +2,12 @@
 
 use pyo3::prelude::*;
 
+use crate::imported::{Imported, Protocol};
 use crate::protocol::{
-    Imported, Kind, Lacking, Method, Protocol, Streams, array_interface, array_struct, arrow,
-    buffer, buffer_abi, cuda_array_interface, dlpack, left_out,
+    Kind, Lacking, Method, array_interface, array_struct, arrow, buffer, buffer_abi,
+    cuda_array_interface, dlpack, left_out,
 };
+use crate::stream::Streams;
 use crate::wanted::Wanted;
 
 /// The order of protocols. `__dlpack__` returns a legacy capsule by itself, if the producer lacks versioned ones.

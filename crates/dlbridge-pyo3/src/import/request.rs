@@ -10,9 +10,11 @@ use super::instead::instead_of_dlpack;
 use super::select::{Producer, Protocols, Selected};
 use super::{no_protocol, protocols};
 use crate::gpu::{self, Driver};
+use crate::imported::{Imported, Protocol};
 use crate::protocol::dlpack::is_on_device;
-use crate::protocol::stream::has_streams;
-use crate::protocol::{Imported, Lacking, Protocol, Streams, caveats};
+use crate::protocol::{Lacking, caveats};
+use crate::stream::Streams;
+use crate::stream::has_streams;
 use crate::wanted::Wanted;
 use crate::{capsule, copies};
 

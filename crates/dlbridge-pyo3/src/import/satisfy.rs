@@ -10,11 +10,12 @@ use super::validate::Valid;
 use crate::borrow::Guard;
 use crate::copies;
 use crate::gpu;
+use crate::imported::Imported;
 use crate::mismatch::Mismatch;
 use crate::protocol::memory::normalized;
 use crate::protocol::moved::copied;
-use crate::protocol::stream::has_streams;
-use crate::protocol::{DataStream, Imported, Streams};
+use crate::stream::has_streams;
+use crate::stream::{DataStream, Streams};
 use crate::wanted::{Order, Wanted};
 
 /// A tensor as its caller wants it.

@@ -7,8 +7,9 @@ use pyo3::types::PyCapsule;
 use super::no_protocol;
 use super::protocols::{self, ORDER};
 use crate::capsule;
+use crate::imported::Protocol;
 use crate::protocol::kind::Known;
-use crate::protocol::{Protocol, caveats, kind, pandas};
+use crate::protocol::{caveats, kind, pandas};
 use crate::wanted::Wanted;
 
 /// The protocols from which an import chooses.

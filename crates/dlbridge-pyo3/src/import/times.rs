@@ -4,13 +4,13 @@ use pyo3::prelude::*;
 
 use super::from_producer;
 use crate::error::{type_name, with_article};
+use crate::imported::{Imported, Protocol};
+use crate::numpy;
 use crate::protocol::classes::is_instance;
 use crate::protocol::lacking::{Lacking, Method};
 use crate::protocol::source::is_ours;
 use crate::protocol::time::{Elements, Times};
-use crate::protocol::{
-    Imported, Protocol, arrow, caveats, kind, left_out, memory, numpy_api, pandas,
-};
+use crate::protocol::{arrow, caveats, kind, left_out, memory, pandas};
 use crate::wanted::Wanted;
 
 /// Imports times, with the object that has their memory; `None` for an object whose elements are others.
@@ -24,7 +24,7 @@ pub(crate) fn import<'py>(
     let is_index = is_instance(object, intern!(py, "pandas"), intern!(py, "Index"))?;
     let is_column = kind.caveats.series || is_index;
     let array = match () {
-        () if kind.numpy_array => Some(object.clone()),
+        () if kind.borrowed.numpy_array => Some(object.clone()),
         () if is_column && pandas::has_numpy_dtype(object)? => {
             Some(object.call_method0(intern!(py, "to_numpy"))?)
         }
@@ -75,7 +75,7 @@ fn plain(array: Bound<'_, PyAny>) -> PyResult<Bound<'_, PyAny>> {
     if kind::of(&array)?.head.is_some() {
         return Ok(array);
     }
-    match numpy_api::class(py)? {
+    match numpy::api::class(py)? {
         Some(class) => class.call_method1(intern!(py, "view"), (&array, &class)),
         None => Ok(array),
     }

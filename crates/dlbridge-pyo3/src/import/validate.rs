@@ -7,8 +7,9 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 
 use super::request::Received;
+use crate::imported::{Imported, Protocol};
 use crate::protocol::storage::with_storage;
-use crate::protocol::{Imported, Kind, Protocol, caveats, is_copied};
+use crate::protocol::{Kind, caveats, is_copied};
 use crate::wanted::Wanted;
 
 /// A tensor whose elements are the values of its producer.

@@ -15,11 +15,12 @@ use pyo3::types::{PyDict, PyTuple};
 
 use super::buffer::Buffer;
 use super::memory::{MAX_NDIM, Memory, access};
-use super::strides::byte_strides;
 use super::typestr::{self, ElementType};
-use super::{Imported, Lacking, Method, Protocol, arrow, kind, picture};
+use super::{Lacking, Method, arrow, kind, picture};
+use crate::imported::{Imported, Protocol};
 use crate::interpreter::PyOwner;
 use crate::shown::shown;
+use crate::strides::byte_strides;
 use crate::wanted::Wanted;
 
 /// Imports an object that has `__array_interface__`; `None` for one that has not.

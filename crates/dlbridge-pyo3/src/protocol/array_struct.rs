@@ -14,12 +14,13 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyCapsuleMethods, PyTuple};
 
 use super::memory::{MAX_NDIM, Memory, access};
-use super::strides::byte_strides;
 use super::typestr::{self, ElementType};
-use super::{Imported, Lacking, Method, Protocol};
+use super::{Lacking, Method};
+use crate::imported::{Imported, Protocol};
 use crate::interpreter::PyOwner;
 use crate::keepalive::Export;
 use crate::shown::shown;
+use crate::strides::byte_strides;
 use crate::wanted::Wanted;
 
 /// The struct that the capsule points at.

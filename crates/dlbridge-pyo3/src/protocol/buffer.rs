@@ -18,12 +18,13 @@ use pyo3::{PyTraverseError, PyVisit, ffi};
 use super::buffer_abi::{self, View};
 use super::buffer_format::{self, Unfit};
 use super::memory::{MAX_NDIM, Memory, access};
-use super::strides::in_elements;
-use super::{Imported, Protocol, typestr};
+use super::typestr;
 use crate::borrow::Guard;
 use crate::copies;
 use crate::error::to_py_err;
+use crate::imported::{Imported, Protocol};
 use crate::interpreter::{check_main_interpreter, while_it_lives};
+use crate::strides::in_elements;
 use crate::wanted::Wanted;
 
 /// A buffer that is locked by us: a struct out of a `Box`, which stays where it is because its

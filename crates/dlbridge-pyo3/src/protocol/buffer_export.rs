@@ -11,10 +11,10 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use super::Protocol;
 use super::buffer_format;
-use super::strides::byte_strides;
+use crate::imported::Protocol;
 use crate::live::Recorded;
+use crate::strides::byte_strides;
 
 /// The numbers that an exported buffer points at.
 struct Exported {

@@ -12,12 +12,13 @@ use pyo3::types::PyDict;
 
 use super::array_interface::{Interface, fields};
 use super::memory::{Memory, access};
-use super::stream::{self, DataStream, Streams};
 use super::typestr::ElementType;
-use super::{Imported, Lacking, Method, Protocol};
+use super::{Lacking, Method};
 #[cfg(feature = "tensor-class")]
 use crate::PyTensor;
 use crate::gpu::{self, Driver, Failure};
+use crate::imported::{Imported, Protocol};
+use crate::stream::{self, DataStream, Streams};
 use crate::wanted::Wanted;
 
 /// Imports an object that has `__cuda_array_interface__`; `None` for one that has not.

@@ -9,11 +9,12 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 
 use super::source::is_ours;
-use super::stream::Streams;
-use super::{Imported, Lacking, Method, attribute, caveats, kind};
+use super::{Lacking, Method, attribute, caveats, kind};
 use crate::capsule;
 use crate::gpu;
+use crate::imported::Imported;
 use crate::shown::named;
+use crate::stream::Streams;
 use crate::wanted::{Wanted, wrong_type};
 
 /// Imports an object that has `__dlpack__`; `None` for one that has not.

@@ -6,12 +6,12 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
 
-use super::Protocol;
 use super::dlpack::{expect_pair, must_move};
 use super::moved::copied;
-use super::stream::{self, DataStream};
 use crate::borrow::Guard;
 use crate::error::to_py_err;
+use crate::imported::Protocol;
+use crate::stream::{self, DataStream};
 use crate::wanted::{expect_bool, wrong_type};
 use crate::{PyTensor, capsule, copies, gpu};
 

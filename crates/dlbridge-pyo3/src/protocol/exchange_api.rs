@@ -15,11 +15,12 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyCapsuleMethods, PyType};
 
+use super::attribute;
 use super::sibling::{self, KeeperOf};
-use super::stream::{self, DataStream, Streams};
-use super::{Imported, Protocol, attribute};
 use crate::error::to_py_err;
 use crate::gpu::Driver;
+use crate::imported::{Imported, Protocol};
+use crate::stream::{self, DataStream, Streams};
 use crate::wanted::Wanted;
 
 /// The name of the capsule that a type carries.

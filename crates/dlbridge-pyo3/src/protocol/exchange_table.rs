@@ -18,9 +18,9 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 
 use super::exchange_api::{self, CAPSULE_NAME};
-use super::{Imported, Protocol};
 use crate::PyTensor;
 use crate::error::{to_py_err, type_name};
+use crate::imported::{Imported, Protocol};
 
 /// A table that threads may read.
 struct Table(DLPackExchangeAPI);

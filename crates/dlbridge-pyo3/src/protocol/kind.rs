@@ -14,10 +14,11 @@ use pyo3::types::{PyMemoryView, PyTuple, PyType};
 use super::classes::{is_subclass, package_of};
 use super::exchange_api::Table;
 use super::lacking::Remembered;
-use super::numpy_api;
-use super::numpy_array::NumpyArray;
 use super::question::Question;
+use crate::borrow::BorrowedType;
 use crate::error::type_name;
+use crate::numpy;
+use crate::numpy::array::NumpyArray;
 
 /// Types whose objects are imported quickly, by the type's address, kept for ever. Imports of such objects are so
 /// fast that a lock would cost much; a lookup here is one load and one comparison. If two types share a place, the
@@ -32,16 +33,12 @@ static TYPES: ForkMutex<Option<HashMap<usize, Arc<Entry>>>> = ForkMutex::new(Non
 
 /// What is known of a type.
 pub(crate) struct Kind {
-    /// Its name, for messages.
-    pub(crate) name: String,
-    /// The same as a label of borrows.
-    pub(crate) label: LabelWords,
+    /// What borrows of its objects need.
+    pub(crate) borrowed: BorrowedType,
     /// Its table of C functions.
     pub(crate) table: Option<Table>,
     /// What its objects may be that their bytes do not show.
     pub(crate) caveats: Caveats,
-    /// Whether it is NumPy's array or derived from it.
-    pub(crate) numpy_array: bool,
     /// How to read an object where it is, if the type is NumPy's array itself.
     pub(crate) head: Option<NumpyArray>,
     /// Whether the buffer of its objects says what their `__dlpack__` does, and sooner: JAX's, which makes
@@ -207,7 +204,7 @@ fn find_out(object: &Bound<'_, PyAny>) -> PyResult<Kind> {
         false => Table::of_type(object_type)?,
     };
     let lacking = Remembered::find_out(object)?;
-    let numpy_array = match numpy_api::class(py)? {
+    let numpy_array = match numpy::api::class(py)? {
         Some(class) => object_type.is_subclass(&class)?,
         None => false,
     };
@@ -215,7 +212,8 @@ fn find_out(object: &Bound<'_, PyAny>) -> PyResult<Kind> {
     let same_buffer = package == "jaxlib" && jax_has_one_cpu(py);
     let name = type_name(object);
     let label = LabelWords::new(&name);
-    Ok(Kind { name, label, table, caveats, numpy_array, head, same_buffer, lacking })
+    let borrowed = BorrowedType { name, label, numpy_array };
+    Ok(Kind { borrowed, table, caveats, head, same_buffer, lacking })
 }
 
 /// Whether the CPU is one device for JAX, and not several with numbers, which a buffer could not tell. It is

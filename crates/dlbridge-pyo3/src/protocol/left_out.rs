@@ -7,8 +7,9 @@ use pyo3::types::{PyMemoryView, PyString, PyTuple};
 
 use super::array_interface::Interface;
 use super::typestr::ElementType;
-use super::{Lacking, Method, Protocol, arrow, buffer_abi, buffer_format, classes, typestr};
+use super::{Lacking, Method, arrow, buffer_abi, buffer_format, classes, typestr};
 use crate::error::type_name;
+use crate::imported::Protocol;
 
 /// True in an extension that is built without one of the protocols.
 const IS_ANY_LEFT_OUT: bool =

@@ -12,10 +12,10 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 
 use super::source::Source;
-use super::strides::NO_EXTENT;
 use crate::borrow::Guard;
 use crate::copies;
 use crate::error::to_py_err;
+use crate::strides::NO_EXTENT;
 
 /// The most dimensions that these protocols have.
 pub(super) const MAX_NDIM: usize = 64;

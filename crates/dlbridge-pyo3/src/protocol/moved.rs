@@ -5,9 +5,9 @@ use std::sync::Arc;
 use dlbridge::{Device, Tensor};
 use pyo3::prelude::*;
 
-use super::stream::{self, DataStream, has_streams};
 use crate::borrow::Guard;
 use crate::gpu::{self, Place};
+use crate::stream::{self, DataStream, has_streams};
 
 /// A copy of a tensor on another device or its own, `passed` being the stream that it is in the order of.
 pub(crate) fn copied(

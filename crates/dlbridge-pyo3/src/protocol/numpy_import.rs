@@ -3,11 +3,11 @@
 use dlbridge::{Access, RawParts, Tensor};
 use pyo3::prelude::*;
 
-use super::numpy_array::{Described, NumpyArray};
 use super::source::Source;
-use super::{Imported, Protocol};
+use crate::imported::{Imported, Protocol};
 use crate::interpreter::PyOwner;
 use crate::keepalive::address_range;
+use crate::numpy::array::{Described, NumpyArray};
 
 /// Imports an array, which is of the type that `head` is of; `None` if `__dlpack__` must be asked.
 pub(crate) fn import(head: NumpyArray, array: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {

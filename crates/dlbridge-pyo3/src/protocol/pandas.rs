@@ -29,7 +29,7 @@ pub(crate) fn array_of<'py>(
     let py = series.py();
     let Some(method) = attribute(series, intern!(py, "to_numpy"))? else { return Ok(None) };
     let array = method.call0()?;
-    if !kind::of(&array)?.numpy_array {
+    if !kind::of(&array)?.borrowed.numpy_array {
         return Err(PyBufferError::new_err(format!(
             "to_numpy() of the column, a {}, returned an object of type {}, not an array of NumPy; pass numpy.asarray(s)",
             type_name(series),

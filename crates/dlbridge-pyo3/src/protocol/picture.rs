@@ -4,8 +4,8 @@ use pyo3::exceptions::{PyBufferError, PyException};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use super::Imported;
 use super::kind::{self, Caveats};
+use crate::imported::Imported;
 use crate::shown::{named, shown};
 use crate::wanted::Wanted;
 

@@ -12,12 +12,12 @@ use dlbridge::{Access, Tensor};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyMemoryView};
 
-use super::numpy_array::NumpyArray;
 #[cfg(feature = "tensor-class")]
 use crate::PyTensor;
 use crate::capsule::OWNER_OF_ARRAY;
 use crate::interpreter::PyOwner;
 use crate::keepalive::{inner, is_within, root};
+use crate::numpy::array::NumpyArray;
 
 /// The name of the capsule that a NumPy array holds around the versioned managed tensor that it was made from.
 const NUMPY_CAPSULE: &std::ffi::CStr = c"numpy_dltensor_versioned";

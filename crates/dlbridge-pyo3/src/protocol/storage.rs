@@ -5,9 +5,10 @@ use dlbridge::{Access, RawParts, Tensor};
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 
+use super::is_copied;
 use super::kind::Kind;
-use super::{Imported, is_copied};
 use crate::error::to_py_err;
+use crate::imported::Imported;
 use crate::interpreter::PyOwner;
 
 /// The storage of an object whose storage can be replaced. `None` for all other objects, and for tensors without a storage

@@ -4,6 +4,7 @@ use dlbridge::{Element, Error, Tensor};
 use pyo3::prelude::*;
 
 use super::numpy::{Numpy, array_of_times};
+use crate::argument::{PyDeviceTensor, PyReadonlyTensor, PyReadwriteTensor};
 use crate::error::to_py_err;
 use crate::{PyTensor, to_library};
 
@@ -82,6 +83,33 @@ impl<'py> Like<'py> {
         Self { likeness: likeness.clone(), source: Source::Times(times.into_times()) }
     }
 }
+
+/// The method `like` of a typed argument, and the parameters of its type that come after the number of dimensions.
+macro_rules! like {
+    ($name:ident, $($more:ident),+) => {
+        impl<'py, A, const N: usize, $($more),+> $name<'py, A, N, $($more),+> {
+            /// A result of the library that the argument is of, from a tensor or anything that a `Tensor` is made from.
+            ///
+            /// ```no_run
+            /// use dlbridge_pyo3::Like;
+            ///
+            #[doc = concat!("fn half<'py>(x: dlbridge_pyo3::", stringify!($name), "<'py, f32, 1>) -> Like<'py> {")]
+            ///     x.like(vec![0.5_f32; x.len()])
+            /// }
+            /// ```
+            pub fn like<V>(&self, values: V) -> Like<'py>
+            where
+                Tensor: From<V>,
+            {
+                Like::new(self.object(), values)
+            }
+        }
+    };
+}
+
+like!(PyReadonlyTensor, C);
+like!(PyReadwriteTensor, C);
+like!(PyDeviceTensor, S, C);
 
 impl<'py> IntoPyObject<'py> for Like<'py> {
     type Target = PyAny;

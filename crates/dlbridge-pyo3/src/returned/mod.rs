@@ -14,8 +14,9 @@ use pyo3::types::PyCapsule;
 
 use crate::argument::{Accepts, DYNAMIC};
 use crate::capsule;
+use crate::imported::Protocol;
 #[cfg(feature = "tensor-class")]
-use crate::protocol::{Protocol, kind};
+use crate::protocol::kind;
 #[cfg(feature = "tensor-class")]
 use crate::{PyTensor, to_library, to_numpy};
 

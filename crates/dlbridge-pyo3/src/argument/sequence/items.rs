@@ -6,15 +6,16 @@ use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyRange, PyString, PyTuple};
 
-use super::fault::{Fault, MAX_DEPTH};
 use super::number::{Kinds, Known, Number, NumberKind, element, element_of, kind_of};
 use super::value::{self, Value};
+use crate::argument::fault::{Fault, MAX_DEPTH};
 use crate::borrow::Guard;
 use crate::copies;
 use crate::error::{ErrorClass, to_py_err};
 use crate::import;
-use crate::protocol::numpy_array::Described;
-use crate::protocol::{Imported, Kind, classes, kind};
+use crate::imported::Imported;
+use crate::numpy::array::Described;
+use crate::protocol::{Kind, classes, kind};
 use crate::wanted::Wanted;
 
 /// Items that are read between two questions for interrupts.
@@ -216,7 +217,8 @@ fn read_array<'py>(
     let Some(head) = kind.head else { return Ok(false) };
     if let Some(run) = head.run(item, None, &[])
         && has_extents(run.shape(), extents)
-        && let Some(_reading) = Guard::of_run(kind, item, run.address(), run.bytes(), Mode::Read)
+        && let Some(_reading) =
+            Guard::of_run(&kind.borrowed, item, run.address(), run.bytes(), Mode::Read)
         && let Some(tensor) = run.tensor()
     {
         return sink.put_tensor(&tensor);
@@ -225,7 +227,7 @@ fn read_array<'py>(
     if !has_extents(tensor.shape(), extents) {
         return Err(Fault::tensor(&tensor, extents));
     }
-    let _reading = Guard::acquire(kind, item, &tensor, Mode::Read)?;
+    let _reading = Guard::acquire(&kind.borrowed, item, &tensor, Mode::Read)?;
     sink.put_tensor(&tensor)
 }
 
@@ -260,7 +262,7 @@ fn read_tensor<'py>(
     }
     {
         let kind = kind::of(item)?;
-        let _reading = Guard::acquire(&kind, item, &tensor, Mode::Read)?;
+        let _reading = Guard::acquire(&kind.borrowed, item, &tensor, Mode::Read)?;
         if sink.put_tensor(&tensor)? {
             return Ok(true);
         }

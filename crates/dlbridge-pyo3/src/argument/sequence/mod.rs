@@ -5,7 +5,6 @@
 //! does not have a size of its own, so its value decides. Scalars and arrays of NumPy keep a dtype that all of them have; those of
 //! several dtypes count as Python's numbers, so they may become a wider dtype than in NumPy.
 
-mod fault;
 mod items;
 mod number;
 mod value;
@@ -16,14 +15,13 @@ use pyo3::exceptions::{PyMemoryError, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
-pub(super) use self::fault::Misfit;
-use self::fault::{Fault, is_list};
 use self::items::{Dtypes, Elements, Items, Natural, read, shape_of};
 pub(super) use self::number::NumberKind;
 use self::number::{Number, each_type, kind_of};
 use super::accepts::Accepts;
 use super::convert::accepts;
 use super::expected::Expected;
+use super::fault::{Fault, Misfit, is_list};
 use super::refusal::{Found, Refusal};
 use crate::error::to_py_err;
 use crate::import;

@@ -7,9 +7,9 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt, PyType};
 
-use super::fault::Fault;
 use super::value::{self, Read, Value};
-use crate::protocol::numpy_scalar::NumpyScalar;
+use crate::argument::fault::Fault;
+use crate::numpy::scalar::NumpyScalar;
 use crate::protocol::{classes, kind};
 
 /// What a number is, in NumPy's order: a number becomes an element of its own kind or of a later one.

@@ -13,8 +13,8 @@ use pyo3::types::PyCapsule;
 
 use super::abi::{ArrowArray, ArrowSchema, NULLABLE, Release};
 use super::format;
+use crate::imported::Protocol;
 use crate::keepalive::Export;
-use crate::protocol::Protocol;
 
 /// A capsule over the schema and one over the array of a tensor.
 pub(crate) fn export<'py>(

@@ -21,11 +21,12 @@ use super::stream::only_chunk;
 use crate::borrow::Guard;
 use crate::copies;
 use crate::error::to_py_err;
+use crate::imported::{Imported, Protocol};
 use crate::interpreter::check_main_interpreter;
 use crate::keepalive::{is_within, root};
 use crate::protocol::memory::{MAX_NDIM, normalized, with_dtype};
 use crate::protocol::time::Times;
-use crate::protocol::{Imported, Kind, Lacking, Method, Protocol, kind, pandas, picture};
+use crate::protocol::{Kind, Lacking, Method, kind, pandas, picture};
 use crate::shown::shown;
 use crate::wanted::Wanted;
 
@@ -277,7 +278,7 @@ impl Elements {
                     let unpacked = unpacked.expect("new tensors are contiguous");
                     let kind = kind::of(object)?;
                     let _reading =
-                        Guard::acquire(&kind, object, &TensorRef::from(bits), Mode::Read)?;
+                        Guard::acquire(&kind.borrowed, object, &TensorRef::from(bits), Mode::Read)?;
                     copies::detached(unpacked.len(), |go_on| {
                         Ok(copies::each_block(unpacked, go_on, |begin, block| {
                             for (place, value) in (first as usize + begin..).zip(block) {
@@ -353,7 +354,7 @@ unsafe fn without_nulls(
         )
     };
     let bytes = TensorRef::from(numbers.as_flattened());
-    let _reading = Guard::acquire(&kind, object, &bytes, Mode::Read)?;
+    let _reading = Guard::acquire(&kind.borrowed, object, &bytes, Mode::Read)?;
     let mut times = room::<i64>(count, "times")?;
     let filled = times.view_mut::<i64>().map_err(to_py_err)?.into_mut_slice();
     let filled = filled.expect("new tensors are contiguous");

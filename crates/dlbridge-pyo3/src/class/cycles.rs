@@ -15,8 +15,8 @@ use pyo3::{PyTraverseError, PyVisit};
 
 use crate::interpreter::PyOwner;
 use crate::keepalive::Export;
+use crate::numpy;
 use crate::protocol::buffer::Buffer;
-use crate::protocol::numpy_array;
 
 /// Shows the collector the object that keeps the memory of a tensor, if that object is freed with it (Sole).
 ///
@@ -42,7 +42,7 @@ pub(super) fn traverse(
             return buffer.traverse(visit);
         }
         let Some(source) = lent.or_else(|| export.map(Export::tensor)) else {
-            return numpy_array::traverse(tensor, visit);
+            return numpy::array::traverse(tensor, visit);
         };
         tensor = source;
     }

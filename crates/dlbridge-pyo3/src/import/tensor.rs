@@ -7,12 +7,15 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-use super::{PyTensor, remembered};
+use super::satisfy;
+use crate::PyTensor;
 use crate::gpu;
-use crate::import::{self, satisfy};
+use crate::import;
+use crate::imported::{Imported, Protocol};
 use crate::protocol::dlpack::is_on_device;
 use crate::protocol::moved::{copied, kept_until_passed};
-use crate::protocol::{DataStream, Imported, Protocol, Streams, stream};
+use crate::stream::{self, DataStream, Streams};
+use crate::tensor::remembered;
 use crate::wanted::Wanted;
 
 impl PyTensor {

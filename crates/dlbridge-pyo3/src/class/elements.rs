@@ -6,8 +6,8 @@ use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyComplex, PyList, PyTuple};
 
-use super::PyTensor;
 use super::value::Value;
+use crate::PyTensor;
 use crate::borrow::Guard;
 use crate::copies;
 use crate::error::to_py_err;

@@ -13,7 +13,7 @@ use crate::error::{name_of, with_article};
 pub(super) const MAX_DEPTH: usize = 64;
 
 /// Why a list is not the tensor that was expected.
-pub(in crate::argument) enum Misfit {
+pub(super) enum Misfit {
     TooDeep,
     Shape(Vec<usize>),
     /// Lists do not become tensors of the dtype.
@@ -24,7 +24,7 @@ pub(in crate::argument) enum Misfit {
 
 impl Misfit {
     /// The words after the type of the list.
-    pub(in crate::argument) fn words(&self, py: Python<'_>) -> PyResult<String> {
+    pub(super) fn words(&self, py: Python<'_>) -> PyResult<String> {
         Ok(match self {
             Self::TooDeep => format!(" that is nested more than {MAX_DEPTH} deep"),
             Self::Shape(shape) => format!(" of shape {shape:?}"),
@@ -44,7 +44,7 @@ pub(super) enum Fault {
 }
 
 /// What does not fit, and its position.
-pub(in crate::argument) struct Item {
+pub(super) struct Item {
     /// The last index comes first.
     index: Vec<usize>,
     problem: Problem,

@@ -12,7 +12,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
-use super::numpy_api::NumpyApi;
+use super::api::NumpyApi;
 use crate::once::once;
 
 /// A type of NumPy's scalars, and not one derived from it.

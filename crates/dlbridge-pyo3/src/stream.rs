@@ -221,7 +221,7 @@ pub(crate) fn wait(py: Python<'_>, device: Device, stream: &DataStream) -> PyRes
 }
 
 /// The exception for a call that the driver refused.
-pub(super) fn refused(failure: &Failure, text: String) -> PyErr {
+pub(crate) fn refused(failure: &Failure, text: String) -> PyErr {
     match failure.is_out_of_memory() {
         true => PyMemoryError::new_err(text),
         false => PyBufferError::new_err(text),

@@ -8,12 +8,14 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyComplex, PyDict, PyFloat, PyInt, PyMemoryView, PyTuple};
 use pyo3::{PyTraverseError, PyVisit};
 
-use super::{PyTensor, cycles, dtype, elements, index, operators};
+use super::{cycles, dtype, elements, index, operators};
+use crate::PyTensor;
+use crate::imported::Protocol;
 #[cfg(any(Py_3_11, not(Py_LIMITED_API)))]
 use crate::protocol::buffer_export;
 use crate::protocol::{
-    Protocol, array_interface, array_struct, arrow, buffer, buffer_abi, cuda_array_interface,
-    exchange_table, sibling,
+    array_interface, array_struct, arrow, buffer, buffer_abi, cuda_array_interface, exchange_table,
+    sibling,
 };
 use crate::wanted::{Order, Wanted};
 use crate::{pickle, to_library};

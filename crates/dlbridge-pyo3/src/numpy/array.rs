@@ -23,10 +23,10 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCapsule, PyDict, PyType};
 use pyo3::{PyTraverseError, PyVisit, ffi};
 
-use super::numpy_api::{C_CONTIGUOUS, NumpyApi, WRITEABLE, loaded};
-use super::strides::{NO_EXTENT, in_elements};
+use super::api::{C_CONTIGUOUS, NumpyApi, WRITEABLE, loaded};
 use crate::capsule;
 use crate::once::once;
+use crate::strides::{NO_EXTENT, in_elements};
 
 /// The head of an array.
 #[repr(C)]
@@ -80,7 +80,7 @@ pub(crate) struct Described<'a> {
     pub(crate) tensor: TensorRef<'a>,
     pub(crate) dtype: DataType,
     pub(crate) read_only: bool,
-    pub(super) data: *mut u8,
+    pub(crate) data: *mut u8,
 }
 
 /// The elements of an array that are contiguous in C order; there are some.
@@ -271,7 +271,7 @@ impl NumpyArray {
     }
 
     /// How to read objects of a type; `None` unless it is NumPy's array itself, with an ABI that is known.
-    pub(super) fn of_type(object_type: &Bound<'_, PyType>) -> PyResult<Option<Self>> {
+    pub(crate) fn of_type(object_type: &Bound<'_, PyType>) -> PyResult<Option<Self>> {
         let py = object_type.py();
         let Some((module, class)) = loaded(py)? else { return Ok(None) };
         let numpy = once(&NUMPY, py, || Numpy::find_out(&module, &class))?;
@@ -402,7 +402,7 @@ impl NumpyArray {
     }
 
     /// The version of DLPack that the managed tensors of arrays say they are of.
-    pub(super) fn version(self) -> Option<DLPackVersion> {
+    pub(crate) fn version(self) -> Option<DLPackVersion> {
         self.0.version
     }
 }

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyEllipsis, PyList, PySlice, PyTuple};
 use pyo3::{PyTraverseError, PyVisit};
 
-use super::PyTensor;
+use crate::PyTensor;
 use crate::error::{to_py_err, type_name};
 use crate::shown::shown;
 use crate::wanted::{integer, wrong_type};

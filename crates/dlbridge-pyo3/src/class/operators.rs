@@ -6,8 +6,8 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyList, PyNotImplemented, PyTuple};
 
-use super::PyTensor;
 use super::elements;
+use crate::PyTensor;
 use crate::import::has_protocol;
 
 /// The error for an operation that a tensor does not support.

@@ -1,0 +1,9 @@
+//! Python's view of [`PyTensor`](crate::PyTensor): its methods, its operators and its elements.
+
+mod cycles;
+pub(crate) mod dtype;
+mod elements;
+mod index;
+mod methods;
+mod operators;
+mod value;
