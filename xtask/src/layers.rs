@@ -19,9 +19,6 @@ type Imports = BTreeMap<Module, BTreeSet<Module>>;
 /// The crates with several modules outside of `crates/` and `adapters/`.
 const OTHERS: [&str; 2] = ["conformance/crafter", "xtask"];
 
-/// Crates in which folders import each other, though no files do.
-const FOLDERS_IN_CIRCLES: [&str; 1] = ["dlbridge"];
-
 /// Prints the modules of all crates. Fails if there is a circle.
 pub(crate) fn run(workplace: &Workplace) -> Result<()> {
     read(workplace, |line| println!("{line}"))
@@ -45,10 +42,8 @@ fn read(workplace: &Workplace, show: impl Fn(&str)) -> Result<()> {
         }
         let found = circles_of(&imports);
         circles.extend(found.iter().map(|circle| format!("{name}: {}", circle.join(", "))));
-        if !FOLDERS_IN_CIRCLES.contains(&name.as_str()) {
-            let found = folders_of(&imports).into_iter().flat_map(|within| circles_of(&within));
-            circles.extend(found.map(|circle| format!("{name}, folders: {}", circle.join(", "))));
-        }
+        let found = folders_of(&imports).into_iter().flat_map(|within| circles_of(&within));
+        circles.extend(found.map(|circle| format!("{name}, folders: {}", circle.join(", "))));
     }
     match circles.is_empty() {
         true => Ok(()),

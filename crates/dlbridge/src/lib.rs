@@ -110,6 +110,8 @@ mod adapters;
 pub mod bits;
 mod block;
 #[forbid(unsafe_code)]
+mod compare;
+#[forbid(unsafe_code)]
 mod convert;
 mod copy;
 #[forbid(unsafe_code)]
@@ -133,6 +135,7 @@ mod slicing;
 mod subbyte;
 mod tensor;
 mod tensor_ref;
+mod threads;
 #[forbid(unsafe_code)]
 mod time;
 mod view;
@@ -142,11 +145,11 @@ pub use block::RawParts;
 pub use copy_reason::CopyReason;
 pub use device::{Device, DeviceType};
 pub use dtype::{DataType, DataTypeCode};
-pub use element::{Element, Unaligned};
+pub use element::{Element, Items, Unaligned};
 pub use error::{Error, Result};
 pub use subbyte::{SubbyteView, SubbyteViewMut};
 pub use tensor::Tensor;
-pub use tensor::raw::{Items, Owner, TensorSlice, TensorSliceMut};
+pub use tensor::raw::{Owner, TensorSlice, TensorSliceMut};
 pub use tensor_ref::{DLTensorRef, TensorRef, TensorRefMut};
 pub use time::{
     Datetime64, Days, Hours, Microseconds, Milliseconds, Minutes, Nanoseconds, Seconds, TimeUnit,

@@ -2,10 +2,10 @@
 
 use core::slice;
 
-use crate::copy::threads::{self, Place};
 use crate::layout::Offsets;
 use crate::tensor_ref::TensorRef;
 use crate::tensor_ref::TensorRefMut;
+use crate::threads::{self, Place};
 use crate::{Error, Result};
 
 /// The bytes of each number of a tensor.

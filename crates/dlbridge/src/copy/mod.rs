@@ -4,11 +4,8 @@ mod byte_order;
 #[forbid(unsafe_code)]
 pub(crate) mod pace;
 mod strided;
-pub(crate) mod threads;
+mod vectors;
 
-use alloc::vec::Vec;
-use core::mem::MaybeUninit;
-use core::ptr::NonNull;
 use core::slice;
 
 use self::pace::Pace;
@@ -17,11 +14,9 @@ use self::strided::Layouts;
 use crate::block::{Managed, RawParts, Undescribed};
 use crate::layout::{self, Dims};
 use crate::memory::aligned::{ALIGNMENT, AlignedBytes};
-use crate::memory::pages;
 use crate::subbyte::raw as subbyte;
 use crate::tensor_ref::TensorRef;
 use crate::tensor_ref::TensorRefMut;
-use crate::view::TensorView;
 use crate::{Access, Error, Result, Tensor};
 
 impl Tensor {
@@ -287,65 +282,4 @@ fn check_same_shape(expected: &Dims<'_>, found: &Dims<'_>) -> Result<()> {
         let (expected, found) = (expected[axis] as usize, found[axis] as usize);
         Err(Error::Extent { axis, expected, found })
     })
-}
-
-/// The elements of a view in the order of their indices.
-pub(crate) fn to_vec<T: Copy>(view: &TensorView<'_, T>) -> Vec<T> {
-    filled(view, Vec::with_capacity(view.len()))
-}
-
-/// The same, or an error without memory for them: a view that repeats some may have more than there is room for.
-pub(crate) fn try_to_vec<T: Copy>(view: &TensorView<'_, T>) -> Result<Vec<T>> {
-    Ok(filled(view, with_room(view.len())?))
-}
-
-/// An empty vector with room for so many elements.
-pub(crate) fn with_room<T>(len: usize) -> Result<Vec<T>> {
-    let mut elements = Vec::new();
-    let bytes = len.saturating_mul(size_of::<T>());
-    elements.try_reserve_exact(len).map_err(|_| Error::OutOfMemory { bytes, for_copy: true })?;
-    Ok(elements)
-}
-
-impl<T: Copy> TensorView<'_, T> {
-    /// Appends the elements to a vector, each converted, in C order.
-    ///
-    /// # Errors
-    /// `OutOfMemory` without room for them.
-    #[doc(hidden)]
-    pub fn append_mapped<U: Copy>(&self, to: &mut Vec<U>, convert: impl Fn(T) -> U) -> Result<()> {
-        let (begin, len) = (to.len(), self.len());
-        let bytes = len.saturating_mul(size_of::<U>());
-        to.try_reserve_exact(len).map_err(|_| Error::OutOfMemory { bytes, for_copy: true })?;
-        let first = to.spare_capacity_mut().as_mut_ptr();
-        let written = self.iter().fold(0, |written, &value| {
-            // SAFETY: the iterator yields `len` elements (View), for which there is room.
-            unsafe { first.add(written).write(MaybeUninit::new(convert(value))) };
-            written + 1
-        });
-        assert_eq!(written, len, "an iterator yields all elements");
-        // SAFETY: so many elements were written above.
-        unsafe { to.set_len(begin + len) };
-        Ok(())
-    }
-}
-
-/// The elements of a view in an empty vector that has room for them.
-fn filled<T: Copy>(view: &TensorView<'_, T>, mut elements: Vec<T>) -> Vec<T> {
-    let len = view.len();
-    assert!(elements.is_empty() && elements.capacity() >= len, "there is no room");
-    pages::prefer_huge(NonNull::from(elements.spare_capacity_mut()).cast(), len * size_of::<T>());
-    if len != 0 {
-        let (shape, mut to_strides) = (view.shape(), alloc::vec![0; view.ndim()]);
-        layout::c_strides(shape, |axis, stride| to_strides[axis] = stride);
-        let (from, to) = (view.as_ptr().cast(), elements.as_mut_ptr());
-        // SAFETY: View; the vector has room for all elements in C order, which are written here.
-        unsafe {
-            let (strides, itemsize) = (view.strides(), size_of::<T>());
-            let layouts = Layouts { shape, from: strides, to: &to_strides, itemsize };
-            strided::copy_strided(from, to.cast(), &layouts);
-            elements.set_len(len);
-        }
-    }
-    elements
 }

@@ -1,7 +1,9 @@
 //! Rust types that are the elements of tensors.
 
+pub(crate) mod items;
 mod unaligned;
 
+pub use items::Items;
 pub use unaligned::Unaligned;
 
 use crate::bits::{Bfloat16, Complex, Float16};

@@ -9,12 +9,12 @@ use core::mem::MaybeUninit;
 use core::slice;
 
 use crate::block::{Managed, RawParts, Undescribed};
-use crate::copy::threads::{self, Place};
 use crate::layout::{self, Dims, Offsets};
 use crate::memory::aligned::AlignedBytes;
 use crate::subbyte::whole_bytes;
 use crate::tensor_ref::TensorRef;
 use crate::tensor_ref::TensorRefMut;
+use crate::threads::{self, Place};
 use crate::{Access, DataType, DataTypeCode, Error, Result};
 
 /// A borrowed view of elements that are not whole bytes, such as `float4_e2m1fn` or `int4`, packed

@@ -1,12 +1,9 @@
 //! Properties of borrowed tensors that are computed from the fields in `raw/`.
 
-use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
 
-use crate::{
-    DataType, Device, Element, Error, Result, TensorRef, TensorRefMut, Unaligned, copy, layout,
-};
+use crate::{DataType, Device, TensorRef, TensorRefMut, layout};
 
 impl TensorRef<'_> {
     /// The number of dimensions.
@@ -37,39 +34,6 @@ impl TensorRef<'_> {
     /// ```
     pub fn nbytes(&self) -> u128 {
         layout::byte_count(self.len(), self.dtype(), self.is_subbyte_padded())
-    }
-
-    /// Copies the elements in C order (the last axis fastest), also if they are not aligned.
-    ///
-    /// # Errors
-    /// Those of [`TensorRef::view`], except for the alignment; [`Error::OutOfMemory`], because a tensor that repeats some
-    /// elements may have more than fit in memory.
-    ///
-    /// ```
-    /// use dlbridge::{DataType, Error, Tensor, TensorRef};
-    ///
-    /// let columns = TensorRef::from(&[[1, 2], [3, 4]]).transpose();
-    /// assert_eq!(columns.to_vec::<i32>()?, [1, 3, 2, 4]);
-    ///
-    /// let odd = Tensor::from_bytes(vec![0_u8, 1, 1, 2, 2], DataType::UINT16, [2], 1)?;
-    /// assert_eq!(TensorRef::from(&odd).to_vec::<u16>()?, [0x0101, 0x0202]);
-    ///
-    /// let repeated = Tensor::from_parts_strided(vec![7_u8], [1 << 46], [0], 0)?;
-    /// let refused = TensorRef::from(&repeated).to_vec::<u8>();
-    /// assert_eq!(refused, Err(Error::OutOfMemory { bytes: 1 << 46, for_copy: true }));
-    /// # Ok::<(), dlbridge::Error>(())
-    /// ```
-    pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
-        match self.view::<T>() {
-            Ok(view) => copy::try_to_vec(&view),
-            Err(Error::Misaligned { .. }) => {
-                let view = self.view::<Unaligned<T>>()?;
-                let mut elements = copy::with_room(view.len())?;
-                elements.extend(view.iter().map(|element| element.get()));
-                Ok(elements)
-            }
-            Err(error) => Err(error),
-        }
     }
 
     /// The range of bytes that the elements occupy, counted from the first byte of the element at index zero: from

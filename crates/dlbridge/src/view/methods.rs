@@ -1,9 +1,8 @@
 //! What views offer beyond the access to memory that `raw.rs` gives them.
 
-use alloc::vec::Vec;
 use core::ops::{Index, IndexMut};
 
-use crate::{Element, Error, Iter, IterMut, TensorView, TensorViewMut, copy};
+use crate::{Element, Error, Iter, IterMut, TensorView, TensorViewMut};
 
 impl<T> TensorView<'_, T> {
     /// The number of dimensions.
@@ -28,22 +27,6 @@ impl<T> TensorView<'_, T> {
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-
-    /// A copy of the elements in the order of their indices, the last axis fastest. Without memory for it
-    /// the process aborts, as with any [`Vec`]; [`Tensor::to_copy`](crate::Tensor::to_copy) returns an
-    /// error.
-    ///
-    /// ```
-    /// let tensor = dlbridge::Tensor::from([[1, 2], [3, 4]]);
-    /// assert_eq!(tensor.view::<i32>()?.to_vec(), [1, 2, 3, 4]);
-    /// # Ok::<(), dlbridge::Error>(())
-    /// ```
-    pub fn to_vec(&self) -> Vec<T>
-    where
-        T: Copy,
-    {
-        copy::to_vec(self)
     }
 }
 

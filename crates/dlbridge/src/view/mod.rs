@@ -1,8 +1,6 @@
 //! Borrowed tensors whose elements are of a Rust type. `raw` and `iter` hold the memory.
 
 #[forbid(unsafe_code)]
-mod compare;
-#[forbid(unsafe_code)]
 mod display;
 mod iter;
 #[forbid(unsafe_code)]

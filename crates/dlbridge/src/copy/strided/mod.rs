@@ -24,7 +24,7 @@ mod tiles;
 use alloc::vec::Vec;
 
 use crate::copy::pace::Pace;
-use crate::copy::threads;
+use crate::threads;
 pub(crate) use axis::Layouts;
 use axis::{Axis, Ends, SIDE, with_axes};
 use piece::{Piece, Swapped};

@@ -15,7 +15,7 @@ use crate::block::RawParts;
 use crate::{Error, MAX_NDIM, Result};
 
 pub use self::handle::Tensor;
-pub use self::owner::{Items, Owner};
+pub use self::owner::Owner;
 pub use self::tensor_slice::{TensorSlice, TensorSliceMut};
 
 impl Tensor {

@@ -13,69 +13,9 @@ use crate::block::Check;
 use crate::block::DimsOut;
 use crate::block::RawParts;
 use crate::block::{Draft, Managed, Undescribed};
+use crate::element::items::{Items, whole_shape};
 use crate::element::{Element, assert_layout};
 use crate::{Access, DataType, Error, MAX_NDIM, Result, layout};
-
-/// The items of a container: elements, or arrays of elements.
-///
-/// # Safety
-/// The type consists of contiguous elements of the type `Element` and nothing else: as many as the
-/// product of [`extents`](Items::extents). Any valid elements there are a valid value of
-/// the type, and it does not have interior mutability.
-///
-/// ```
-/// use dlbridge::Items;
-///
-/// let mut extents = [0; 2];
-/// <[[u8; 3]; 4]>::extents(&mut extents);
-/// assert_eq!(extents, [4, 3]);
-/// ```
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is neither an element of a tensor nor an array of elements",
-    label = "not an `Element`, and not an array of an `Element`",
-    note = "the integers, `f32`, `f64` and `bool` are elements; the features `half`, `num-complex` and `microfloat` of dlbridge add others"
-)]
-pub unsafe trait Items: Send + Sync + 'static {
-    /// The type of the elements.
-    type Element: Element;
-
-    /// The number of dimensions one item has; 0 for an element.
-    ///
-    /// ```
-    /// assert_eq!(<[[u8; 3]; 4] as dlbridge::Items>::NDIM, 2);
-    /// ```
-    const NDIM: usize;
-
-    /// Writes the extents of one item.
-    ///
-    /// ```
-    /// use dlbridge::Items;
-    ///
-    /// let mut extents = [0];
-    /// <[f32; 5]>::extents(&mut extents);
-    /// assert_eq!(extents, [5]);
-    /// ```
-    fn extents(out: &mut [usize]);
-}
-
-// SAFETY: an element is one element.
-unsafe impl<T: Element> Items for T {
-    type Element = T;
-    const NDIM: usize = 0;
-
-    fn extents(_: &mut [usize]) {}
-}
-
-// SAFETY: an array is N contiguous items.
-unsafe impl<I: Items, const N: usize> Items for [I; N] {
-    type Element = I::Element;
-    const NDIM: usize = I::NDIM + 1;
-
-    fn extents(out: &mut [usize]) {
-        out[0] = N;
-        I::extents(&mut out[1..]);
-    }
-}
 
 /// A value that owns items in one piece of memory: what [`Tensor::from_parts`] takes.
 ///
@@ -207,9 +147,6 @@ unsafe impl<I: Items> Owner for &'static [I] {
     }
 }
 
-/// The deepest nesting of arrays in a container.
-const MAX_NESTING: usize = 31;
-
 /// Makes a tensor of all items of an owner, in their own shape: the number of items, then the
 /// extents of one.
 pub(crate) fn from_whole<O: Owner>(mut owner: O) -> Result<Managed> {
@@ -244,15 +181,6 @@ pub(crate) fn from_adjacent<O: Owner>(owner: O, shape: &[usize]) -> Result<Manag
     // SAFETY: the dims were just written. `Owner` promises Data, Calm, Exclusive, Immutable and Send for its
     // items, which are as many as the shape has.
     Ok(unsafe { draft.finish(description, parts.marks(), <O::Item as Items>::Element::CHECK) })
-}
-
-/// The shape of some items, in the first `1 + I::NDIM` places.
-pub(crate) fn whole_shape<I: Items>(len: usize) -> [usize; 1 + MAX_NESTING] {
-    const { assert!(I::NDIM <= MAX_NESTING, "arrays nested too deeply") };
-    let mut shape = [0; 1 + MAX_NESTING];
-    shape[0] = len;
-    I::extents(&mut shape[1..=I::NDIM]);
-    shape
 }
 
 /// Makes a tensor of an owner and a strided layout within its elements.

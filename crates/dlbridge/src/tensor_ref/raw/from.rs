@@ -6,9 +6,9 @@ use core::ptr;
 
 use super::TensorRef;
 use crate::block::Managed;
+use crate::element::items::{Items, whole_shape};
 use crate::element::{Element, assert_layout};
 use crate::layout::{self, Dims};
-use crate::tensor::raw::owner::{Items, whole_shape};
 use crate::view::TensorView;
 use crate::{Access, Device};
 
