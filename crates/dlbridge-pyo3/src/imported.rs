@@ -1,9 +1,9 @@
-//! A tensor out of a Python object, and the protocol by which it came.
+//! A tensor that was imported from a Python object, and its protocol.
 
 use dlbridge::sys::DLPackVersion;
 use dlbridge::{CopyReason, Tensor};
 
-/// The protocol by which a tensor was imported.
+/// The protocol of an import.
 ///
 /// ```
 /// use dlbridge_pyo3::Protocol;
@@ -63,8 +63,8 @@ impl Protocol {
         }
     }
 
-    /// Whether a producer can say that its data is read-only. A legacy one cannot, and some of them
-    /// lend what must not change: unless it is a copy it is taken for read-only, as NumPy does.
+    /// Returns true if a producer can mark its data as read-only. A legacy producer cannot, and may share data that must not
+    /// change: such data is treated as read-only unless it is a copy, as NumPy does.
     pub(crate) const fn tells_read_only(self) -> bool {
         !matches!(self, Self::LegacyDlpack)
     }
@@ -112,7 +112,7 @@ impl Imported {
         Self { tensor, protocol, reason: None, version: None }
     }
 
-    /// Whether the data must not be written, or its producer could not have said so.
+    /// Returns true if the data must not be written, or if its producer could not mark it as read-only.
     pub(crate) fn is_read_only(&self) -> bool {
         let told = self.reason.is_some() || self.protocol.tells_read_only();
         !told || self.tensor.is_read_only()

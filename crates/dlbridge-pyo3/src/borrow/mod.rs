@@ -42,12 +42,12 @@ pub(crate) struct BorrowedType {
     pub(crate) name: String,
     /// The same as a label of borrows.
     pub(crate) label: LabelWords,
-    /// Whether it is NumPy's array or derived from it.
+    /// True for NumPy's array and classes derived from it.
     pub(crate) numpy_array: bool,
 }
 
 impl<N> Guard<N> {
-    /// Nothing is borrowed: for memory that nobody else can reach.
+    /// Nothing is borrowed: for memory that no other code can reach.
     pub(crate) const NONE: Self = Self { ticket: None, numpy: None };
 
     fn of(ticket: usize) -> Self {
@@ -282,7 +282,7 @@ pub(crate) struct Borrowed<T> {
 
 impl Borrowed<Arc<Tensor>> {
     /// A read-only tensor over another one that Rust made, borrowed to be read as long as it lives: some
-    /// consumers forget that it must not be written, and who writes by a borrow is refused.
+    /// consumers forget that it must not be written. A borrow for writing is refused.
     pub(crate) fn read_only(tensor: &Arc<Tensor>) -> PyResult<Tensor> {
         let guard = Guard::reading(tensor, "read-only dlbridge.Tensor")?;
         let owner = Self { _guard: guard, _tensor: Arc::clone(tensor) };

@@ -44,7 +44,7 @@ impl TensorRef<'_> {
 }
 
 impl<T> TensorView<'_, T> {
-    /// A copy of the elements in the order of their indices, the last axis fastest. Without memory for it
+    /// A copy of the elements in C order (the last axis fastest). Without memory for it
     /// the process aborts, as with any [`Vec`]; [`Tensor::to_copy`](crate::Tensor::to_copy) returns an
     /// error.
     ///
@@ -73,23 +73,23 @@ impl<T: Copy> TensorView<'_, T> {
         to.try_reserve_exact(len).map_err(|_| Error::OutOfMemory { bytes, for_copy: true })?;
         let first = to.spare_capacity_mut().as_mut_ptr();
         let written = self.iter().fold(0, |written, &value| {
-            // SAFETY: the iterator yields `len` elements (View), for which there is room.
+            // SAFETY: the iterator yields `len` elements (View), and there is room for them.
             unsafe { first.add(written).write(MaybeUninit::new(convert(value))) };
             written + 1
         });
         assert_eq!(written, len, "an iterator yields all elements");
-        // SAFETY: so many elements were written above.
+        // SAFETY: `len` elements were written above.
         unsafe { to.set_len(begin + len) };
         Ok(())
     }
 }
 
-/// The elements of a view in the order of their indices, or an error without memory for them: a view that repeats some may have more than there is room for.
+/// The elements of a view in C order, or an error without memory for them: a view that repeats some may have more than there is room for.
 fn try_to_vec<T: Copy>(view: &TensorView<'_, T>) -> Result<Vec<T>> {
     Ok(filled(view, with_room(view.len())?))
 }
 
-/// An empty vector with room for so many elements.
+/// An empty vector with room for `len` elements.
 fn with_room<T>(len: usize) -> Result<Vec<T>> {
     let mut elements = Vec::new();
     let bytes = len.saturating_mul(size_of::<T>());
@@ -100,7 +100,7 @@ fn with_room<T>(len: usize) -> Result<Vec<T>> {
 /// The elements of a view in an empty vector that has room for them.
 fn filled<T: Copy>(view: &TensorView<'_, T>, mut elements: Vec<T>) -> Vec<T> {
     let len = view.len();
-    assert!(elements.is_empty() && elements.capacity() >= len, "there is no room");
+    assert!(elements.is_empty() && elements.capacity() >= len, "the vector is too small");
     pages::prefer_huge(NonNull::from(elements.spare_capacity_mut()).cast(), len * size_of::<T>());
     if len != 0 {
         let (shape, mut to_strides) = (view.shape(), alloc::vec![0; view.ndim()]);
