@@ -2,7 +2,8 @@
 //! folders.
 //!
 //! It reads paths, as text: those of `use`, and those in code that begin with `crate`, `super`, `self` or a module below. A re-export
-//! (`pub use`) is no import, and a name that is re-exported leads to where the item is. Tests in a file, and what macros write, are left out.
+//! (`pub use`) is no import, and a name that is re-exported leads to where the item is. Tests in a file, what macros write, and methods, which
+//! have no path, are left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -91,7 +92,12 @@ impl Crate {
                 }
             }
             first if self.code.contains_key(&below(&at, first)) => {}
-            _ => return None,
+            first => {
+                // A name that the module imports.
+                let mut through = self.re_exported(from, first).filter(|_| depth < 8)?;
+                through.extend(path[1..].iter().cloned());
+                return self.resolve(from, &through, depth + 1);
+            }
         }
         while let Some(name) = rest.first() {
             let child = below(&at, name);
@@ -400,6 +406,17 @@ mod tests {
         assert!(circles_of(&found).is_empty());
         let circles: Vec<_> = folders_of(&found).iter().flat_map(circles_of).collect();
         assert_eq!(circles, [["a", "b"], ["a::c", "a::d"]]);
+    }
+
+    #[test]
+    fn a_path_may_begin_with_an_imported_module() {
+        let found = imports(&[
+            ("", "mod a;\nmod b;"),
+            ("a", "mod c;"),
+            ("a::c", ""),
+            ("b", "use crate::a;\nfn f() { a::c::g() }"),
+        ]);
+        assert_eq!(found["b"], list(&["a", "a::c"]));
     }
 
     #[test]

@@ -298,10 +298,6 @@ impl Borrowed<Tensor> {
         tensor: Tensor,
         read_only: bool,
     ) -> PyResult<Tensor> {
-        if !tensor.device().device_type().is_host_accessible() {
-            // Nobody gets a view of it.
-            return Ok(if read_only { tensor.into_read_only() } else { tensor });
-        }
         let guard = Guard::acquire(object_type, object, &TensorRef::from(&tensor), Mode::Read)?;
         let guard = guard.detached();
         let parts = parts(&tensor, read_only);

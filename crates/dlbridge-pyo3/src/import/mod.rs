@@ -76,6 +76,10 @@ pub fn import(object: &Bound<'_, PyAny>) -> PyResult<Tensor> {
     if imported.tensor.access() == Access::Exclusive {
         return Ok(imported.tensor);
     }
+    if !imported.tensor.device().device_type().is_host_accessible() {
+        // It never becomes a view.
+        return Ok(if read_only { imported.tensor.into_read_only() } else { imported.tensor });
+    }
     Borrowed::tensor(&kind::of(object)?.borrowed, object, imported.tensor, read_only)
 }
 

@@ -1,4 +1,4 @@
-//! NumPy's arrays as tensors, made from the heads that [`numpy_array`](super::numpy_array) reads.
+//! NumPy's arrays as tensors, made from the heads that [`numpy_array`](crate::numpy::array) reads.
 
 use dlbridge::{Access, RawParts, Tensor};
 use pyo3::prelude::*;

@@ -14,6 +14,7 @@ use pyo3::types::PyCapsule;
 
 use crate::argument::{Accepts, DYNAMIC};
 use crate::capsule;
+#[cfg(feature = "tensor-class")]
 use crate::imported::Protocol;
 #[cfg(feature = "tensor-class")]
 use crate::protocol::kind;

@@ -6,9 +6,9 @@ use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyRange, PyString, PyTuple};
 
+use super::super::fault::{Fault, MAX_DEPTH};
 use super::number::{Kinds, Known, Number, NumberKind, element, element_of, kind_of};
 use super::value::{self, Value};
-use crate::argument::fault::{Fault, MAX_DEPTH};
 use crate::borrow::Guard;
 use crate::copies;
 use crate::error::{ErrorClass, to_py_err};

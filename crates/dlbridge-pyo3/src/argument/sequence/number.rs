@@ -7,8 +7,8 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt, PyType};
 
+use super::super::fault::Fault;
 use super::value::{self, Read, Value};
-use crate::argument::fault::Fault;
 use crate::numpy::scalar::NumpyScalar;
 use crate::protocol::{classes, kind};
 
