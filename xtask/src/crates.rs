@@ -182,7 +182,6 @@ pub(crate) fn rust_tests(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'
     });
     steps.run("Rust tests: dlbridge-fork", || test(&["dlbridge-fork"]));
     steps.run("Rust tests: dlbridge-gpu", || test(&["dlbridge-gpu", "--doc"]));
-    steps.run("Rust tests: dlbridge", || test(&["dlbridge"]));
     steps.run("Rust tests: dlbridge, no features", || test(&["dlbridge", "--no-default-features"]));
     steps.run("Rust tests: dlbridge, all features", || test(&["dlbridge", "--all-features"]));
     steps.run("Rust tests: the examples in dlbridge-pyo3 and dlbridge-numpy", || {

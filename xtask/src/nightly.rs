@@ -14,9 +14,12 @@ const HOST: &str = "x86_64-unknown-linux-gnu";
 /// A machine with the other byte order, for Miri.
 const BIG_ENDIAN: &str = "s390x-unknown-linux-gnu";
 
-/// The tests in which the byte order matters.
+/// The subjects of the core's tests in which the byte order matters.
 const BYTE_ORDER_TESTS: &[&str] =
-    &["import", "elements", "subbyte", "unaligned", "safetensors", "views"];
+    &["import::", "elements::", "subbyte::", "unaligned::", "safetensors::", "views::"];
+
+/// Those in which several threads use one tensor.
+const THREAD_TESTS: &[&str] = &["threads::", "export::", "owners::", "bytes::"];
 
 /// The adapter of matrices that has unsafe code, under AddressSanitizer. Miri would take minutes to build faer.
 const ADAPTERS: &[&str] = &["dlbridge-faer"];
@@ -172,10 +175,9 @@ fn miri_adapters(workplace: &Workplace) -> Result<()> {
 }
 
 fn miri_big_endian(workplace: &Workplace) -> Result<()> {
-    let mut test = nightly(workplace, "miri", &["miri", "test", "--target", BIG_ENDIAN]);
-    for name in BYTE_ORDER_TESTS {
-        test.args(["--test", name]);
-    }
+    let arguments = ["miri", "test", "--test", "api", "--target", BIG_ENDIAN];
+    let mut test = nightly(workplace, "miri", &arguments);
+    test.arg("--").args(BYTE_ORDER_TESTS);
     process::run(test.env("MIRIFLAGS", "-Zmiri-strict-provenance"))
 }
 
@@ -191,9 +193,9 @@ fn address_sanitizer(workplace: &Workplace) -> Result<()> {
 
 /// The standard library is built anew: it must be watched, too.
 fn thread_sanitizer(workplace: &Workplace) -> Result<()> {
-    let arguments = ["test", "-Zbuild-std", "--target", HOST];
+    let arguments = ["test", "--test", "api", "-Zbuild-std", "--target", HOST];
     let mut test = nightly(workplace, "tsan", &arguments);
-    test.args(["--test", "threads", "--test", "export", "--test", "owners", "--test", "bytes"]);
+    test.arg("--").args(THREAD_TESTS);
     process::run(test.env("RUSTFLAGS", "-Zsanitizer=thread"))?;
     let mut test = workplace.cargo(&["+nightly", "test", "-Zbuild-std", "--target", HOST]);
     test.args(["--package", "dlbridge-fork", "--lib", "--target-dir"]);
@@ -277,4 +279,20 @@ fn fuzz(workplace: &Workplace, target: &str, venv: Option<&Venv<'_>>) -> Result<
     fuzz.arg(workplace.root.join("fuzz/corpus").join(target));
     fuzz.args(["--", &format!("-max_total_time={FUZZ_SECONDS}")]);
     process::run(fuzz.env("CARGO_TARGET_DIR", workplace.target.join("fuzz")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A filter that no test matches would pass.
+    #[test]
+    fn subjects_of_the_core_exist() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let main = std::fs::read_to_string(root.join("crates/dlbridge/tests/api/main.rs")).unwrap();
+        for subject in BYTE_ORDER_TESTS.iter().chain(THREAD_TESTS) {
+            let module = format!("\nmod {};", subject.strip_suffix("::").unwrap());
+            assert!(main.contains(&module), "{subject}");
+        }
+    }
 }

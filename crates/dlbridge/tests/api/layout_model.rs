@@ -1,13 +1,9 @@
 //! The arithmetic of layouts against numbers of 128 bits: what is taken, what is refused and why,
 //! sizes, contiguity and the order of the elements, for shapes and strides anywhere in `i64`.
 
-mod common;
-#[path = "common/lent.rs"]
-mod lent;
-
-use common::{Counted, Producer, indices, through_both};
+use crate::common::{Counted, Producer, indices, through_both};
+use crate::lent::{Lent, Rng, UINT1, positive};
 use dlbridge::{DeviceType, Error, Tensor};
-use lent::{Lent, Rng, UINT1, positive};
 
 /// How many random layouts a test looks at.
 const CASES: usize = if cfg!(miri) { 80 } else { 40_000 };

@@ -1,11 +1,9 @@
 //! ndarray arrays out as owners and in as views, with any number of dimensions and any strides.
 #![cfg(feature = "ndarray")]
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{Nibble, Producer};
+use crate::common::{Nibble, Producer};
 use dlbridge::{Access, Error, MAX_NDIM, Tensor, TensorRef, TensorRefMut, TensorView};
 use ndarray::{
     Array, Array1, Array2, Array3, ArrayD, ArrayView, ArrayView0, ArrayView1, ArrayView2,
@@ -246,12 +244,12 @@ fn an_array_travels_and_comes_home() {
     let array = counting((3, 4)).reversed_axes();
     let address = array.as_ptr();
     let tensor = Arc::new(Tensor::from(array));
-    let lent = common::take(tensor.lend()).unwrap();
+    let lent = crate::common::take(tensor.lend()).unwrap();
     let seen = ArrayView2::try_from(lent.view::<i32>().unwrap()).unwrap();
     assert_eq!((seen.as_ptr(), seen.dim()), (address, (4, 3)));
     drop(lent);
     let tensor = Arc::into_inner(tensor).unwrap();
-    let home = common::take(tensor.into_raw()).unwrap();
+    let home = crate::common::take(tensor.into_raw()).unwrap();
     let array = home.try_into_owner::<Array2<i32>>().unwrap();
     assert_eq!((array.as_ptr(), array.strides()), (address, &[1, 4][..]));
 }

@@ -1,11 +1,9 @@
 //! image buffers out as height × width × channels; in as views, and over the tensor itself.
 #![cfg(feature = "image")]
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{Counted, Producer, take};
+use crate::common::{Counted, Producer, take};
 use dlbridge::{Access, DataType, Error, Tensor, TensorSlice, TensorSliceMut};
 use image::{
     GrayAlphaImage, GrayImage, ImageBuffer, Luma, Pixel, Rgb, Rgb32FImage, RgbImage, Rgba,

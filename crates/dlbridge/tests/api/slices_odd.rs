@@ -1,10 +1,8 @@
 //! Slices at the edges: what is refused, what is empty, bits, handles, owners.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{Counted, Producer, take};
+use crate::common::{Counted, Producer, take};
 use dlbridge::{Error, MAX_NDIM, Tensor, TensorRef};
 
 fn numbers() -> Vec<u16> {
@@ -190,7 +188,7 @@ fn a_part_travels_and_its_owner_comes_back_whole() {
 
 #[test]
 fn a_foreign_part_keeps_its_producer() {
-    common::through_both(
+    crate::common::through_both(
         || Producer::new(numbers(), &[4, 6]),
         |tensor| {
             let part = tensor.unwrap().flip(0).unwrap().slice(0, ..2).unwrap();

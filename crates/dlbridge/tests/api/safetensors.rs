@@ -1,11 +1,9 @@
 //! Safetensors files in and out, against the crate of that name.
 #![cfg(feature = "safetensors")]
 
-mod common;
-
 use std::collections::BTreeMap;
 
-use common::{Counted, Producer};
+use crate::common::{Counted, Producer};
 use dlbridge::safetensors::{Error, Metadata, load, load_metadata, save, to_bytes};
 use dlbridge::{Access, DataType, Tensor, TensorRef, Unaligned};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};

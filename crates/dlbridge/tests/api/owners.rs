@@ -1,12 +1,10 @@
 //! Rust values as owners: the same memory goes in and comes out, in the shape it has or in one that
 //! is checked.
 
-mod common;
-
 use std::rc::Rc;
 use std::sync::Arc;
 
-use common::{Counted, Nibble, take};
+use crate::common::{Counted, Nibble, take};
 use dlbridge::{
     Access, DataType, DataTypeCode, Element, Error, Items, MAX_NDIM, Owner, RawParts, Tensor,
 };
@@ -317,7 +315,7 @@ fn what_may_not_cross_threads_or_is_borrowed_is_no_owner() {
 #[test]
 #[cfg(feature = "std")]
 fn a_panic_of_an_owners_drop_ends_in_the_deleter() {
-    use common::{delete, delete_the_legacy};
+    use crate::common::{delete, delete_the_legacy};
 
     struct Furious(Counted<Vec<u8>>);
     impl Drop for Furious {

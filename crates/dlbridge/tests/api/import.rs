@@ -1,12 +1,10 @@
 //! Managed tensors from a C producer: what is refused and with which error, what is adapted, and
 //! that the deleter runs exactly once on every path.
 
-mod common;
-
 use std::ffi::c_void;
 use std::ptr;
 
-use common::{
+use crate::common::{
     Count, Producer, delete, delete_the_legacy, refused, take, take_legacy, through_both,
 };
 use dlbridge::sys::{

@@ -1,9 +1,7 @@
 //! Typed views: every element where a naive model says it is, through every way to read and write
 //! it, and nothing else.
 
-mod common;
-
-use common::{Counted, Nibble, Producer, indices, positions};
+use crate::common::{Counted, Nibble, Producer, indices, positions};
 use dlbridge::{Access, DataType, Element, Error, Tensor, TensorSlice, TensorSliceMut};
 
 /// A layout within 24 elements: shape, strides, and where the element at index zero is.

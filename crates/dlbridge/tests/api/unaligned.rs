@@ -1,8 +1,6 @@
 //! Elements at any address, and in either byte order.
 
-mod common;
-
-use common::Producer;
+use crate::common::Producer;
 use dlbridge::{DataType, Element, Error, Tensor, TensorRef, TensorSlice, Unaligned};
 
 /// Lends numbers that begin `skip` bytes behind an aligned address, and end with their buffer.

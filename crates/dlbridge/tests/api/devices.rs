@@ -2,12 +2,10 @@
 //! all that needs no element, printed, refused to the CPU, and never touched. The data is at an address at which
 //! there is nothing, so that whoever reads or writes a byte of it ends the process.
 
-mod common;
-
 use core::ffi::c_void;
 use core::ptr;
 
-use common::{Producer, take, take_legacy};
+use crate::common::{Producer, take, take_legacy};
 use dlbridge::{DataType, Device, DeviceType, Error, TensorRef};
 
 /// With the names and codes of `dlpack.h` 1.3 and of the main branch after it; whether the CPU can read it, and whether `data` is an address.

@@ -1,10 +1,8 @@
 //! Tensors that become slices of themselves: the owner stays whole, is dropped once, and comes back.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{
+use crate::common::{
     Count, Counted, Producer, delete, delete_the_legacy, dims, take, take_legacy, through_both,
 };
 use dlbridge::{Access, DataType, Element, Error, Owner, Result, Tensor, TensorRef};

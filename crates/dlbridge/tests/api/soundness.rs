@@ -1,12 +1,10 @@
 //! Ways in which safe code could have gone wrong, each tried: run under Miri they prove that it
 //! cannot.
 
-mod common;
-
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use common::{Counted, Producer, delete};
+use crate::common::{Counted, Producer, delete};
 use dlbridge::{DataType, Element, Error, Tensor, TensorSlice, TensorSliceMut};
 
 /// An integer that is never zero.

@@ -1,12 +1,10 @@
 //! Bytes in and out: the same memory, and the very handle where it was one.
 #![cfg(feature = "bytes")]
 
-mod common;
-
 use std::sync::Arc;
 
+use crate::common::{Counted, Producer, delete, take};
 use bytes::{Bytes, BytesMut};
-use common::{Counted, Producer, delete, take};
 use dlbridge::{Access, DataType, Device, DeviceType, Error, Tensor, Unaligned};
 
 #[test]

@@ -1,10 +1,8 @@
 //! Tensors as somebody needs them: copied only where they must be, and why.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{Count, Counted, Producer};
+use crate::common::{Count, Counted, Producer};
 use dlbridge::{Access, CopyReason, DataType, Error, RawParts, Result, Tensor, TensorRef};
 
 /// Converts a tensor and sees that the same elements come out, in the same memory unless there is a

@@ -1,11 +1,9 @@
 //! Tensors and views on other threads than the one that made them.
 
-mod common;
-
 use std::sync::{Arc, Barrier, mpsc};
 use std::thread;
 
-use common::{Counted, Producer, delete, delete_the_legacy, take};
+use crate::common::{Counted, Producer, delete, delete_the_legacy, take};
 use dlbridge::sys::{DLManagedTensor, DLManagedTensorVersioned};
 use dlbridge::{Tensor, TensorSlice, TensorSliceMut, TensorView, TensorViewMut};
 
@@ -116,7 +114,7 @@ fn a_foreign_deleter_runs_on_the_thread_that_drops() {
         for (tensor, deleted) in inbox {
             let tensor: Tensor = tensor;
             assert_eq!(tensor.view::<f32>().unwrap().iter().sum::<f32>(), 3.0);
-            let deleted: common::Count = deleted;
+            let deleted: crate::common::Count = deleted;
             assert_eq!(deleted.get(), 0);
             drop(tensor);
             assert_eq!(deleted.get(), 1);

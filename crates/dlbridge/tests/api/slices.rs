@@ -1,11 +1,9 @@
 //! Slices, transposes and other shapes: chains of random operations on everything that has slices,
 //! each element where a naive model says it is.
 
-mod common;
-
-use common::Count;
-use common::model::{Layout, Model, Op, Rng};
-use common::{Counted, indices};
+use crate::common::Count;
+use crate::common::model::{Layout, Model, Op, Rng};
+use crate::common::{Counted, indices};
 use dlbridge::{Error, MAX_NDIM, Tensor, TensorRef, TensorRefMut, TensorView};
 
 /// Does it. What has no broadcast is given none.

@@ -3,13 +3,11 @@
 //! Miri runs shorter chains, because it is slow.
 #![cfg(feature = "std")]
 
-mod common;
-
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use common::{Producer, delete, delete_the_legacy};
+use crate::common::{Producer, delete, delete_the_legacy};
 use dlbridge::{Access, Owner, Tensor};
 
 const TURNS: usize = if cfg!(miri) { 100 } else { 1_000_000 };
@@ -128,7 +126,7 @@ fn chain_in_a_thread_local_variable_drops_when_the_thread_ends() {
 
 #[test]
 fn tensor_in_an_owner_is_dropped_before_the_owners_drop_goes_on() {
-    struct Watching(Option<Tensor>, common::Count, Vec<u8>);
+    struct Watching(Option<Tensor>, crate::common::Count, Vec<u8>);
     impl Drop for Watching {
         fn drop(&mut self) {
             assert_eq!(self.1.get(), 0);

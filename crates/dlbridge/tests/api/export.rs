@@ -1,12 +1,10 @@
 //! What a C consumer gets: every field it reads, the deleter it calls, and the owner that comes
 //! back whole when the tensor comes home.
 
-mod common;
-
 use std::sync::Arc;
 use std::thread;
 
-use common::{Count, Counted, Producer, delete, delete_the_legacy, dims, take, take_legacy};
+use crate::common::{Count, Counted, Producer, delete, delete_the_legacy, dims, take, take_legacy};
 use dlbridge::sys::{
     DLManagedTensor, DLManagedTensorVersioned, DLPackVersion, DLTensor, kDLCPU, kDLFloat,
 };

@@ -1,12 +1,10 @@
 //! Copies from any layout to any other, of elements of any size, in buffers that end where the
 //! layouts end.
 
-mod common;
-
 use std::borrow::Cow;
 
-use common::Producer;
-use common::model::{Layout, Op, Rng};
+use crate::common::Producer;
+use crate::common::model::{Layout, Op, Rng};
 use dlbridge::{Access, DataType, DataTypeCode, Element, Error, Tensor, TensorRef, TensorRefMut};
 
 /// An element of any size.
@@ -182,7 +180,7 @@ fn packed_elements_are_copied_into_others_as_they_lie_or_not_at_all() {
     assert_eq!(into(&mut target, TensorRef::from(&square).transpose()), Err(error));
     let mut turned = packed(dtype, &[2, 2], &[0, 0]).transpose();
     assert_eq!(into(&mut turned, TensorRef::from(&square)), Err(error));
-    let padded = Tensor::from([[common::Nibble(1); 2]; 2]);
+    let padded = Tensor::from([[crate::common::Nibble(1); 2]; 2]);
     assert_eq!(into(&mut target, TensorRef::from(&padded)), Err(error));
     let mut padded = padded;
     assert_eq!(into(&mut padded, TensorRef::from(&square)), Err(error));

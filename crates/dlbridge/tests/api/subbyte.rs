@@ -1,8 +1,6 @@
 //! Elements narrower than a byte, against a model that knows single bits only.
 
-mod common;
-
-use common::{Producer, positions};
+use crate::common::{Producer, positions};
 use dlbridge::{DataType, DataTypeCode, Device, DeviceType, Error, Tensor, TensorRef};
 
 const PADDED: u64 = dlbridge::sys::DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED;
@@ -86,7 +84,7 @@ fn every_bit_is_where_the_model_has_it() {
             let view = tensor.view_subbyte().unwrap();
             let expected: Vec<_> = at.iter().map(|&p| bits_at(&bytes, p, width)).collect();
             assert!(view.iter().eq(expected.iter().copied()), "{dtype} {layout:?}");
-            let by_index = common::indices(layout.0);
+            let by_index = crate::common::indices(layout.0);
             assert!(by_index.iter().map(|i| view.get(i).unwrap()).eq(expected.iter().copied()));
             assert_eq!((view.len(), view.is_empty()), (expected.len(), expected.is_empty()));
             let outside: Vec<usize> = layout.0.to_vec();

@@ -1,10 +1,8 @@
 //! Access to a tensor's data: which tensors are stable, how a tensor becomes immutable, and how it stays so.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{Counted, Producer, delete, take, take_legacy};
+use crate::common::{Counted, Producer, delete, take, take_legacy};
 use dlbridge::sys::{DLPACK_FLAG_BITMASK_IS_COPIED, DLPACK_FLAG_BITMASK_READ_ONLY};
 use dlbridge::{Access, DataType, Error, RawParts, Tensor};
 

@@ -1,12 +1,10 @@
 //! Borrowed tensors: what they are made of, and C kernels that take them.
 
-mod common;
-
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use common::model::{Layout, Op, Rng};
-use common::{Nibble, Producer, dims, positions};
+use crate::common::model::{Layout, Op, Rng};
+use crate::common::{Nibble, Producer, dims, positions};
 use dlbridge::sys::{DLTensor, kDLCPU};
 use dlbridge::{
     Access, DataType, Device, DeviceType, Element, Error, Iter, IterMut, MAX_NDIM, RawParts,

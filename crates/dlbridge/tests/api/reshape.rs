@@ -1,10 +1,8 @@
 //! A tensor can be reshaped without a copy if and only if there are strides for it: all layouts of
 //! a size are tried, against a model that looks for them, and against ndarray.
 
-mod common;
-
-use common::model::{Layout, Model, Rng};
-use common::positions;
+use crate::common::model::{Layout, Model, Rng};
+use crate::common::positions;
 use dlbridge::{Error, Tensor, TensorRef};
 
 /// All shapes of a number of elements with this many axes at most.

@@ -1,11 +1,9 @@
 //! Odd managed tensors that a C producer may lend all the same: any strides, any alignment, any
 //! flags, booleans that are none, elements narrower than a byte.
 
-mod common;
-
 use std::ptr;
 
-use common::{Producer, dims, indices, positions, refused, take, through_both};
+use crate::common::{Producer, dims, indices, positions, refused, take, through_both};
 use dlbridge::sys::{DLDataType, kDLBool};
 use dlbridge::{Access, DataType, DataTypeCode, Error, Tensor};
 
@@ -201,7 +199,7 @@ fn a_foreign_tensor_travels_on_with_a_full_description() {
     assert_eq!((flags, tensor.data.addr()), (READ_ONLY, data.addr() + 2));
     assert_eq!((dims(&tensor), tensor.byte_offset), ((vec![3], vec![1]), 0));
     assert_eq!(deleted.get(), 0);
-    common::delete(managed);
+    crate::common::delete(managed);
     assert_eq!(deleted.get(), 1);
 }
 

@@ -1,0 +1,39 @@
+//! The tests of the API of the core, in one program: each file here is a subject. `errors.rs` and `leaks.rs` beside this folder
+//! replace the allocator, so they are programs of their own.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod lent;
+
+mod access;
+mod bytes;
+mod chains;
+mod compare;
+mod convert;
+mod copies;
+mod devices;
+mod dtype;
+mod elements;
+mod export;
+mod image;
+mod import;
+mod import_odd;
+mod large_copies;
+mod layout_model;
+mod memmap2;
+mod microfloat;
+mod ndarray;
+mod owners;
+mod reshape;
+mod safetensors;
+mod safetensors_hostile;
+mod slices;
+mod slices_odd;
+mod slices_owned;
+mod soundness;
+mod subbyte;
+mod tensor_ref;
+mod threads;
+mod unaligned;
+mod view_text;
+mod views;
