@@ -95,16 +95,17 @@ pub(crate) fn with_frameworks(test: &mut Command, venv: &Venv<'_>) -> Result<()>
 
 /// Clippy for the core: each set of features that can hide a mistake. All of them together are linted with the workspace.
 pub(crate) fn lint_core(steps: &mut Steps, workplace: &Workplace) {
-    let mut clippy = |name: &str, package: &str, features: &[&str]| {
-        let head = ["clippy", "--package", package, "--all-targets"];
-        let arguments = [&head, features, &["--", "-D", "warnings"]].concat();
+    let mut clippy = |name: &str, arguments: &[&str]| {
+        let head = ["clippy", "--package", "dlbridge"];
+        let arguments = [&head, arguments, &["--", "-D", "warnings"]].concat();
         steps.run(&format!("clippy: {name}"), || process::run(&mut workplace.cargo(&arguments)));
     };
-    clippy("dlbridge", "dlbridge", &[]);
-    clippy("dlbridge, no features", "dlbridge", &["--no-default-features"]);
+    clippy("dlbridge", &["--all-targets"]);
+    clippy("dlbridge, no features", &["--all-targets", "--no-default-features"]);
+    // Without the tests: they are the same code for each set, and are compiled for none and for all features.
     for feature in features(&workplace.root.join("crates/dlbridge/Cargo.toml")) {
         let only = ["--no-default-features", "--features", &feature];
-        clippy(&format!("dlbridge, only {feature}"), "dlbridge", &only);
+        clippy(&format!("dlbridge, only {feature}"), &only);
     }
 }
 
