@@ -8,7 +8,7 @@ use pyo3::exceptions::{
 };
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyType;
+use pyo3::types::{PyString, PyType};
 
 use crate::once::once;
 use crate::pending::made;
@@ -163,4 +163,29 @@ pub(crate) fn is_absent(error: &PyErr, py: Python<'_>, package: &str) -> PyResul
         return Ok(false);
     }
     error.value(py).getattr(intern!(py, "name"))?.eq(package)
+}
+
+/// The refusal of elements that no dtype of tensors has, with the attribute that [`is_beyond_tensors`] looks for.
+#[cold]
+pub(crate) fn beyond_tensors(text: String) -> PyErr {
+    let error = PyBufferError::new_err(text);
+    match Python::attach(|py| error.value(py).setattr(mark(py), true)) {
+        Ok(()) => error,
+        Err(failure) => failure,
+    }
+}
+
+/// Returns true for the refusal of elements that no dtype of tensors has. An exception of a class that Python code defined is
+/// not one, and its code does not run.
+#[cold]
+pub(crate) fn is_beyond_tensors(error: &PyErr) -> bool {
+    Python::attach(|py| {
+        error.get_type(py).is(py.get_type::<PyBufferError>())
+            && error.value(py).hasattr(mark(py)).unwrap_or(false)
+    })
+}
+
+/// The name of the attribute of these refusals.
+fn mark(py: Python<'_>) -> &Bound<'_, PyString> {
+    intern!(py, "_dlbridge_pyo3_beyond_tensors")
 }

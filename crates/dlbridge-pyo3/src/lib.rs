@@ -67,6 +67,7 @@ mod borrow;
 mod capsule;
 #[cfg(feature = "tensor-class")]
 mod class;
+mod classes;
 mod copies;
 #[cfg(feature = "tensor-class")]
 mod dtype_name;
@@ -75,7 +76,6 @@ mod error;
 #[cfg(feature = "tensor-class")]
 #[doc(hidden)]
 pub mod exports;
-#[cfg(feature = "tensor-class")]
 mod frameworks;
 #[cfg(feature = "tensor-class")]
 mod functions;

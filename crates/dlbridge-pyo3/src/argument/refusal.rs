@@ -14,7 +14,8 @@ use super::expected::Expected;
 use super::fault::Misfit;
 use super::unmet::Unmet;
 use crate::error::ErrorClass;
-use crate::protocol::{left_out, typestr};
+use crate::error::is_beyond_tensors;
+use crate::protocol::left_out;
 
 /// Why an argument was not taken. Two words, since it is passed up through several functions.
 pub(super) enum Refusal {
@@ -65,7 +66,7 @@ impl Found {
 
 impl From<PyErr> for Refusal {
     fn from(error: PyErr) -> Self {
-        match typestr::is_beyond_tensors(&error) || left_out::is_left_out(&error) {
+        match is_beyond_tensors(&error) || left_out::is_left_out(&error) {
             true => Self::Unimportable(Box::new(error)),
             false => Self::Raised(Box::new(error)),
         }

@@ -10,10 +10,11 @@ use super::taken::{Taken, outliving};
 #[cfg(feature = "tensor-class")]
 use crate::PyTensor;
 use crate::borrow::Guard;
+use crate::classes;
 use crate::import::{self, ByTable};
 use crate::imported::{Imported, Protocol};
 use crate::protocol::lender::{self, Lender};
-use crate::protocol::{classes, is_copied, kind};
+use crate::protocol::{is_copied, kind};
 use crate::stream::StreamOf;
 use crate::wanted::Wanted;
 

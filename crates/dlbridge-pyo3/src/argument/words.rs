@@ -13,11 +13,12 @@ use super::convert::OutOfRange;
 use super::expected::{Expected, Place};
 use super::refusal::{Found, Refusal, Refused};
 use super::unmet::Unmet;
+use crate::classes;
 use crate::error::{name_of, type_name, with_article};
 use crate::import;
 use crate::mismatch::Mismatch;
 use crate::protocol::left_out::Described;
-use crate::protocol::{Kind, buffer_abi, classes, kind, left_out};
+use crate::protocol::{Kind, buffer_abi, kind, left_out};
 
 /// The bytes of most messages, at most.
 const ROOM: usize = 224;

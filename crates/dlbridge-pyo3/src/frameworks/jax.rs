@@ -1,10 +1,13 @@
 //! JAX.
 
 use dlbridge::{DataType, DataTypeCode as Code};
+use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 
 use super::dtypes::is_rare;
 use super::framework::{Behaviour, FRAMEWORK, Framework, Layout, ReadOnly, Request};
+use super::import_rules::{ImportRules, NO_RULES};
+use crate::classes::is_instance;
 use crate::error::is_absent;
 
 pub(super) static JAX: Framework = Framework {
@@ -45,4 +48,37 @@ fn settings(py: Python<'_>, dtype: DataType) -> PyResult<Option<String>> {
         "jax makes 32 bits of {dtype}, which changes the values, unless \
          jax.config.update('jax_enable_x64', True) allows 64; do that, or convert the elements first"
     )))
+}
+
+pub(super) static RULES: ImportRules = ImportRules {
+    packages: &["jax", "jaxlib"],
+    explain: Some(|object| gone(object).map(PyBufferError::new_err)),
+    same_buffer: |py, package| package == "jaxlib" && has_one_cpu(py),
+    ..NO_RULES
+};
+
+/// Returns why an array does not have its elements in memory, or `None` if no reason is found.
+fn gone(object: &Bound<'_, PyAny>) -> Option<&'static str> {
+    let py = object.py();
+    if is_instance(object, intern!(py, "jax.core"), intern!(py, "Tracer")).ok()? {
+        return Some(
+            "the array is a tracer of JAX, which stands for elements that are not computed yet; convert \
+             it outside of the transformed function, or in a function called by jax.pure_callback",
+        );
+    }
+    let is_deleted =
+        object.call_method0(intern!(py, "is_deleted")).and_then(|deleted| deleted.is_truthy());
+    is_deleted.unwrap_or(false).then_some(
+        "the array was deleted, or donated to a compiled function, so its memory is gone; convert \
+         it before that, or make a new one",
+    )
+}
+
+/// Returns true if the CPU is one device for JAX, and not several with numbers, which a buffer does not report. It is
+/// called for the first array only: if the program makes JAX start again with several devices, this module does not notice.
+fn has_one_cpu(py: Python<'_>) -> bool {
+    let count = || -> PyResult<usize> {
+        py.import(intern!(py, "jax"))?.call_method1(intern!(py, "devices"), ("cpu",))?.len()
+    };
+    count().is_ok_and(|count| count == 1)
 }

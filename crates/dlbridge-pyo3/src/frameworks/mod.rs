@@ -1,4 +1,5 @@
-//! The frameworks that dlbridge knows, one file each: how each is entered, and what it silently gets wrong.
+//! The frameworks that dlbridge knows, one file each: how each is entered, what it silently gets wrong, and what its protocols do not
+//! report about its objects.
 
 mod array_api_strict;
 mod cupy;
@@ -6,12 +7,13 @@ mod dpnp;
 pub(crate) mod dtypes;
 mod fit;
 mod framework;
+mod import_rules;
 mod jax;
 mod mlx;
 pub(crate) mod numpy;
 mod onnxruntime;
 mod paddle;
-mod pandas;
+pub(crate) mod pandas;
 mod pillow;
 mod polars;
 mod pyarrow;
@@ -25,8 +27,23 @@ use std::ptr;
 pub(crate) use framework::{
     Argument, Behaviour, Framework, Layout, Need, Offer, ReadOnly, Request,
 };
+pub(crate) use import_rules::{ArrayOf, ArrowRules, Attribute, ImportRules, State};
 
-/// All of them; the order is that of messages.
+/// The rules for imports, of the frameworks that need some. They are not fields of [`Framework`]: an extension without the class `Tensor`
+/// exports nothing to a framework, and would have to link all of its functions.
+pub(crate) static IMPORT_RULES: [&ImportRules; 9] = [
+    &numpy::RULES,
+    &torch::RULES,
+    &jax::RULES,
+    &tensorflow::RULES,
+    &paddle::RULES,
+    &pyarrow::RULES,
+    &polars::RULES,
+    &pandas::RULES,
+    &pillow::RULES,
+];
+
+/// All frameworks; the order is that of messages.
 pub(crate) static FRAMEWORKS: [&Framework; 16] = [
     &numpy::NUMPY,
     &torch::TORCH,

@@ -1,11 +1,12 @@
 //! NumPy, and the dtypes that the package `ml_dtypes` adds to it.
 
 use dlbridge::{DataType, DataTypeCode as Code, Tensor};
-use pyo3::exceptions::PyBufferError;
+use pyo3::exceptions::{PyAttributeError, PyBufferError, PyTypeError};
 use pyo3::prelude::*;
 
 use super::dtypes::{is_common, is_plain};
 use super::framework::{FRAMEWORK, Framework, Need, Offer};
+use super::import_rules::{ImportRules, NO_RULES};
 use crate::error::is_absent;
 
 pub(crate) static NUMPY: Framework = Framework {
@@ -72,4 +73,28 @@ pub(crate) fn enter<'py>(
         return Err(refuse(" that is packed, and to unpack it needs a copy"));
     }
     from_dlpack.call1((offer.integers()?,))?.call_method1(intern!(py, "view"), (scalar,))
+}
+
+pub(super) static RULES: ImportRules = ImportRules {
+    class: Some(("numpy.ma", "MaskedArray")),
+    check_before: Some(check_mask),
+    ..NO_RULES
+};
+
+/// Refuses an array with masked elements, which no protocol reports.
+fn check_mask(object: &Bound<'_, PyAny>) -> PyResult<()> {
+    let py = object.py();
+    let any = object.getattr(intern!(py, "mask"))?.call_method0(intern!(py, "any"));
+    match any.and_then(|any| any.is_truthy()) {
+        Ok(false) => return Ok(()),
+        // The mask of a record lacks `any`, and no protocol exports records.
+        Err(error) if error.is_instance_of::<PyTypeError>(py) => return Ok(()),
+        Err(error) if error.is_instance_of::<PyAttributeError>(py) => return Ok(()),
+        Err(error) => return Err(error),
+        Ok(true) => {}
+    }
+    Err(PyBufferError::new_err(
+        "the array has masked elements, and a tensor cannot say which; fill them with \
+         a.filled(value), or take a.data if they do not matter",
+    ))
 }

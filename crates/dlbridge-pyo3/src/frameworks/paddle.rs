@@ -1,9 +1,12 @@
 //! Paddle.
 
 use dlbridge::DataType;
+use pyo3::exceptions::PyBufferError;
+use pyo3::prelude::*;
 
 use super::dtypes::{is_complex, is_plain};
 use super::framework::{Behaviour, FRAMEWORK, Framework, Layout};
+use super::import_rules::{Attribute, Dtypes, ImportRules, NO_RULES, State};
 
 pub(super) static PADDLE: Framework = Framework {
     name: "paddle",
@@ -22,3 +25,25 @@ pub(super) static PADDLE: Framework = Framework {
     },
     ..FRAMEWORK
 };
+
+pub(super) static RULES: ImportRules = ImportRules {
+    packages: &["paddle"],
+    states: &[&[STOP_GRADIENT]],
+    explain: Some(|object| is_sparse(object).then(|| PyBufferError::new_err(SPARSE))),
+    ..NO_RULES
+};
+
+const STOP_GRADIENT: State = State {
+    attribute: Attribute::Value("stop_gradient"),
+    dtypes: Dtypes::Differentiable,
+    refused: false,
+    reason: "the tensor has stop_gradient=False, and autograd would not see what is done through \
+             the shared memory; call detach() first",
+};
+
+const SPARSE: &str =
+    "the tensor is sparse: its values are not in one piece of memory; call to_dense() first";
+
+fn is_sparse(object: &Bound<'_, PyAny>) -> bool {
+    object.call_method0("is_sparse").and_then(|sparse| sparse.is_truthy()).unwrap_or(false)
+}

@@ -1,11 +1,24 @@
 //! pandas: columns and tables, which enter as arrays of NumPy.
+//!
+//! A column whose values NumPy holds is imported as the array that `to_numpy()` returns: Arrow would give NaN as null, pack
+//! booleans to bits, copy strided values and convert objects.
 
-use dlbridge::DataType;
+use dlbridge::{CopyReason, DataType};
+use pyo3::exceptions::PyBufferError;
+use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyString, PyType};
 
 use super::dtypes::{is_complex, is_plain};
 use super::framework::{Argument, Behaviour, FRAMEWORK, Framework, Offer};
+use super::import_rules::{ArrowRules, ImportRules, NO_RULES};
+use crate::classes::{attribute, is_instance, loaded_class};
+use crate::error::{beyond_tensors, type_name};
+use crate::numpy;
+use crate::once::once;
+use crate::shown::named;
+use crate::wanted::Wanted;
 
 pub(super) static PANDAS: Framework = Framework {
     name: "pandas",
@@ -34,4 +47,220 @@ fn enter<'py>(series: &Bound<'py, PyAny>, offer: &dyn Offer<'py>) -> PyResult<Bo
     let options = PyDict::new(py);
     options.set_item(intern!(py, "copy"), false)?;
     class.call((array,), Some(&options))
+}
+
+pub(super) static RULES: ImportRules = ImportRules {
+    packages: &["pandas"],
+    class: Some(("pandas", "Series")),
+    explain: Some(refusal),
+    array_of: Some(array_of),
+    remedy: Some(remedy),
+    arrow: Some(ArrowRules {
+        check: |_, _| Ok(()),
+        explain: |_, _, error| error,
+        nulls: Some(nulls),
+    }),
+    looks_for_attributes: true,
+    ..NO_RULES
+};
+
+/// The array of NumPy that holds the values of a `pandas.Series`, and why it is a copy, if it is one; `None` for a
+/// column whose dtype is not NumPy's.
+fn array_of<'py>(
+    series: &Bound<'py, PyAny>,
+    wanted: &Wanted,
+) -> PyResult<Option<(Bound<'py, PyAny>, Option<CopyReason>)>> {
+    if !has_numpy_dtype(series)? {
+        return Ok(None);
+    }
+    let py = series.py();
+    let Some(method) = attribute(series, intern!(py, "to_numpy"))? else { return Ok(None) };
+    let array = method.call0()?;
+    if !is_numpy_array(&array)? {
+        return Err(PyBufferError::new_err(format!(
+            "to_numpy() of the column, a {}, returned an object of type {}, not an array of NumPy; pass numpy.asarray(s)",
+            type_name(series),
+            type_name(&array)
+        )));
+    }
+    // An array that owns its elements, and that only this function has, was made for this call.
+    // SAFETY: attached; an object.
+    let only_here = unsafe { ffi::Py_REFCNT(array.as_ptr()) } == 1;
+    let owns = array.getattr(intern!(py, "flags"))?.getattr(intern!(py, "owndata"))?.is_truthy()?;
+    let reason = (only_here && owns).then_some(CopyReason::Producer);
+    if reason.is_some() && wanted.copy == Some(false) {
+        return Err(PyBufferError::new_err(
+            "pandas copies this column to make a NumPy array, and copy=False forbids that; leave out copy=False",
+        ));
+    }
+    Ok(Some((array, reason)))
+}
+
+/// Returns true for an array of NumPy.
+fn is_numpy_array(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    match numpy::api::class(object.py())? {
+        Some(class) => object.is_instance(&class),
+        None => Ok(false),
+    }
+}
+
+/// Returns true if the dtype of an object is a NumPy dtype, and not a pandas extension type.
+fn has_numpy_dtype(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let py = object.py();
+    match object.getattr_opt(intern!(py, "dtype"))? {
+        Some(dtype) => is_of_numpy(&dtype),
+        None => Ok(false),
+    }
+}
+
+/// Returns true for a dtype of NumPy.
+fn is_of_numpy(dtype: &Bound<'_, PyAny>) -> PyResult<bool> {
+    static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    let py = dtype.py();
+    if let Some(class) = CLASS.get(py) {
+        return dtype.is_instance(class.bind(py));
+    }
+    let Some(class) = loaded_class(intern!(py, "numpy"), intern!(py, "dtype"))? else {
+        return Ok(false);
+    };
+    let class = once(&CLASS, py, || Ok::<_, PyErr>(class.unbind()))?;
+    dtype.is_instance(class.bind(py))
+}
+
+/// A dtype of pandas whose storage is not its values, and what to convert it to.
+struct NotNumbers {
+    /// The class, in the module `pandas`.
+    dtype: &'static str,
+    /// For a column `s`.
+    column: &'static str,
+    /// For an index or array `a`.
+    array: &'static str,
+}
+
+const NOT_NUMBERS: [NotNumbers; 6] = [
+    NotNumbers {
+        dtype: "PeriodDtype",
+        column: "s.astype('int64') gives the ordinals",
+        array: "a.asi8 holds the ordinals",
+    },
+    NotNumbers {
+        dtype: "IntervalDtype",
+        column: "s.array.left.to_numpy() and s.array.right.to_numpy() are the ends",
+        array: "a.left.to_numpy() and a.right.to_numpy() are the ends",
+    },
+    NotNumbers {
+        dtype: "CategoricalDtype",
+        column: "s.cat.codes are the codes, s.astype(s.cat.categories.dtype) the values",
+        array: "a.codes are the codes, numpy.asarray(a) the values",
+    },
+    NotNumbers {
+        dtype: "SparseDtype",
+        column: "s.sparse.to_dense() gives all elements",
+        array: "numpy.asarray(a) gives all elements",
+    },
+    NotNumbers {
+        dtype: "DatetimeTZDtype",
+        column: "s.astype('int64') gives the counts since 1970",
+        array: "a.asi8 holds the counts since 1970",
+    },
+    NotNumbers {
+        dtype: "StringDtype",
+        column: "pandas.to_numeric(s) reads numbers",
+        array: "numpy.asarray(pandas.to_numeric(a)) reads numbers",
+    },
+];
+
+/// The entry of a dtype, if it is one of pandas and not of numbers.
+fn not_numbers(dtype: &Bound<'_, PyAny>) -> Option<&'static NotNumbers> {
+    let py = dtype.py();
+    let is = |class: &str| is_instance(dtype, intern!(py, "pandas"), &PyString::new(py, class));
+    NOT_NUMBERS.iter().find(|known| is(known.dtype).unwrap_or(false))
+}
+
+/// The refusal of a column whose dtype is not of numbers; `None` for a dtype of numbers.
+fn refusal(series: &Bound<'_, PyAny>) -> Option<PyErr> {
+    let dtype = series.getattr(intern!(series.py(), "dtype")).ok()?;
+    let remedy = not_numbers(&dtype)?.column;
+    Some(beyond_tensors(format!(
+        "the column's dtype is {}, and a tensor cannot express its values; convert it first: {remedy}",
+        named(&dtype)
+    )))
+}
+
+/// The array to pass instead of a pandas index or extension array, which support no protocol; `None` for other objects.
+fn remedy(object: &Bound<'_, PyAny>) -> Option<String> {
+    let py = object.py();
+    let is = |class| is_instance(object, intern!(py, "pandas"), class).unwrap_or(false);
+    let is_array =
+        is_instance(object, intern!(py, "pandas.api.extensions"), intern!(py, "ExtensionArray"));
+    if !is(intern!(py, "Index")) && !is_array.unwrap_or(false) {
+        return None;
+    }
+    if is(intern!(py, "MultiIndex")) {
+        return Some("take one level first, for example a.get_level_values(0)".to_owned());
+    }
+    let dtype = object.getattr(intern!(py, "dtype")).ok()?;
+    let kind = dtype.getattr(intern!(py, "kind")).and_then(|kind| kind.extract::<String>());
+    let converted = match not_numbers(&dtype) {
+        Some(known) => known.array,
+        None if matches!(kind.as_deref(), Ok("M" | "m")) => "a.asi8 holds the counts",
+        None if has_numpy_dtype(object).unwrap_or(false) => {
+            return Some("pass its array of NumPy: asdlpack(a.to_numpy())".to_owned());
+        }
+        None => {
+            return Some(
+                "pass an array of NumPy: asdlpack(a.to_numpy()), or asdlpack(a.to_numpy(dtype, na_value=0)) \
+                 if values are missing"
+                    .to_owned(),
+            );
+        }
+    };
+    Some(format!(
+        "its dtype is {}, and a tensor cannot express its values; pass numbers instead: {converted}",
+        named(&dtype)
+    ))
+}
+
+/// Where the nulls of a column come from, and what to do.
+fn nulls(series: &Bound<'_, PyAny>, booleans: bool) -> &'static str {
+    match has_numpy_dtype(series) {
+        Ok(true) => {
+            "which pandas made of NaN, and a tensor cannot express; leave out protocol='arrow', or pass \
+             s.to_numpy()"
+        }
+        _ if booleans => {
+            "which a tensor cannot express; fill them with s.fillna(False), or leave them out with s.dropna()"
+        }
+        _ => {
+            "which a tensor cannot express; fill them with s.fillna(0), or leave them out with s.dropna()"
+        }
+    }
+}
+
+/// The times of a column or an index.
+pub(crate) enum Times<'py> {
+    /// The array of NumPy that holds them.
+    Array(Bound<'py, PyAny>),
+    /// An index with a time zone.
+    WithZone(Bound<'py, PyAny>),
+}
+
+/// The times of a column or an index; `None` for one that must be imported itself, and for other objects.
+pub(crate) fn times<'py>(
+    object: &Bound<'py, PyAny>,
+    is_column: bool,
+) -> PyResult<Option<Times<'py>>> {
+    let py = object.py();
+    let is_index = is_instance(object, intern!(py, "pandas"), intern!(py, "Index"))?;
+    if !is_index && !is_column {
+        return Ok(None);
+    }
+    if has_numpy_dtype(object)? {
+        return Ok(Some(Times::Array(object.call_method0(intern!(py, "to_numpy"))?)));
+    }
+    if !is_index {
+        return Ok(None);
+    }
+    let zone = object.getattr_opt(intern!(py, "tz"))?.filter(|zone| !zone.is_none());
+    Ok(zone.map(Times::WithZone))
 }

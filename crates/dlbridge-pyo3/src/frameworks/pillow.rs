@@ -1,10 +1,13 @@
 //! Pillow: images.
 
 use dlbridge::{DataType, Tensor};
-use pyo3::exceptions::PyBufferError;
+use pyo3::exceptions::{PyBufferError, PyException};
 use pyo3::prelude::*;
 
 use super::framework::{Argument, Behaviour, FRAMEWORK, Framework, Layout, Need, Offer, ReadOnly};
+use super::import_rules::{ArrowRules, ImportRules, NO_RULES};
+use crate::shown::named;
+use crate::wanted::Wanted;
 
 pub(super) static PILLOW: Framework = Framework {
     name: "pillow",
@@ -81,4 +84,47 @@ fn enter<'py>(
         }
     }
     from_array.call1((offer.array()?,))
+}
+
+pub(super) static RULES: ImportRules = ImportRules {
+    class: Some(("PIL.Image", "Image")),
+    arrow: Some(ArrowRules { check: check_arrow, explain: explain_arrow, nulls: None }),
+    ..NO_RULES
+};
+
+/// Refuses an image whose pixels are not what its Arrow type says: unsigned integers of 16 bits are exported
+/// as signed ones, also those in the other byte order.
+fn check_arrow(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<()> {
+    let mode = object.getattr(intern!(object.py(), "mode"))?;
+    if mode.extract::<String>().is_ok_and(|mode| mode.starts_with("I;16")) {
+        return Err(PyBufferError::new_err(format!(
+            "Pillow exports the unsigned pixels of the mode {mode} to Arrow as signed integers; leave out \
+             {}, and they are copied",
+            arguments(wanted)
+        )));
+    }
+    Ok(())
+}
+
+/// Turns an exception that Pillow raised instead of an Arrow array into a refusal with that cause.
+fn explain_arrow(object: &Bound<'_, PyAny>, wanted: &Wanted, error: PyErr) -> PyErr {
+    let py = object.py();
+    if !error.is_instance_of::<PyException>(py) {
+        return error;
+    }
+    let refusal = PyBufferError::new_err(format!(
+        "Pillow cannot share the pixels of this image: {}; leave out {}, and they are copied",
+        named(error.value(py)).trim_end_matches('.'),
+        arguments(wanted)
+    ));
+    refusal.set_cause(py, Some(error));
+    refusal
+}
+
+/// The arguments that keep Pillow from copying.
+fn arguments(wanted: &Wanted) -> &'static str {
+    match wanted.copy {
+        Some(false) => "protocol='arrow' and copy=False",
+        _ => "protocol='arrow'",
+    }
 }

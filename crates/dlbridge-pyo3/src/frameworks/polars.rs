@@ -2,6 +2,7 @@
 
 use super::dtypes::is_plain;
 use super::framework::{Argument, Behaviour, FRAMEWORK, Framework, Layout, ReadOnly};
+use super::import_rules::{ImportRules, NO_RULES};
 
 pub(super) static POLARS: Framework = Framework {
     name: "polars",
@@ -18,3 +19,6 @@ pub(super) static POLARS: Framework = Framework {
     takes: is_plain,
     ..FRAMEWORK
 };
+
+pub(super) static RULES: ImportRules =
+    ImportRules { packages: &["polars"], looks_for_attributes: true, ..NO_RULES };

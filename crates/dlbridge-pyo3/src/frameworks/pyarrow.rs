@@ -2,6 +2,7 @@
 
 use super::dtypes::is_plain;
 use super::framework::{FRAMEWORK, Framework};
+use super::import_rules::{ImportRules, NO_RULES};
 
 pub(super) static PYARROW: Framework = Framework {
     name: "pyarrow",
@@ -12,3 +13,5 @@ pub(super) static PYARROW: Framework = Framework {
     takes: is_plain,
     ..FRAMEWORK
 };
+
+pub(super) static RULES: ImportRules = ImportRules { packages: &["pyarrow"], ..NO_RULES };

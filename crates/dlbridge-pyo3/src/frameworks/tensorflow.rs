@@ -5,6 +5,8 @@ use pyo3::prelude::*;
 
 use super::dtypes::{is_complex, is_plain};
 use super::framework::{Argument, Behaviour, FRAMEWORK, Framework, Layout, ReadOnly, Request};
+use super::import_rules::{ImportRules, NO_RULES};
+use crate::error::beyond_tensors;
 
 pub(super) static TENSORFLOW: Framework = Framework {
     name: "tensorflow",
@@ -30,3 +32,21 @@ pub(super) static TENSORFLOW: Framework = Framework {
     },
     ..FRAMEWORK
 };
+
+pub(super) static RULES: ImportRules =
+    ImportRules { packages: &["tensorflow"], check_before: Some(check_dtype), ..NO_RULES };
+
+/// Refuses dtypes without elements in memory. TensorFlow would end the process.
+fn check_dtype(object: &Bound<'_, PyAny>) -> PyResult<()> {
+    let py = object.py();
+    let Some(dtype) = object.getattr_opt(intern!(py, "dtype"))? else { return Ok(()) };
+    let name = dtype.getattr_opt(intern!(py, "name"))?;
+    let name = name.and_then(|name| name.extract::<String>().ok()).unwrap_or_default();
+    match name.as_str() {
+        "string" | "variant" | "resource" => Err(beyond_tensors(format!(
+            "the tensor's elements are of the dtype {name}, which are no numbers in memory; \
+             convert them first"
+        ))),
+        _ => Ok(()),
+    }
+}

@@ -42,12 +42,13 @@ pub(crate) use self::validate::with_claim;
 #[cfg(feature = "tensor-class")]
 use crate::PyTensor;
 use crate::borrow::Borrowed;
+use crate::classes::attribute;
 use crate::copies;
 use crate::error::type_name;
 use crate::imported::{Imported, Protocol};
 use crate::protocol::source::is_ours;
 use crate::protocol::storage::storage;
-use crate::protocol::{Kind, attribute, caveats, kind};
+use crate::protocol::{Kind, framework_checks, kind};
 use crate::stream::Streams;
 use crate::wanted::Wanted;
 
@@ -124,16 +125,16 @@ pub(crate) enum ByTable<'py> {
 /// is asked.
 pub(crate) fn by_table<'py>(object: &Bound<'py, PyAny>, kind: &Kind) -> PyResult<ByTable<'py>> {
     let Some(table) = kind.table else { return Ok(ByTable::None) };
-    let caveats = &kind.caveats;
+    let checks = &kind.checks;
     let _depth = Depth::enter()?;
-    caveats::check_before(object, caveats)?;
+    framework_checks::check_before(object, checks)?;
     match table.on_host(object) {
         Ok(Some(tensor)) => {
-            caveats::check(object, caveats, tensor.dtype())?;
+            framework_checks::check(object, checks, tensor.dtype())?;
             Ok(ByTable::Tensor(tensor, storage(object, kind)?))
         }
         Ok(None) => Ok(ByTable::OnDevice),
-        Err(error) => Err(caveats::explained(object, caveats, error)),
+        Err(error) => Err(framework_checks::explained(object, checks, error)),
     }
 }
 

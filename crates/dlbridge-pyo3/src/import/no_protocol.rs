@@ -9,8 +9,9 @@ use pyo3::types::{
 use super::protocols::{self, ORDER};
 use crate::copies;
 use crate::error::type_name;
+use crate::frameworks::IMPORT_RULES;
 use crate::imported::Protocol;
-use crate::protocol::{Kind, Lacking, buffer_abi, kind, pandas};
+use crate::protocol::{Kind, Lacking, buffer_abi, kind};
 
 /// Returns true for an object of a type whose objects never have a protocol, by a look at what is known of the type.
 pub(crate) fn never_has_protocol(object: &Bound<'_, PyAny>, kind: &Kind) -> bool {
@@ -52,8 +53,9 @@ pub(super) fn refusal(object: &Bound<'_, PyAny>, looked_for: &[Protocol]) -> PyE
         Err(error) if copies::must_be_raised(object.py(), &error) => return error,
         found => found.unwrap_or(false),
     };
-    let of_pandas = pandas::remedy(object);
-    let remedy = match (of_pandas.as_deref(), looked_for.len()) {
+    let of_framework =
+        IMPORT_RULES.iter().find_map(|rules| rules.remedy.and_then(|remedy| remedy(object)));
+    let remedy = match (of_framework.as_deref(), looked_for.len()) {
         (Some(remedy), _) => remedy,
         (None, 1) => "leave out protocol to look for the others",
         _ if object.is_none() => "pass a tensor",

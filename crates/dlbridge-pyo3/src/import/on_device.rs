@@ -13,7 +13,7 @@ use super::validate::{with_claim, with_values};
 use crate::PyTensor;
 use crate::imported::{Imported, Protocol};
 use crate::protocol::moved::kept_until_passed;
-use crate::protocol::{caveats, kind};
+use crate::protocol::{framework_checks, kind};
 use crate::stream::{self, DataStream, StreamOf, Streams};
 use crate::wanted::Wanted;
 
@@ -77,10 +77,10 @@ fn kept(imported: Imported, streams: &Streams<'_, '_>) -> PyResult<Imported> {
 fn on_work_stream(object: &Bound<'_, PyAny>) -> PyResult<Option<(Imported, *mut c_void)>> {
     let kind = kind::of(object)?;
     let Some(table) = kind.table else { return Ok(None) };
-    caveats::check_before(object, &kind.caveats)?;
+    framework_checks::check_before(object, &kind.checks)?;
     let answer = table
         .import_on_work_stream(object)
-        .map_err(|error| caveats::explained(object, &kind.caveats, error))?;
+        .map_err(|error| framework_checks::explained(object, &kind.checks, error))?;
     let Some((imported, stream)) = answer else { return Ok(None) };
     let imported = with_values(object, &kind, imported)?;
     Ok(Some((with_claim(imported, &Wanted::default())?.unrestricted(), stream)))

@@ -12,7 +12,7 @@ use super::{no_protocol, protocols};
 use crate::gpu::{self, Driver};
 use crate::imported::{Imported, Protocol};
 use crate::protocol::dlpack::is_on_device;
-use crate::protocol::{Lacking, caveats};
+use crate::protocol::{Lacking, framework_checks};
 use crate::stream::Streams;
 use crate::stream::has_streams;
 use crate::wanted::Wanted;
@@ -95,7 +95,7 @@ impl<'py> Producer<'py> {
         streams: &Streams<'_, 'py>,
     ) -> PyResult<Option<Imported>> {
         let (object, kind) = (&self.object, &*self.kind);
-        let explained = |error| caveats::explained(object, &kind.caveats, error);
+        let explained = |error| framework_checks::explained(object, &kind.checks, error);
         let order = match self.protocols {
             Protocols::One(protocol) => {
                 let imported = protocols::import(protocol, object, kind, lacking, options, streams);

@@ -9,7 +9,7 @@ use super::protocols::{self, ORDER};
 use crate::capsule;
 use crate::imported::Protocol;
 use crate::protocol::kind::Known;
-use crate::protocol::{caveats, kind, pandas};
+use crate::protocol::{framework_checks, kind};
 use crate::wanted::Wanted;
 
 /// The protocols from which an import chooses.
@@ -39,7 +39,7 @@ pub(super) struct Producer<'py> {
     pub(super) column: Option<Column>,
 }
 
-/// The array that holds the values of a column of pandas.
+/// The array that holds the values of a column.
 pub(super) struct Column {
     /// Why the array is a copy, if it is one.
     pub(super) reason: Option<CopyReason>,
@@ -83,7 +83,7 @@ impl<'a, 'py> Selected<'a, 'py> {
 impl<'py> Producer<'py> {
     fn of(object: &Bound<'py, PyAny>, protocols: Protocols, options: &Wanted) -> PyResult<Self> {
         let kind = kind::of(object)?;
-        let checked = caveats::check_before(object, &kind.caveats);
+        let checked = framework_checks::check_before(object, &kind.checks);
         match protocols {
             Protocols::One(protocol) if checked.is_err() => {
                 let lacking = kind.lacking.now(object.py())?;
@@ -91,13 +91,15 @@ impl<'py> Producer<'py> {
                     return Err(no_protocol::refusal(object, &[protocol]));
                 }
             }
-            Protocols::First(_) if checked.is_ok() && kind.caveats.series => {
-                let array = pandas::array_of(object, options);
-                let array =
-                    array.map_err(|error| caveats::explained(object, &kind.caveats, error))?;
+            Protocols::First(_)
+                if checked.is_ok()
+                    && let Some(array_of) = kind.checks.array_of() =>
+            {
+                let array = array_of(object, options)
+                    .map_err(|error| framework_checks::explained(object, &kind.checks, error))?;
                 if let Some((array, reason)) = array {
                     let kind = kind::of(&array)?;
-                    caveats::check_before(&array, &kind.caveats)?;
+                    framework_checks::check_before(&array, &kind.checks)?;
                     return Ok(Self {
                         object: array,
                         kind,

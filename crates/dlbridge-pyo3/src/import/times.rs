@@ -4,13 +4,13 @@ use pyo3::prelude::*;
 
 use super::from_producer;
 use crate::error::{type_name, with_article};
+use crate::frameworks::pandas;
 use crate::imported::{Imported, Protocol};
 use crate::numpy;
-use crate::protocol::classes::is_instance;
 use crate::protocol::lacking::{Lacking, Method};
 use crate::protocol::source::is_ours;
 use crate::protocol::time::{Elements, Times};
-use crate::protocol::{arrow, caveats, kind, left_out, memory, pandas};
+use crate::protocol::{arrow, framework_checks, kind, left_out, memory};
 use crate::wanted::Wanted;
 
 /// Imports times, with the object that has their memory; `None` for an object whose elements are others.
@@ -20,15 +20,19 @@ pub(crate) fn import<'py>(
 ) -> PyResult<Option<(Imported, Bound<'py, PyAny>)>> {
     let py = object.py();
     let kind = kind::of(object)?;
-    caveats::check_before(object, &kind.caveats)?;
-    let is_index = is_instance(object, intern!(py, "pandas"), intern!(py, "Index"))?;
-    let is_column = kind.caveats.series || is_index;
-    let array = match () {
-        () if kind.borrowed.numpy_array => Some(object.clone()),
-        () if is_column && pandas::has_numpy_dtype(object)? => {
-            Some(object.call_method0(intern!(py, "to_numpy"))?)
-        }
-        () => None,
+    framework_checks::check_before(object, &kind.checks)?;
+    let array = match kind.borrowed.numpy_array {
+        true => Some(object.clone()),
+        false => match pandas::times(object, kind.checks.array_of().is_some())? {
+            Some(pandas::Times::Array(array)) => Some(array),
+            Some(pandas::Times::WithZone(zone)) => {
+                times.set_found(format!(
+                    "times with the zone {zone}; take the zone away first with x.tz_convert(None)"
+                ));
+                return Ok(None);
+            }
+            None => None,
+        },
     };
     if let Some(array) = array {
         let array = plain(array)?;
@@ -38,15 +42,6 @@ pub(crate) fn import<'py>(
         let counts = array.call_method1(intern!(py, "view"), (intern!(py, "int64"),))?;
         let imported = from_producer(&counts, &Wanted::default())?;
         return Ok(Some((as_times(imported)?, counts)));
-    }
-    if is_index {
-        let zone = object.getattr_opt(intern!(py, "tz"))?.filter(|zone| !zone.is_none());
-        if let Some(zone) = zone {
-            times.set_found(format!(
-                "times with the zone {zone}; take the zone away first with x.tz_convert(None)"
-            ));
-            return Ok(None);
-        }
     }
     // A tensor exports its counts as integers.
     let is_tensor = is_ours(object);
@@ -58,7 +53,7 @@ pub(crate) fn import<'py>(
             false => Err(left_out::refusal(Protocol::Arrow, object)),
         };
         let imported =
-            imported.map_err(|error| caveats::explained(object, &kind.caveats, error))?;
+            imported.map_err(|error| framework_checks::explained(object, &kind.checks, error))?;
         return imported.map(|imported| Ok((as_times(imported)?, object.clone()))).transpose();
     }
     let name = with_article(&type_name(object));

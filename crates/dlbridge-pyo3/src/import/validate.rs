@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use super::request::Received;
 use crate::imported::{Imported, Protocol};
 use crate::protocol::storage::with_storage;
-use crate::protocol::{Kind, caveats, is_copied};
+use crate::protocol::{Kind, framework_checks, is_copied};
 use crate::wanted::Wanted;
 
 /// A tensor whose elements are the values of its producer.
@@ -41,7 +41,7 @@ pub(super) fn with_values(
     kind: &Kind,
     imported: Imported,
 ) -> PyResult<Imported> {
-    caveats::check(object, &kind.caveats, imported.tensor.dtype())?;
+    framework_checks::check(object, &kind.checks, imported.tensor.dtype())?;
     with_storage(object, kind, imported)
 }
 

@@ -8,7 +8,7 @@ use std::ptr;
 
 use dlbridge::{Access, CopyReason, Device, Tensor};
 use pyo3::exceptions::{
-    PyAttributeError, PyBufferError, PyOverflowError, PyTypeError, PyValueError,
+    PyAttributeError, PyBufferError, PyException, PyOverflowError, PyTypeError, PyValueError,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -16,10 +16,10 @@ use pyo3::types::{PyDict, PyTuple};
 use super::buffer::Buffer;
 use super::memory::{MAX_NDIM, Memory, access};
 use super::typestr::{self, ElementType};
-use super::{Lacking, Method, arrow, kind, picture};
+use super::{Lacking, Method, arrow, kind};
 use crate::imported::{Imported, Protocol};
 use crate::interpreter::PyOwner;
-use crate::shown::shown;
+use crate::shown::{named, shown};
 use crate::strides::byte_strides;
 use crate::wanted::Wanted;
 
@@ -60,7 +60,7 @@ pub(crate) fn import(
             drop(interface);
             let made_for_us = buffer.is_of_bytes_without_another_reference(object.py());
             if made_for_us && wanted.copy == Some(false) {
-                return Err(picture::copies_always(object.py(), shared_by_arrow(object, wanted)));
+                return Err(copies_always(object.py(), shared_by_arrow(object, wanted)));
             }
             check_within(buffer.len(), offset, &shape, strides.as_deref(), dtype.itemsize())?;
             let access = match made_for_us {
@@ -283,4 +283,34 @@ fn shared_by_arrow(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Optio
         true => arrow::import(object, &*kind::of(object)?, Lacking::UNKNOWN, wanted),
         false => Ok(None),
     }
+}
+
+/// The refusal of an object whose array interface is a copy, where `copy=False` forbids that. It names the Arrow
+/// protocol if that shares this very object, as its import by that protocol shows.
+fn copies_always(py: Python<'_>, by_arrow: PyResult<Option<Imported>>) -> PyErr {
+    let (way_out, cause) = match by_arrow {
+        Ok(Some(shared)) => {
+            let (dtype, shape) = (shared.tensor.dtype(), shared.tensor.shape());
+            let shape =
+                PyTuple::new(py, shape).map_or_else(|_| String::new(), |shape| shown(&shape));
+            let way_out = format!(
+                "leave it out, or share the data as {dtype} of shape {shape} with protocol='arrow'"
+            );
+            (way_out, None)
+        }
+        Ok(None) => ("leave it out".to_owned(), None),
+        Err(error) if !error.is_instance_of::<PyException>(py) => return error,
+        Err(error) => {
+            let text = named(error.value(py));
+            let reason = text.split("; ").next().unwrap_or_default();
+            let way_out = format!("leave it out, since protocol='arrow' cannot share it: {reason}");
+            (way_out, Some(error))
+        }
+    };
+    let refusal = PyBufferError::new_err(format!(
+        "the object copies its data whenever it is asked for its array interface, and copy=False \
+         forbids that; {way_out}"
+    ));
+    refusal.set_cause(py, cause);
+    refusal
 }

@@ -9,8 +9,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 
 use super::source::is_ours;
-use super::{Lacking, Method, attribute, caveats, kind};
+use super::{Lacking, Method, framework_checks, kind};
 use crate::capsule;
+use crate::classes::attribute;
 use crate::gpu;
 use crate::imported::Imported;
 use crate::shown::named;
@@ -74,7 +75,7 @@ fn not_there(
 ) -> PyErr {
     let (Some(claimed), Some(to)) = (claimed, wanted.device) else { return error };
     let is_ours = is_ours(object);
-    if claimed == to || is_ours || !caveats::is_refusal(object, &error) {
+    if claimed == to || is_ours || !framework_checks::is_refusal(object, &error) {
         return error;
     }
     let reason = match wanted.missing_driver(to) {
@@ -104,8 +105,8 @@ fn check_behind(
         return Ok(());
     }
     let kind = kind::of(&behind)?;
-    caveats::check_before(&behind, &kind.caveats)?;
-    caveats::check(&behind, &kind.caveats, tensor.dtype())
+    framework_checks::check_before(&behind, &kind.checks)?;
+    framework_checks::check(&behind, &kind.checks, tensor.dtype())
 }
 
 /// Whether an object says that its data is where the CPU cannot read it.

@@ -15,8 +15,8 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyCapsuleMethods, PyType};
 
-use super::attribute;
 use super::sibling::{self, KeeperOf};
+use crate::classes::attribute;
 use crate::error::to_py_err;
 use crate::gpu::Driver;
 use crate::imported::{Imported, Protocol};

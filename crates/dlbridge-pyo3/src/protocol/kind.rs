@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use dlbridge_borrow::LabelWords;
 use dlbridge_fork::ForkMutex;
 use pyo3::prelude::*;
-use pyo3::types::{PyMemoryView, PyTuple, PyType};
+use pyo3::types::{PyTuple, PyType};
 
-use super::classes::{is_subclass, package_of};
 use super::exchange_api::Table;
 use super::lacking::Remembered;
-use super::question::Question;
+use super::type_checks::TypeChecks;
 use crate::borrow::BorrowedType;
+use crate::classes::package_of;
 use crate::error::type_name;
 use crate::numpy;
 use crate::numpy::array::NumpyArray;
@@ -37,12 +37,11 @@ pub(crate) struct Kind {
     pub(crate) borrowed: BorrowedType,
     /// Its table of C functions.
     pub(crate) table: Option<Table>,
-    /// What its objects may be that their bytes do not show.
-    pub(crate) caveats: Caveats,
+    /// The checks of its objects that no protocol makes.
+    pub(crate) checks: TypeChecks,
     /// How to read an object where it is, if the type is NumPy's array itself.
     pub(crate) head: Option<NumpyArray>,
-    /// Whether the buffer of its objects says what their `__dlpack__` does, and sooner: JAX's, which makes
-    /// one on a single device that is the CPU.
+    /// True if the buffer of its objects has the same data as their `__dlpack__`, and is exported faster.
     pub(crate) same_buffer: bool,
     /// The attributes of protocols that its objects lack.
     pub(crate) lacking: Remembered,
@@ -54,30 +53,6 @@ impl Kind {
     fn is_quick(&self) -> bool {
         self.head.is_some() || self.table.is_some() || self.same_buffer || self.lacking.may_differ()
     }
-}
-
-/// States of a tensor in which its bytes are not its values, or must not be lent.
-pub(crate) struct Caveats {
-    /// The attribute `requires_grad`: PyTorch.
-    pub(crate) requires_grad: Option<Question>,
-    /// The methods `is_conj` and `is_neg`: PyTorch.
-    pub(crate) lazy_bits: Option<(Question, Question)>,
-    /// The attribute `stop_gradient`: Paddle.
-    pub(crate) stop_gradient: Option<Question>,
-    /// The method `untyped_storage`, which answers with the memory that a tensor has now: PyTorch.
-    pub(crate) storage: Option<Question>,
-    /// The attribute `mask`, of NumPy's masked arrays.
-    pub(crate) mask: bool,
-    /// Python's own memoryview, whose object may be such an array.
-    pub(crate) memoryview: bool,
-    /// A dtype that has no elements in memory, on which the producer ends the process: TensorFlow.
-    pub(crate) dtype: bool,
-    /// One of the libraries whose refusals are of all classes.
-    pub(crate) library: bool,
-    /// `pandas.Series` or a class derived from it.
-    pub(crate) series: bool,
-    /// `PIL.Image.Image` or a class derived from it.
-    pub(crate) picture: bool,
 }
 
 /// What is known of a type, for as long as it is needed.
@@ -182,23 +157,8 @@ fn look_up(object: &Bound<'_, PyAny>) -> PyResult<Known> {
 fn find_out(object: &Bound<'_, PyAny>) -> PyResult<Kind> {
     let object_type = &object.get_type();
     let py = object.py();
-    let has = |name| object_type.hasattr(name);
     let package = package_of(object_type)?;
-    let is_conj = Question::method(object_type, intern!(py, "is_conj"))?;
-    let is_neg = Question::method(object_type, intern!(py, "is_neg"))?;
-    let caveats = Caveats {
-        requires_grad: Question::attribute(object_type, intern!(py, "requires_grad"))?,
-        lazy_bits: is_conj.zip(is_neg),
-        stop_gradient: Question::attribute(object_type, intern!(py, "stop_gradient"))?,
-        storage: Question::method(object_type, intern!(py, "untyped_storage"))?,
-        mask: has(intern!(py, "mask"))?
-            && is_subclass(object_type, intern!(py, "numpy.ma"), intern!(py, "MaskedArray"))?,
-        memoryview: object_type.is(py.get_type::<PyMemoryView>()),
-        dtype: package == "tensorflow" && has(intern!(py, "dtype"))?,
-        library: LIBRARIES.contains(&package.as_str()),
-        series: is_subclass(object_type, intern!(py, "pandas"), intern!(py, "Series"))?,
-        picture: is_subclass(object_type, intern!(py, "PIL.Image"), intern!(py, "Image"))?,
-    };
+    let checks = TypeChecks::of_type(object_type, &package)?;
     let table = match overrides_table(object_type)? {
         true => None,
         false => Table::of_type(object_type)?,
@@ -209,25 +169,12 @@ fn find_out(object: &Bound<'_, PyAny>) -> PyResult<Kind> {
         None => false,
     };
     let head = NumpyArray::of_type(object_type)?;
-    let same_buffer = package == "jaxlib" && jax_has_one_cpu(py);
+    let same_buffer = checks.same_buffer(py, &package);
     let name = type_name(object);
     let label = LabelWords::new(&name);
     let borrowed = BorrowedType { name, label, numpy_array };
-    Ok(Kind { borrowed, table, caveats, head, same_buffer, lacking })
+    Ok(Kind { borrowed, table, checks, head, same_buffer, lacking })
 }
-
-/// Whether the CPU is one device for JAX, and not several with numbers, which a buffer could not tell. It is
-/// asked when the first array is seen; who makes JAX begin anew with several has them as one here.
-fn jax_has_one_cpu(py: Python<'_>) -> bool {
-    let count = || -> PyResult<usize> {
-        py.import(intern!(py, "jax"))?.call_method1(intern!(py, "devices"), ("cpu",))?.len()
-    };
-    count().is_ok_and(|count| count == 1)
-}
-
-/// Libraries whose exceptions for data that they cannot export are not those of the standard.
-const LIBRARIES: [&str; 8] =
-    ["jax", "jaxlib", "paddle", "pandas", "polars", "pyarrow", "tensorflow", "torch"];
 
 /// Whether a subclass has a `__dlpack__` of its own and the table of its base: then what the
 /// subclass says holds.

@@ -4,7 +4,7 @@
 //! Python, thousands of nanoseconds: 4,000 for a Series of polars. So dlbridge remembers per type which attributes are missing:
 //!
 //! - **Fixed.** A class in C that cannot change, whose objects have no attributes of their own: for ever.
-//! - **Made up.** A class whose `__getattr__` is that of pandas or polars: as the first object of the class answered, until one of
+//! - **Made up.** A class whose `__getattr__` is that of a framework for which `looks_for_attributes` is true: as the first object of the class answered, until one of
 //!   the attributes appears in one of the classes that it was derived from then. Bases and hooks such as `__getattr__` that are
 //!   assigned to the class later are not noticed. A method that a program sets on one object alone is found if
 //!   the other protocols of the object refuse.
@@ -14,8 +14,8 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple, PyType};
 
-use super::attribute;
-use super::classes::{is_plain, package_of};
+use crate::classes::{attribute, is_plain, package_of};
+use crate::frameworks::IMPORT_RULES;
 
 /// An attribute by which an object offers a protocol.
 #[derive(Clone, Copy)]
@@ -182,7 +182,7 @@ fn cannot_change(class: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(flags & HEAP == 0 || flags & IMMUTABLE != 0)
 }
 
-/// Returns true if a type finds missing attributes by the `__getattr__` of pandas or polars, and has no `__getattribute__` of
+/// Returns true if a type finds missing attributes by the `__getattr__` of such a framework, and has no `__getattribute__` of
 /// its own. The namespaces are those of its classes, except `object`.
 fn makes_up_attributes(namespaces: &[Bound<'_, PyAny>]) -> PyResult<bool> {
     let mut hook = None;
@@ -197,5 +197,6 @@ fn makes_up_attributes(namespaces: &[Bound<'_, PyAny>]) -> PyResult<bool> {
         }
     }
     let Some(hook) = hook else { return Ok(false) };
-    Ok(["pandas", "polars"].contains(&package_of(&hook)?.as_str()))
+    let package = package_of(&hook)?;
+    Ok(IMPORT_RULES.iter().any(|rules| rules.looks_for_attributes && rules.is_of(&package)))
 }

@@ -7,7 +7,8 @@ use pyo3::types::{PyMemoryView, PyString, PyTuple};
 
 use super::array_interface::Interface;
 use super::typestr::ElementType;
-use super::{Lacking, Method, arrow, buffer_abi, buffer_format, classes, typestr};
+use super::{Lacking, Method, arrow, buffer_abi, buffer_format, typestr};
+use crate::classes;
 use crate::error::type_name;
 use crate::imported::Protocol;
 

@@ -5,7 +5,7 @@ use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 
 use super::buffer::{Buffer, HeldBuffer};
-use super::{Kind, caveats};
+use super::{Kind, framework_checks};
 
 /// What lends memory.
 #[expect(dead_code, reason = "kept for what it owns")]
@@ -42,7 +42,7 @@ pub(crate) fn same_buffer<'py>(
     if !cfg!(feature = "buffer") || !kind.same_buffer {
         return Ok(None);
     }
-    caveats::check_before(object, &kind.caveats)?;
+    framework_checks::check_before(object, &kind.checks)?;
     match Buffer::get(object) {
         Ok(buffer) => Ok(Some(HeldBuffer::new(object.py(), buffer))),
         Err(error) if error.is_instance_of::<PyException>(object.py()) => Ok(None),

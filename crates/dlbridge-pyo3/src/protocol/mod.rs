@@ -8,8 +8,6 @@ pub(crate) mod buffer_abi;
 #[cfg(all(feature = "tensor-class", any(Py_3_11, not(Py_LIMITED_API))))]
 pub(crate) mod buffer_export;
 pub(crate) mod buffer_format;
-pub(crate) mod caveats;
-pub(crate) mod classes;
 pub(crate) mod cuda_array_interface;
 pub(crate) mod dlpack;
 #[cfg(feature = "tensor-class")]
@@ -20,6 +18,7 @@ pub(crate) mod dlpack_method;
 pub(crate) mod exchange_api;
 #[cfg(feature = "tensor-class")]
 pub(crate) mod exchange_table;
+pub(crate) mod framework_checks;
 pub(crate) mod kind;
 pub(crate) mod lacking;
 pub(crate) mod left_out;
@@ -27,19 +26,16 @@ pub(crate) mod lender;
 pub(crate) mod memory;
 pub(crate) mod moved;
 pub(crate) mod numpy_import;
-pub(crate) mod pandas;
-pub(crate) mod picture;
 pub(crate) mod question;
 pub(crate) mod sibling;
 pub(crate) mod source;
 pub(crate) mod storage;
 pub(crate) mod time;
+pub(crate) mod type_checks;
 pub(crate) mod typestr;
 
 use dlbridge::Tensor;
 use dlbridge::sys::DLPACK_FLAG_BITMASK_IS_COPIED;
-use pyo3::prelude::*;
-use pyo3::types::{PyString, PyType};
 
 pub(crate) use self::kind::Kind;
 pub(crate) use self::lacking::{Lacking, Method};
@@ -47,14 +43,4 @@ pub(crate) use self::lacking::{Lacking, Method};
 /// Returns true if the producer says that the tensor is a copy.
 pub(crate) fn is_copied(tensor: &Tensor) -> bool {
     tensor.flags() & DLPACK_FLAG_BITMASK_IS_COPIED != 0
-}
-
-/// An attribute of an object that is no class: a class has its instances' properties. `None` is how
-/// an object declines a protocol.
-pub(crate) fn attribute<'py>(
-    object: &Bound<'py, PyAny>,
-    name: &Bound<'py, PyString>,
-) -> PyResult<Option<Bound<'py, PyAny>>> {
-    let found = object.getattr_opt(name)?.filter(|found| !found.is_none());
-    Ok(found.filter(|_| !object.is_instance_of::<PyType>()))
 }

@@ -7,13 +7,13 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyType};
 
-use super::classes::{is_plain, package_of};
+use crate::classes::is_plain;
 
 /// How objects of a type tell whether something is so.
 ///
 /// An attribute that a type in C computes is a descriptor of the type, and so is a method. To call what it
 /// has found once saves Python to look the name up in all classes each time, a third of the whole. That is
-/// done for the classes of the libraries alone: a class that a program derives may say something else, now or
+/// done for fixed types alone, the classes of the libraries: a class that a program derives may say something else, now or
 /// later, and is asked by name.
 pub(crate) struct Question {
     name: Py<PyString>,
@@ -36,20 +36,19 @@ impl Question {
     pub(super) fn attribute(
         object_type: &Bound<'_, PyType>,
         name: &Bound<'_, PyString>,
+        is_fixed: bool,
     ) -> PyResult<Option<Self>> {
         let Some(found) = object_type.getattr_opt(name)? else { return Ok(None) };
-        let getter = match is_of_a_library(object_type)?
-            && is_plain(object_type)
-            && is_of(&found, "GetSetDescriptorType")?
-        {
-            // SAFETY: attached; a type, and the number of one of its slots.
-            true => unsafe {
-                let slot = ffi::PyType_GetSlot(found.get_type_ptr(), ffi::Py_tp_descr_get);
-                // SAFETY: what this slot holds.
-                std::mem::transmute::<*mut std::ffi::c_void, Option<ffi::descrgetfunc>>(slot)
-            },
-            false => None,
-        };
+        let getter =
+            match is_fixed && is_plain(object_type) && is_of(&found, "GetSetDescriptorType")? {
+                // SAFETY: attached; a type, and the number of one of its slots.
+                true => unsafe {
+                    let slot = ffi::PyType_GetSlot(found.get_type_ptr(), ffi::Py_tp_descr_get);
+                    // SAFETY: what this slot holds.
+                    std::mem::transmute::<*mut std::ffi::c_void, Option<ffi::descrgetfunc>>(slot)
+                },
+                false => None,
+            };
         let way = getter.map_or(Way::Attribute, |get| Way::Getter(get, found.unbind()));
         Ok(Some(Self { name: name.clone().unbind(), way }))
     }
@@ -58,11 +57,10 @@ impl Question {
     pub(super) fn method(
         object_type: &Bound<'_, PyType>,
         name: &Bound<'_, PyString>,
+        is_fixed: bool,
     ) -> PyResult<Option<Self>> {
         let Some(found) = object_type.getattr_opt(name)? else { return Ok(None) };
-        let way = match is_of_a_library(object_type)?
-            && is_plain(object_type)
-            && is_of(&found, "MethodDescriptorType")?
+        let way = match is_fixed && is_plain(object_type) && is_of(&found, "MethodDescriptorType")?
         {
             true => Way::Unbound(found.unbind()),
             false => Way::Method,
@@ -97,11 +95,6 @@ impl Question {
             },
         })
     }
-}
-
-/// Whether a type is of one of the libraries that have such states.
-fn is_of_a_library(object_type: &Bound<'_, PyType>) -> PyResult<bool> {
-    Ok(["torch", "paddle"].contains(&package_of(object_type)?.as_str()))
 }
 
 /// Whether something is of a type of Python's module `types`.

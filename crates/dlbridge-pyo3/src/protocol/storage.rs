@@ -1,5 +1,5 @@
-//! Keeps PyTorch's storages alive. `x.data = y` and `x.set_(y)` give a tensor other memory, and a managed tensor that PyTorch
-//! exports keeps only the tensor. The memory that it had belongs to the storage, an object of its own.
+//! Keeps the storages alive of tensors that may replace their memory. Their managed tensor keeps only the tensor, and the memory belongs
+//! to the storage, an object of its own.
 
 use dlbridge::{Access, RawParts, Tensor};
 use pyo3::exceptions::PyException;
@@ -17,7 +17,7 @@ pub(crate) fn storage<'py>(
     object: &Bound<'py, PyAny>,
     kind: &Kind,
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
-    let Some(storage) = &kind.caveats.storage else { return Ok(None) };
+    let Some(storage) = &kind.checks.storage else { return Ok(None) };
     match storage.answer(object) {
         Ok(storage) => Ok(Some(storage)),
         Err(error) if error.is_instance_of::<PyException>(object.py()) => Ok(None),
@@ -38,7 +38,7 @@ pub(crate) fn with_storage(
     kind: &Kind,
     imported: Imported,
 ) -> PyResult<Imported> {
-    if kind.caveats.storage.is_none() || is_copied(&imported.tensor) {
+    if kind.checks.storage.is_none() || is_copied(&imported.tensor) {
         return Ok(imported);
     }
     let Some(storage) = storage(object, kind)? else { return Ok(imported) };

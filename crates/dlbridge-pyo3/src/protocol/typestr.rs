@@ -7,6 +7,8 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
+use crate::error::beyond_tensors;
+
 const NATIVE: char = if cfg!(target_endian = "little") { '<' } else { '>' };
 const SWAPPED: char = if cfg!(target_endian = "little") { '>' } else { '<' };
 
@@ -66,31 +68,6 @@ pub(super) fn no_dtype(element_type: &str, kind: char, field: Option<String>) ->
             .to_owned(),
     };
     beyond_tensors(format!("{element_type} has no dtype here: {advice}"))
-}
-
-/// The refusal of elements that no dtype of tensors has, with the attribute that [`is_beyond_tensors`] looks for.
-#[cold]
-pub(super) fn beyond_tensors(text: String) -> PyErr {
-    let error = PyBufferError::new_err(text);
-    match Python::attach(|py| error.value(py).setattr(mark(py), true)) {
-        Ok(()) => error,
-        Err(failure) => failure,
-    }
-}
-
-/// Returns true for the refusal of elements that no dtype of tensors has. An exception of a class that Python code defined is
-/// not one, and its code does not run.
-#[cold]
-pub(crate) fn is_beyond_tensors(error: &PyErr) -> bool {
-    Python::attach(|py| {
-        error.get_type(py).is(py.get_type::<PyBufferError>())
-            && error.value(py).hasattr(mark(py)).unwrap_or(false)
-    })
-}
-
-/// The name of the attribute of these refusals.
-fn mark(py: Python<'_>) -> &Bound<'_, PyString> {
-    intern!(py, "_dlbridge_pyo3_beyond_tensors")
 }
 
 /// The name of the last field of the records in an array; `None` if its elements are not records.

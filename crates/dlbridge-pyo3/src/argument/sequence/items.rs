@@ -10,12 +10,13 @@ use super::super::fault::{Fault, MAX_DEPTH};
 use super::number::{Kinds, Known, Number, NumberKind, element, element_of, kind_of};
 use super::value::{self, Value};
 use crate::borrow::Guard;
+use crate::classes;
 use crate::copies;
 use crate::error::{ErrorClass, to_py_err};
 use crate::import;
 use crate::imported::Imported;
 use crate::numpy::array::Described;
-use crate::protocol::{Kind, classes, kind};
+use crate::protocol::{Kind, kind};
 use crate::wanted::Wanted;
 
 /// Items that are read between two questions for interrupts.

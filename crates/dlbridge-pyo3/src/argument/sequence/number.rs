@@ -9,8 +9,9 @@ use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt, PyType};
 
 use super::super::fault::Fault;
 use super::value::{self, Read, Value};
+use crate::classes;
 use crate::numpy::scalar::NumpyScalar;
-use crate::protocol::{classes, kind};
+use crate::protocol::kind;
 
 /// What a number is, in NumPy's order: a number becomes an element of its own kind or of a later one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -10,8 +10,8 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 
 use super::abi::{ArrowSchema, broken};
+use crate::error::beyond_tensors;
 use crate::protocol::time::{Elements, Times};
-use crate::protocol::typestr::beyond_tensors;
 
 /// The name of the extension type of tensors of a fixed shape.
 pub(super) const FIXED_SHAPE: &str = "arrow.fixed_shape_tensor";

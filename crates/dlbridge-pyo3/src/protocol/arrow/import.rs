@@ -26,7 +26,7 @@ use crate::interpreter::check_main_interpreter;
 use crate::keepalive::{is_within, root};
 use crate::protocol::memory::{MAX_NDIM, normalized, with_dtype};
 use crate::protocol::time::Times;
-use crate::protocol::{Kind, Lacking, Method, kind, pandas, picture};
+use crate::protocol::{Kind, Lacking, Method, kind};
 use crate::shown::shown;
 use crate::wanted::Wanted;
 
@@ -91,9 +91,15 @@ fn import_as(
     times: Option<&Times>,
 ) -> PyResult<Option<Imported>> {
     let py = object.py();
-    picture::check_arrow(object, &kind.caveats, wanted)?;
+    let rules = kind.checks.arrow();
+    if let Some(rules) = rules {
+        (rules.check)(object, wanted)?;
+    }
     let (schema, array) = if let Some(method) = Method::ArrowArray.of(object, lacking)? {
-        let answer = method.call0().map_err(|error| picture::explained(object, wanted, error))?;
+        let answer = method.call0().map_err(|error| match rules {
+            Some(rules) => (rules.explain)(object, wanted, error),
+            None => error,
+        })?;
         let (schema, array) = pair(&answer)?;
         (schema, Owned::take(&array)?)
     } else if let Some(method) = Method::ArrowDeviceArray.of(object, lacking)? {
@@ -440,18 +446,9 @@ unsafe fn nulls(array: &ArrowArray, first: i64, count: i64) -> PyResult<i64> {
 
 fn has_nulls(object: &Bound<'_, PyAny>, nulls: i64, booleans: bool) -> PyErr {
     let noun = if nulls == 1 { "null" } else { "nulls" };
-    let series = kind::of(object).is_ok_and(|kind| kind.caveats.series);
-    let text = match series.then(|| pandas::has_numpy_dtype(object)) {
-        Some(Ok(true)) => {
-            "which pandas made of NaN, and a tensor cannot express; leave out protocol='arrow', or pass \
-             s.to_numpy()"
-        }
-        Some(_) if booleans => {
-            "which a tensor cannot express; fill them with s.fillna(False), or leave them out with s.dropna()"
-        }
-        Some(_) => {
-            "which a tensor cannot express; fill them with s.fillna(0), or leave them out with s.dropna()"
-        }
+    let rules = kind::of(object).ok().and_then(|kind| kind.checks.arrow());
+    let text = match rules.and_then(|rules| rules.nulls) {
+        Some(text) => text(object, booleans),
         None => {
             "which a tensor cannot express; fill them or leave them out first, for example with fill_null, \
              which pyarrow and polars have"

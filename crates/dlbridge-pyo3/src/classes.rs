@@ -51,7 +51,7 @@ pub(crate) fn package_of(object: &Bound<'_, PyAny>) -> PyResult<String> {
 }
 
 /// Returns true if attributes of objects of a type are looked up as those of `object` are.
-pub(super) fn is_plain(object_type: &Bound<'_, PyType>) -> bool {
+pub(crate) fn is_plain(object_type: &Bound<'_, PyType>) -> bool {
     // SAFETY: attached; a type, and the number of one of its slots.
     let lookup = unsafe { ffi::PyType_GetSlot(object_type.as_type_ptr(), ffi::Py_tp_getattro) };
     lookup.addr() == ffi::PyObject_GenericGetAttr as *const () as usize
@@ -68,7 +68,7 @@ pub(crate) fn is_instance(
 
 /// Returns true if a type is a class of a module or derived from it. Does not import the module: a program that has an object
 /// of the class has done so.
-pub(super) fn is_subclass(
+pub(crate) fn is_subclass(
     object_type: &Bound<'_, PyType>,
     module: &Bound<'_, PyString>,
     class: &Bound<'_, PyString>,
@@ -77,7 +77,7 @@ pub(super) fn is_subclass(
 }
 
 /// A class of a module, if the module is loaded.
-pub(super) fn loaded_class<'py>(
+pub(crate) fn loaded_class<'py>(
     module: &Bound<'py, PyString>,
     class: &Bound<'py, PyString>,
 ) -> PyResult<Option<Bound<'py, PyType>>> {
@@ -86,4 +86,14 @@ pub(super) fn loaded_class<'py>(
     let Some(module) = modules.cast::<PyDict>()?.get_item(module)? else { return Ok(None) };
     // Any module may have the name.
     Ok(module.getattr_opt(class)?.and_then(|class| class.cast_into::<PyType>().ok()))
+}
+
+/// An attribute of an object that is no class: a class has its instances' properties. `None` is how
+/// an object declines a protocol.
+pub(crate) fn attribute<'py>(
+    object: &Bound<'py, PyAny>,
+    name: &Bound<'py, PyString>,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let found = object.getattr_opt(name)?.filter(|found| !found.is_none());
+    Ok(found.filter(|_| !object.is_instance_of::<PyType>()))
 }

@@ -1,0 +1,114 @@
+//! The facts about objects of one framework that an import needs: states, copies and exceptions that no protocol reports.
+
+use dlbridge::{CopyReason, DataType, DataTypeCode as Code};
+use pyo3::prelude::*;
+
+use crate::wanted::Wanted;
+
+/// The facts about the objects of a framework. `protocol/framework_checks.rs` and the protocols apply them.
+pub(crate) struct ImportRules {
+    /// The packages of its classes, if their exceptions for data that they cannot export are not those of the standard.
+    pub(crate) packages: &'static [&'static str],
+    /// The module and the name of the one class that the functions below are for, with the classes derived from it. Without a class they are
+    /// for all classes of the packages.
+    pub(crate) class: Option<(&'static str, &'static str)>,
+    /// States in which an object must not be imported. Each group is for all types that have its attributes, whatever their package.
+    pub(crate) states: &'static [&'static [State]],
+    /// The method that returns the object which owns the memory at present, of types that may replace their memory.
+    pub(crate) storage: Option<&'static str>,
+    /// Refuses an object for a state that must be known before an import through any protocol.
+    pub(crate) check_before: Option<Check>,
+    /// The refusal of an object whose export failed, if its state gives the reason; `None` within if it does not.
+    pub(crate) explain: Option<Explain>,
+    /// Returns the array to import instead of an object.
+    pub(crate) array_of: Option<ArrayOf>,
+    /// The advice for an object without a protocol; `None` for objects that are not of the framework.
+    pub(crate) remedy: Option<Remedy>,
+    /// Facts about its Arrow protocol.
+    pub(crate) arrow: Option<ArrowRules>,
+    /// Returns true if the buffer of an object has the same data as its `__dlpack__`, for the package of its type.
+    pub(crate) same_buffer: fn(py: Python<'_>, package: &str) -> bool,
+    /// True if its classes look for missing attributes by a `__getattr__` that returns none of the protocols' attributes.
+    pub(crate) looks_for_attributes: bool,
+}
+
+/// Refuses an object.
+pub(crate) type Check = fn(&Bound<'_, PyAny>) -> PyResult<()>;
+/// The refusal of an object, if its state gives the reason.
+pub(crate) type Explain = fn(&Bound<'_, PyAny>) -> Option<PyErr>;
+/// The advice for an object, if it is of the framework.
+pub(crate) type Remedy = fn(&Bound<'_, PyAny>) -> Option<String>;
+
+impl ImportRules {
+    /// Returns true if a package is one of the framework's.
+    pub(crate) fn is_of(&self, package: &str) -> bool {
+        self.packages.contains(&package)
+    }
+}
+
+/// Returns the array of NumPy that holds the values of an object, and why it is a copy, if it is one; `None` if the object must be
+/// imported itself.
+pub(crate) type ArrayOf = for<'py> fn(
+    object: &Bound<'py, PyAny>,
+    options: &Wanted,
+) -> PyResult<Option<(Bound<'py, PyAny>, Option<CopyReason>)>>;
+
+/// Facts about the Arrow protocol of a framework.
+pub(crate) struct ArrowRules {
+    /// Refuses an object whose elements are not what its Arrow type says.
+    pub(crate) check: fn(&Bound<'_, PyAny>, &Wanted) -> PyResult<()>,
+    /// The refusal for an exception that it raised instead of returning an array.
+    pub(crate) explain: fn(&Bound<'_, PyAny>, &Wanted, PyErr) -> PyErr,
+    /// Says where nulls come from and what to do, for an array that has some; true for an array of booleans.
+    pub(crate) nulls: Option<fn(&Bound<'_, PyAny>, bool) -> &'static str>,
+}
+
+/// A state in which the bytes of a tensor are not its values, or in which autograd would miss writes.
+pub(crate) struct State {
+    pub(crate) attribute: Attribute,
+    /// The dtypes that can be in this state.
+    pub(crate) dtypes: Dtypes,
+    /// The value of the attribute for which the object is refused.
+    pub(crate) refused: bool,
+    /// The message of the refusal.
+    pub(crate) reason: &'static str,
+}
+
+/// A boolean attribute, or a method without arguments that returns a boolean.
+pub(crate) enum Attribute {
+    Value(&'static str),
+    Method(&'static str),
+}
+
+/// A group of dtypes.
+#[derive(Clone, Copy)]
+pub(crate) enum Dtypes {
+    All,
+    Complex,
+    /// Those that can have a gradient: not integers and not booleans.
+    Differentiable,
+}
+
+impl Dtypes {
+    pub(crate) fn contain(self, dtype: DataType) -> bool {
+        match self {
+            Self::All => true,
+            Self::Complex => dtype.code() == Code::COMPLEX,
+            Self::Differentiable => !matches!(dtype.code(), Code::INT | Code::UINT | Code::BOOL),
+        }
+    }
+}
+
+pub(super) const NO_RULES: ImportRules = ImportRules {
+    packages: &[],
+    class: None,
+    states: &[],
+    storage: None,
+    check_before: None,
+    explain: None,
+    array_of: None,
+    remedy: None,
+    arrow: None,
+    same_buffer: |_, _| false,
+    looks_for_attributes: false,
+};

@@ -1,0 +1,109 @@
+//! The checks of an import that no protocol makes: states in which the bytes of a tensor are not its values, or in which autograd would
+//! miss writes. `frameworks/` states the facts, `type_checks.rs` finds those of a type, and this file applies them.
+
+use dlbridge::DataType;
+use pyo3::exceptions::{
+    PyBufferError, PyException, PyImportError, PyMemoryError, PyRecursionError, PyTypeError,
+};
+use pyo3::prelude::*;
+
+use super::kind;
+use super::question::Question;
+use super::type_checks::TypeChecks;
+use crate::copies;
+use crate::frameworks::State;
+use crate::shown::named;
+
+/// Refuses an object in a state that its bytes do not show; `dtype` is the dtype of its tensor, because
+/// most states belong to some dtypes only.
+#[inline]
+pub(crate) fn check(
+    object: &Bound<'_, PyAny>,
+    checks: &TypeChecks,
+    dtype: DataType,
+) -> PyResult<()> {
+    if checks.states.is_empty() { Ok(()) } else { check_states(object, &checks.states, dtype) }
+}
+
+fn check_states(
+    object: &Bound<'_, PyAny>,
+    states: &[(Question, &State)],
+    dtype: DataType,
+) -> PyResult<()> {
+    for (question, state) in states {
+        if state.dtypes.contain(dtype) && question.ask(object)? == state.refused {
+            return Err(PyBufferError::new_err(state.reason));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses an object for states that must be known before an import through any protocol.
+pub(crate) fn check_before(object: &Bound<'_, PyAny>, checks: &TypeChecks) -> PyResult<()> {
+    copies::forget_interrupt();
+    if let Some(rules) = checks.rules
+        && let Some(check) = rules.check_before
+    {
+        check(object)?;
+    }
+    if checks.is_memoryview {
+        let exporter = object.getattr(intern!(object.py(), "obj"))?;
+        if let Some(rules) = kind::of(&exporter)?.checks.rules
+            && let Some(check) = rules.check_before
+        {
+            check(&exporter)?;
+        }
+    }
+    Ok(())
+}
+
+/// The refusal of an object whose library failed for a reason that the object's state gives, or whose
+/// library's own exception does not say what to do; with that exception as the cause.
+pub(crate) fn explained(object: &Bound<'_, PyAny>, checks: &TypeChecks, error: PyErr) -> PyErr {
+    let py = object.py();
+    if !error.is_instance_of::<PyException>(py) || copies::is_interrupt(py, &error) {
+        return error;
+    }
+    let refusal = match checks.rules.and_then(|rules| rules.explain) {
+        Some(explain) => explain(object),
+        None if checks.raises_its_own => None,
+        None => return error,
+    };
+    let Some(refusal) = refusal else { return of_standard(py, error) };
+    refusal.set_cause(py, Some(error));
+    refusal
+}
+
+/// Returns true if a producer's exception means that it cannot export its data, judged by the exception's class.
+pub(crate) fn is_refusal(object: &Bound<'_, PyAny>, error: &PyErr) -> bool {
+    let py = object.py();
+    let of_library = || kind::of(object).is_ok_and(|kind| kind.checks.raises_its_own);
+    error.is_instance_of::<PyBufferError>(py)
+        || (error.is_instance_of::<PyException>(py) && of_library() && !is_final(py, error))
+}
+
+/// Returns true if an exception of a library is passed on as it is.
+fn is_final(py: Python<'_>, error: &PyErr) -> bool {
+    // This crate's own exceptions are of exactly this class and do not come from Python code.
+    let own_type_error =
+        error.get_type(py).is(py.get_type::<PyTypeError>()) && error.traceback(py).is_none();
+    own_type_error
+        || error.is_instance_of::<PyBufferError>(py)
+        || error.is_instance_of::<PyMemoryError>(py)
+        || error.is_instance_of::<PyRecursionError>(py)
+        || error.is_instance_of::<PyImportError>(py)
+}
+
+/// Turns the refusal of a library into the class that the standard specifies, with the library's message.
+fn of_standard(py: Python<'_>, error: PyErr) -> PyErr {
+    if is_final(py, &error) {
+        return error;
+    }
+    let text = named(error.value(py));
+    let sentence = text.lines().next().unwrap_or_default().trim_end_matches('.');
+    let refusal = PyBufferError::new_err(format!(
+        "the producer cannot export the data: {sentence}; convert it to a plain tensor first"
+    ));
+    refusal.set_cause(py, Some(error));
+    refusal
+}

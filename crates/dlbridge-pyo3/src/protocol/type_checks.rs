@@ -1,0 +1,96 @@
+//! The checks that objects of a type need, found once per type in what `frameworks/` states.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyMemoryView, PyString, PyType};
+
+use super::question::Question;
+use crate::classes::is_subclass;
+use crate::frameworks::{ArrayOf, ArrowRules, Attribute, IMPORT_RULES, ImportRules, State};
+
+/// The checks for objects of one type.
+pub(crate) struct TypeChecks {
+    /// The states of which the type has the attributes.
+    pub(super) states: Box<[(Question, &'static State)]>,
+    /// The method that returns the owner of the memory, of types that may replace their memory.
+    pub(super) storage: Option<Question>,
+    /// The rules of the framework that the type belongs to.
+    pub(super) rules: Option<&'static ImportRules>,
+    /// True if the framework's exceptions for data that it cannot export are not those of the standard.
+    pub(super) raises_its_own: bool,
+    /// True for Python's memoryview, whose object may need a check.
+    pub(super) is_memoryview: bool,
+}
+
+impl TypeChecks {
+    /// Finds the checks for a type of a package.
+    pub(super) fn of_type(object_type: &Bound<'_, PyType>, package: &str) -> PyResult<Self> {
+        let py = object_type.py();
+        // The classes of the frameworks do not change. A class that a program derives may get another attribute later.
+        let is_fixed =
+            IMPORT_RULES.iter().any(|rules| !rules.states.is_empty() && rules.is_of(package));
+        let method = |name| Question::method(object_type, &PyString::intern(py, name), is_fixed);
+        let mut states = Vec::new();
+        for group in IMPORT_RULES.iter().flat_map(|rules| rules.states) {
+            let mut found = Vec::new();
+            for state in *group {
+                let question = match state.attribute {
+                    Attribute::Value(name) => {
+                        Question::attribute(object_type, &PyString::intern(py, name), is_fixed)?
+                    }
+                    Attribute::Method(name) => method(name)?,
+                };
+                found.extend(question.map(|question| (question, state)));
+            }
+            if found.len() == group.len() {
+                states.append(&mut found);
+            }
+        }
+        let mut storage = None;
+        for name in IMPORT_RULES.iter().filter_map(|rules| rules.storage) {
+            storage = storage.or(method(name)?);
+        }
+        Ok(Self {
+            states: states.into(),
+            storage,
+            rules: rules_of(object_type, package)?,
+            raises_its_own: IMPORT_RULES.iter().any(|rules| rules.is_of(package)),
+            is_memoryview: object_type.is(py.get_type::<PyMemoryView>()),
+        })
+    }
+
+    /// Returns the array to import instead of an object of the type.
+    pub(crate) fn array_of(&self) -> Option<ArrayOf> {
+        self.rules?.array_of
+    }
+
+    /// The facts about the Arrow protocol of the type.
+    pub(super) fn arrow(&self) -> Option<&'static ArrowRules> {
+        self.rules?.arrow.as_ref()
+    }
+
+    /// Returns true if the buffer of an object of the type has the same data as its `__dlpack__`.
+    pub(super) fn same_buffer(&self, py: Python<'_>, package: &str) -> bool {
+        self.rules.is_some_and(|rules| (rules.same_buffer)(py, package))
+    }
+}
+
+/// The rules of the framework that a type belongs to: by its class, or else by its package.
+fn rules_of(
+    object_type: &Bound<'_, PyType>,
+    package: &str,
+) -> PyResult<Option<&'static ImportRules>> {
+    let py = object_type.py();
+    for rules in IMPORT_RULES {
+        if let Some((module, class)) = rules.class
+            && is_subclass(
+                object_type,
+                &PyString::intern(py, module),
+                &PyString::intern(py, class),
+            )?
+        {
+            return Ok(Some(rules));
+        }
+    }
+    let of_package = |rules: &&&ImportRules| rules.class.is_none() && rules.is_of(package);
+    Ok(IMPORT_RULES.iter().find(of_package).copied())
+}
