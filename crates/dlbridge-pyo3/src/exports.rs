@@ -5,7 +5,7 @@ use dlbridge::{Error, Tensor};
 use pyo3::prelude::*;
 
 use crate::error::to_py_err;
-use crate::protocol::dlpack_export::{self, Request};
+use crate::protocol::dlpack_export::{self, Keywords};
 use crate::protocol::exchange_table;
 use crate::{PyTensor, pickle, to_library};
 
@@ -65,8 +65,8 @@ pub fn dlpack<'py>(
     dl_device: Option<&Bound<'py, PyAny>>,
     copy: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let request = Request { stream, max_version, dl_device, copy };
-    dlpack_export::export(tensor.py(), tensor.get(), &request).map(Bound::into_any)
+    let keywords = Keywords { stream, max_version, dl_device, copy };
+    dlpack_export::export(tensor.py(), tensor.get(), &keywords).map(Bound::into_any)
 }
 
 pub fn device(tensor: &Bound<'_, PyTensor>) -> (i32, i32) {

@@ -59,7 +59,7 @@ pub fn asdlpack<'py>(
         copy: copy.map(|copy| expect_bool("copy", copy)).transpose()?,
         device: device.map(expect_named_device).transpose()?,
         align: align.map(expect_alignment).transpose()?,
-        contiguous: contiguous.map(expect_order).transpose()?.flatten(),
+        order: contiguous.map(expect_order).transpose()?.unwrap_or_default(),
         writable: writable.map(|writable| expect_bool("writable", writable)).transpose()?,
     };
     match stream {

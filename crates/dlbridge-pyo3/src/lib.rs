@@ -91,6 +91,7 @@ mod mismatch;
 #[cfg(doctest)]
 mod must_not_compile;
 mod numpy;
+mod order;
 mod pending;
 #[cfg(feature = "tensor-class")]
 mod pickle;
@@ -127,9 +128,9 @@ mod wanted;
 pub use dlbridge;
 
 pub use argument::{
-    ANY, Accepts, Adjacent, Aligned, AllowCast, AllowCheckedCast, AllowCopy, AllowSafeCast,
-    AllowSequence, AnyDataType, ArgumentError, COrder, Casting, Constraint, Contiguous, DYNAMIC,
-    DefaultStream, Dims, FortranOrder, InCOrder, OnCuda, OnDevice, OnRocm, OneOf, PyDeviceTensor,
+    ANY, Accepts, Aligned, AllowCast, AllowCheckedCast, AllowCopy, AllowSafeCast, AllowSequence,
+    AnyDataType, ArgumentError, COrder, Casting, Constraint, Contiguous, DYNAMIC, DefaultStream,
+    Dims, FortranOrder, InCOrder, OnCuda, OnDevice, OnRocm, OneOf, PyDeviceTensor,
     PyReadonlyTensor, PyReadwriteTensor, Requirement, Stream, WorkStream, Writable,
 };
 #[cfg(feature = "ndarray")]
@@ -191,6 +192,7 @@ pub use interpreter::is_main_interpreter;
 #[cfg(feature = "tensor-class")]
 #[doc(hidden)]
 pub use live::{live_exports, record_exports};
+pub use order::Order;
 #[cfg(feature = "tensor-class")]
 #[doc(hidden)]
 pub use pickle::{copy_bytes, rebuild};
@@ -204,7 +206,7 @@ pub use tensor::PyTensor;
 #[cfg(feature = "tensor-class")]
 #[doc(hidden)]
 pub use to_library::{canonical, consumers, fit, like, origin};
-pub use wanted::{Order, Wanted};
+pub use wanted::Wanted;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

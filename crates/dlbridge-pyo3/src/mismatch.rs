@@ -6,15 +6,15 @@ use std::fmt;
 
 use dlbridge::{CopyReason, Device};
 
-use crate::wanted::Order;
+use crate::order::Order;
 
 /// A difference between a tensor and what is wanted of it.
 #[derive(Clone, Copy)]
 pub(crate) enum Mismatch {
     /// The tensor is on another device than `wanted`.
     Device { found: Device, wanted: Device },
-    /// The elements are not contiguous in this order, or in any of several if it is `None`.
-    Order(Option<Order>),
+    /// The elements are not in this order.
+    Order(Order),
     /// The address of the first element is not a multiple of `required` bytes.
     Alignment { address: usize, required: usize },
     /// The data must not be written.
@@ -34,7 +34,7 @@ impl Mismatch {
                     wanted == Device::CPU && found.device_type().is_host_accessible();
                 is_within_reach.then_some(CopyReason::Device)
             }
-            Self::Order(Some(Order::Fortran)) => Some(CopyReason::NotFortranContiguous),
+            Self::Order(Order::Fortran) => Some(CopyReason::NotFortranContiguous),
             Self::Order(_) => Some(CopyReason::NotContiguous),
             Self::Alignment { address, required } => {
                 Some(CopyReason::Misaligned { address, required })

@@ -10,8 +10,9 @@ use pyo3::types::PyTuple;
 use crate::error::to_py_err;
 use crate::functions::expect_extents;
 use crate::lent::{self, byte_count};
+use crate::order::Order;
 use crate::protocol::{buffer, buffer_abi};
-use crate::wanted::{Order, Wanted};
+use crate::wanted::Wanted;
 use crate::{COrder, PyReadonlyTensor, PyReadwriteTensor, PyTensor, copies};
 
 /// What pickle asks for: a function and its arguments. The elements are in C order.
@@ -31,7 +32,7 @@ pub(crate) fn reduce<'py>(
             "handles mean nothing in another process, so they are not pickled",
         ));
     }
-    let wanted = Wanted { contiguous: Some(Order::C), ..Wanted::default() };
+    let wanted = Wanted { order: Order::C, ..Wanted::default() };
     let contiguous = PyTensor::import(tensor.as_any(), &wanted)?;
     let this = contiguous.get();
     let (dtype, padded) = (this.tensor().dtype(), this.tensor().is_subbyte_padded());

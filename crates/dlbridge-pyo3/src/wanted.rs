@@ -7,6 +7,7 @@ use pyo3::types::{PyBool, PyInt, PyString};
 
 use crate::gpu::{Driver, Failure};
 use crate::imported::Protocol;
+use crate::order::Order;
 use crate::shown::shown;
 
 /// The options of an import. By default the data is shared as it is, and
@@ -33,24 +34,9 @@ pub struct Wanted {
     /// The alignment of the first element in bytes: a power of two, at most 1 GiB.
     pub align: Option<usize>,
     /// The order in which the elements must be contiguous.
-    pub contiguous: Option<Order>,
+    pub order: Order,
     /// `Some(true)` for data that may be written, `Some(false)` for a tensor that says it must not.
     pub writable: Option<bool>,
-}
-
-/// An order of contiguous elements.
-///
-/// ```
-/// use dlbridge_pyo3::Order;
-///
-/// assert_ne!(Order::C, Order::Fortran);
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
-    /// The last index fastest.
-    C,
-    /// The first index fastest.
-    Fortran,
 }
 
 impl Wanted {
@@ -98,18 +84,18 @@ pub(crate) fn expect_alignment(align: &Bound<'_, PyAny>) -> PyResult<usize> {
     })
 }
 
-/// The value of an argument `contiguous`; `False` is as good as `None`.
-pub(crate) fn expect_order(contiguous: &Bound<'_, PyAny>) -> PyResult<Option<Order>> {
+/// The value of an argument `contiguous`; `False` means the same as `None`.
+pub(crate) fn expect_order(contiguous: &Bound<'_, PyAny>) -> PyResult<Order> {
     const EXPECTED: &str = "None, a bool, 'C' or 'F'";
     if let Ok(wanted) = contiguous.cast::<PyBool>() {
-        return Ok(wanted.is_true().then_some(Order::C));
+        return Ok(if wanted.is_true() { Order::C } else { Order::Strided });
     }
     let letter = contiguous
         .cast::<PyString>()
         .map_err(|_| wrong_type("contiguous", EXPECTED, contiguous))?;
     match &*letter.to_cow()? {
-        "C" => Ok(Some(Order::C)),
-        "F" => Ok(Some(Order::Fortran)),
+        "C" => Ok(Order::C),
+        "F" => Ok(Order::Fortran),
         _ => Err(PyValueError::new_err(format!(
             "contiguous must be {EXPECTED}, not {}",
             shown(letter)

@@ -2,6 +2,8 @@
 
 use dlbridge::DeviceType;
 
+use crate::order::Order;
+
 /// What a typed argument must be, as a type: `()` for nothing more, or any of [`COrder`],
 /// [`FortranOrder`], [`Contiguous`], [`Aligned`], [`Dims`], [`OnDevice`], [`OnCuda`], [`OnRocm`], [`Writable`],
 /// [`AllowCopy`], [`AllowSafeCast`], [`AllowCast`], [`AllowCheckedCast`], [`AllowSequence`]; several as a tuple of up to six.
@@ -42,7 +44,7 @@ pub struct Requirement {
     /// The extents that are fixed, one for each axis; empty if none is.
     pub dims: &'static [Option<usize>],
     /// The order of the elements.
-    pub order: Adjacent,
+    pub order: Order,
     /// What the address of the first element must be a multiple of, in bytes.
     pub align: usize,
     /// The types of devices on which the data may be; empty for every one that the argument takes.
@@ -57,25 +59,6 @@ pub struct Requirement {
     pub check_integers: bool,
     /// True if lists and tuples of numbers become tensors.
     pub allow_sequence: bool,
-}
-
-/// In which order elements must be adjacent.
-///
-/// ```
-/// use dlbridge_pyo3::{Adjacent, COrder, Constraint};
-///
-/// assert_eq!(COrder::REQUIREMENT.order, Adjacent::C);
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Adjacent {
-    /// They need not be.
-    Strided,
-    /// The last index fastest.
-    C,
-    /// The first index fastest.
-    Fortran,
-    /// One of the two.
-    Either,
 }
 
 /// A rule of NumPy that says which dtypes are converted to which.
@@ -96,7 +79,7 @@ pub enum Casting {
 impl Requirement {
     const NONE: Self = Self {
         dims: &[],
-        order: Adjacent::Strided,
+        order: Order::Strided,
         align: 1,
         devices: &[],
         writable: false,
@@ -125,7 +108,7 @@ impl Requirement {
             _ => panic!("the extents are given twice"),
         };
         let order = match (self.order, other.order) {
-            (Adjacent::Strided, order) | (order, Adjacent::Strided) => order,
+            (Order::Strided, order) | (order, Order::Strided) => order,
             _ => panic!("two orders are asked for"),
         };
         let align = if self.align > other.align { self.align } else { other.align };
@@ -162,7 +145,7 @@ impl Constraint for () {
     const REQUIREMENT: Requirement = Requirement::NONE;
 }
 
-/// Elements that are adjacent in C order, the last index fastest: `as_slice` is always there.
+/// Elements that are contiguous in C order, the last index fastest: `as_slice` is always there.
 ///
 /// ```no_run
 /// use dlbridge_pyo3::{COrder, PyReadonlyTensor};
@@ -178,10 +161,10 @@ pub struct COrder;
 impl Sealed for COrder {}
 
 impl Constraint for COrder {
-    const REQUIREMENT: Requirement = Requirement { order: Adjacent::C, ..Requirement::NONE };
+    const REQUIREMENT: Requirement = Requirement { order: Order::C, ..Requirement::NONE };
 }
 
-/// Elements that are adjacent in Fortran order, the first index fastest.
+/// Elements that are contiguous in Fortran order, the first index fastest.
 ///
 /// ```no_run
 /// use dlbridge_pyo3::{FortranOrder, PyReadonlyTensor};
@@ -197,10 +180,10 @@ pub struct FortranOrder;
 impl Sealed for FortranOrder {}
 
 impl Constraint for FortranOrder {
-    const REQUIREMENT: Requirement = Requirement { order: Adjacent::Fortran, ..Requirement::NONE };
+    const REQUIREMENT: Requirement = Requirement { order: Order::Fortran, ..Requirement::NONE };
 }
 
-/// Elements that are adjacent in C or in Fortran order.
+/// Elements that are contiguous in C or in Fortran order.
 ///
 /// ```no_run
 /// use dlbridge_pyo3::{Contiguous, PyReadonlyTensor};
@@ -216,7 +199,7 @@ pub struct Contiguous;
 impl Sealed for Contiguous {}
 
 impl Constraint for Contiguous {
-    const REQUIREMENT: Requirement = Requirement { order: Adjacent::Either, ..Requirement::NONE };
+    const REQUIREMENT: Requirement = Requirement { order: Order::Either, ..Requirement::NONE };
 }
 
 /// A first element at an address that is a multiple of `N` bytes, a power of two.

@@ -4,7 +4,6 @@ use dlbridge::{Tensor, TensorRef};
 use pyo3::prelude::*;
 
 use super::accepts::Accepts;
-use super::constraint::Adjacent;
 use super::convert::OutOfRange;
 use super::expected::Expected;
 use super::refusal::{Found, Refusal};
@@ -12,6 +11,7 @@ use super::sequence;
 use super::taken::{Taken, taken_copy};
 use super::unmet::Unmet;
 use crate::copies;
+use crate::order::Order;
 
 impl Expected {
     /// Takes a list or tuple of numbers, as a tensor of its own; `None` for other objects.
@@ -44,7 +44,7 @@ impl Expected {
             return self.rearranged(source).map(Some);
         }
         let copy = match self.requirement.order {
-            Adjacent::Fortran => {
+            Order::Fortran => {
                 let copy = (self.cast)(&source.transpose(), self.dtypes, misfit)?;
                 if let Some(misfit) = misfit {
                     misfit.index.reverse();
@@ -64,7 +64,7 @@ impl Expected {
     pub(super) fn rearranged(&self, source: &TensorRef<'_>) -> PyResult<Tensor> {
         let align = self.requirement.align.max((self.alignment)(source.dtype()));
         match self.requirement.order {
-            Adjacent::Fortran => Ok(copies::copied(&source.transpose(), align)?.transpose()),
+            Order::Fortran => Ok(copies::copied(&source.transpose(), align)?.transpose()),
             _ => copies::copied(source, align),
         }
     }

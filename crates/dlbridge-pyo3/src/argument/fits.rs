@@ -2,7 +2,6 @@
 
 use dlbridge::{DataType, DeviceType, TensorRef};
 
-use super::constraint::Adjacent;
 use super::expected::Expected;
 
 impl Expected {
@@ -19,12 +18,7 @@ impl Expected {
 
     #[inline(always)]
     pub(super) fn fits_order(&self, tensor: &TensorRef<'_>) -> bool {
-        match self.requirement.order {
-            Adjacent::Strided => true,
-            Adjacent::C => tensor.is_c_contiguous(),
-            Adjacent::Fortran => tensor.is_f_contiguous(),
-            Adjacent::Either => tensor.is_c_contiguous() || tensor.is_f_contiguous(),
-        }
+        self.requirement.order.fits(tensor)
     }
 
     /// The alignment of an element in bytes, a power of two.

@@ -30,9 +30,9 @@ mod words;
 pub use self::ndarray::{NdarrayDim, Ndim};
 pub use accepts::{Accepts, AnyDataType, OneOf};
 pub use constraint::{
-    ANY, Adjacent, Aligned, AllowCast, AllowCheckedCast, AllowCopy, AllowSafeCast, AllowSequence,
-    COrder, Casting, Constraint, Contiguous, Dims, FortranOrder, InCOrder, OnCuda, OnDevice,
-    OnRocm, Requirement, Writable,
+    ANY, Aligned, AllowCast, AllowCheckedCast, AllowCopy, AllowSafeCast, AllowSequence, COrder,
+    Casting, Constraint, Contiguous, Dims, FortranOrder, InCOrder, OnCuda, OnDevice, OnRocm,
+    Requirement, Writable,
 };
 pub use device::PyDeviceTensor;
 pub use host::{PyReadonlyTensor, PyReadwriteTensor};

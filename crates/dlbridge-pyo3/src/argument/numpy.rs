@@ -4,12 +4,12 @@ use dlbridge::{DeviceType, TensorRef};
 use dlbridge_borrow::Mode;
 use pyo3::prelude::*;
 
-use super::constraint::Adjacent;
 use super::expected::Expected;
 use super::refusal::Refusal;
 use super::taken::{Taken, outliving, taken_copy};
 use crate::borrow::{Bytes, Guard};
 use crate::numpy::array::NumpyArray;
+use crate::order::Order;
 use crate::protocol::{Kind, kind};
 
 impl Expected {
@@ -23,7 +23,7 @@ impl Expected {
         let run = kind.head?.run(object, self.ndim, self.dtypes)?;
         let fits = self.fits_extents(run.shape())
             && self.fits_device(DeviceType::CPU)
-            && self.requirement.order != Adjacent::Fortran
+            && self.requirement.order != Order::Fortran
             && self.misaligned(run.address(), run.dtype()).is_none()
             && !(self.mode == Mode::Write && run.is_read_only());
         if !fits {

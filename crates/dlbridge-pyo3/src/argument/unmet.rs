@@ -66,7 +66,7 @@ impl Expected {
         let plain = self.fits_dtype(dtype)
             && self.fits_extents(tensor.shape())
             && self.fits_device(device_type);
-        let order = (!self.fits_order(tensor)).then_some(Mismatch::Order(None));
+        let order = (!self.fits_order(tensor)).then_some(Mismatch::Order(self.requirement.order));
         let address = tensor.data().addr();
         let is_checked = !tensor.is_empty() && device_type.is_addressable();
         let alignment = (is_checked && self.misaligned(address, dtype).is_some())

@@ -8,7 +8,6 @@ use pyo3::exceptions::{PyException, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
-use super::constraint::Adjacent;
 use super::convert::OutOfRange;
 use super::expected::{Expected, Place};
 use super::refusal::{Found, Refusal, Refused};
@@ -17,6 +16,7 @@ use crate::classes;
 use crate::error::{name_of, type_name, with_article};
 use crate::import;
 use crate::mismatch::Mismatch;
+use crate::order::Order;
 use crate::protocol::left_out::Described;
 use crate::protocol::{Kind, buffer_abi, kind, left_out};
 
@@ -276,10 +276,10 @@ impl Expected {
         self.write_shape(text);
         self.write_devices(text);
         *text += match self.requirement.order {
-            Adjacent::Strided => "",
-            Adjacent::C => ", C order",
-            Adjacent::Fortran => ", Fortran order",
-            Adjacent::Either => ", C or Fortran order",
+            Order::Strided => "",
+            Order::C => ", C order",
+            Order::Fortran => ", Fortran order",
+            Order::Either => ", C or Fortran order",
         };
         let align = match unmet.and_then(|unmet| unmet.alignment) {
             Some(Mismatch::Alignment { required, .. }) => required,

@@ -11,13 +11,14 @@ use pyo3::{PyTraverseError, PyVisit};
 use super::{cycles, dtype, elements, index, operators};
 use crate::PyTensor;
 use crate::imported::Protocol;
+use crate::order::Order;
 #[cfg(any(Py_3_11, not(Py_LIMITED_API)))]
 use crate::protocol::buffer_export;
 use crate::protocol::{
     array_interface, array_struct, arrow, buffer, buffer_abi, cuda_array_interface, exchange_table,
     sibling,
 };
-use crate::wanted::{Order, Wanted};
+use crate::wanted::Wanted;
 use crate::{pickle, to_library};
 
 /// The result of a method that returns a Python object.
@@ -307,7 +308,7 @@ impl PyTensor {
     fn __bytes__<'py>(this: &Bound<'py, Self>) -> Answer<'py> {
         let py = this.py();
         // Python copies data that is not contiguous element by element, and lets no other thread run.
-        let wanted = Wanted { contiguous: Some(Order::C), ..Wanted::default() };
+        let wanted = Wanted { order: Order::C, ..Wanted::default() };
         let contiguous = Self::import(this.as_any(), &wanted)?;
         if buffer_abi::EXPORTS {
             let view = PyMemoryView::from(contiguous.as_any())?;

@@ -12,11 +12,12 @@ use crate::copies;
 use crate::gpu;
 use crate::imported::Imported;
 use crate::mismatch::Mismatch;
+use crate::order::Order;
 use crate::protocol::memory::normalized;
 use crate::protocol::moved::copied;
 use crate::stream::has_streams;
 use crate::stream::{DataStream, Streams};
-use crate::wanted::{Order, Wanted};
+use crate::wanted::Wanted;
 
 /// A tensor as its caller wants it.
 pub(super) struct Satisfied {
@@ -69,11 +70,11 @@ pub(crate) fn settle(options: &Wanted, imported: Imported) -> PyResult<Imported>
 
 /// Returns true if a tensor is as wanted as it comes.
 fn is_default(options: &Wanted) -> bool {
-    let Wanted { protocol: _, copy, device, align, contiguous, writable } = options;
+    let Wanted { protocol: _, copy, device, align, order, writable } = options;
     copy.is_none()
         && device.is_none()
         && align.is_none()
-        && contiguous.is_none()
+        && *order == Order::Strided
         && writable.is_none()
 }
 
@@ -127,12 +128,8 @@ fn mismatch(wanted: &Wanted, tensor: &Tensor, read_only: bool) -> Option<Mismatc
     if let Some(wanted) = wanted.device.filter(|&device| device != found) {
         return Some(Mismatch::Device { found, wanted });
     }
-    let is_in = |order| match order {
-        Order::C => tensor.is_c_contiguous(),
-        Order::Fortran => tensor.is_f_contiguous(),
-    };
-    if let Some(order) = wanted.contiguous.filter(|&order| !is_in(order)) {
-        return Some(Mismatch::Order(Some(order)));
+    if !wanted.order.fits(&TensorRef::from(tensor)) {
+        return Some(Mismatch::Order(wanted.order));
     }
     let address = tensor.data().addr();
     if let Some(required) = wanted.align.filter(|&required| !address.is_multiple_of(required)) {
@@ -162,7 +159,7 @@ pub(crate) fn copy_of(
         )));
     }
     // A copy is not copied again, unless it is in another order and the CPU can do that.
-    let in_order = wanted.contiguous.is_some()
+    let in_order = wanted.order != Order::Strided
         || tensor.is_c_contiguous()
         || !tensor.device().device_type().is_host_accessible();
     let done = already_copied && in_order;
@@ -173,8 +170,8 @@ pub(crate) fn copy_of(
     let _reading = Guard::reading(tensor, "tensor that is copied")?;
     let source = TensorRef::from(tensor);
     let alignment = wanted.align.unwrap_or(1);
-    let copy = match wanted.contiguous {
-        Some(Order::Fortran) => copies::copied(&source.transpose(), alignment)?.transpose(),
+    let copy = match wanted.order {
+        Order::Fortran => copies::copied(&source.transpose(), alignment)?.transpose(),
         _ => copies::copied(&source, alignment)?,
     };
     Ok(Some((copy, reason)))

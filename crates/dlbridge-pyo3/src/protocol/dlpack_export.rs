@@ -16,7 +16,7 @@ use crate::wanted::{expect_bool, wrong_type};
 use crate::{PyTensor, capsule, copies, gpu};
 
 /// The keywords of a call of `__dlpack__`, as they came.
-pub(crate) struct Request<'a, 'py> {
+pub(crate) struct Keywords<'a, 'py> {
     pub(crate) stream: Option<&'a Bound<'py, PyAny>>,
     pub(crate) max_version: Option<&'a Bound<'py, PyAny>>,
     pub(crate) dl_device: Option<&'a Bound<'py, PyAny>>,
@@ -36,10 +36,10 @@ pub(crate) struct Request<'a, 'py> {
 pub(crate) fn export<'py>(
     py: Python<'py>,
     exporter: &PyTensor,
-    request: &Request<'_, 'py>,
+    keywords: &Keywords<'_, 'py>,
 ) -> PyResult<Bound<'py, PyCapsule>> {
-    let options = ExportOptions::read(request, exporter)?;
-    let offer = options.satisfy(py, exporter, request.stream)?;
+    let options = ExportOptions::read(keywords, exporter)?;
+    let offer = options.satisfy(py, exporter, keywords.stream)?;
     offer.into_capsule(py, exporter, options.versioned)
 }
 
@@ -54,10 +54,10 @@ struct ExportOptions {
 }
 
 impl ExportOptions {
-    fn read(request: &Request<'_, '_>, exporter: &PyTensor) -> PyResult<Self> {
-        let versioned = request.max_version.map(|v| major(v)).transpose()?.is_some_and(|v| v >= 1);
-        let copy = request.copy.map(|copy| expect_bool("copy", copy)).transpose()?;
-        let to = match request.dl_device {
+    fn read(keywords: &Keywords<'_, '_>, exporter: &PyTensor) -> PyResult<Self> {
+        let versioned = keywords.max_version.map(|v| major(v)).transpose()?.is_some_and(|v| v >= 1);
+        let copy = keywords.copy.map(|copy| expect_bool("copy", copy)).transpose()?;
+        let to = match keywords.dl_device {
             Some(asked) => expect_device("dl_device", asked)?,
             None => exporter.tensor().device(),
         };

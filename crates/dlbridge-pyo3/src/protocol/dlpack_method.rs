@@ -16,7 +16,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyString, PyTuple};
 
-use super::dlpack_export::{self, Request};
+use super::dlpack_export::{self, Keywords};
 use crate::PyTensor;
 use crate::once::once;
 
@@ -118,13 +118,13 @@ unsafe fn answer<'py>(
         given[known] = Some(argument).filter(|argument| !argument.is_none());
     }
     let [max_version, dl_device, copy, stream] = &given;
-    let request = Request {
+    let keywords = Keywords {
         stream: stream.as_deref(),
         max_version: max_version.as_deref(),
         dl_device: dl_device.as_deref(),
         copy: copy.as_deref(),
     };
-    dlpack_export::export(py, tensor.get(), &request).map(Bound::into_any)
+    dlpack_export::export(py, tensor.get(), &keywords).map(Bound::into_any)
 }
 
 /// The place of a keyword among the names. Python interns the names that are written in a program.

@@ -1,0 +1,37 @@
+//! The order of elements in memory.
+
+use dlbridge::TensorRef;
+
+/// The order in which elements must be contiguous.
+///
+/// ```
+/// use dlbridge_pyo3::{COrder, Constraint, Order, Wanted};
+///
+/// assert_eq!(COrder::REQUIREMENT.order, Order::C);
+/// assert_eq!(Wanted::default().order, Order::Strided);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// Any strides.
+    #[default]
+    Strided,
+    /// C order, the last index fastest.
+    C,
+    /// Fortran order, the first index fastest.
+    Fortran,
+    /// C or Fortran order.
+    Either,
+}
+
+impl Order {
+    /// Returns true if the elements of a tensor are in this order.
+    #[inline(always)]
+    pub(crate) fn fits(self, tensor: &TensorRef<'_>) -> bool {
+        match self {
+            Self::Strided => true,
+            Self::C => tensor.is_c_contiguous(),
+            Self::Fortran => tensor.is_f_contiguous(),
+            Self::Either => tensor.is_c_contiguous() || tensor.is_f_contiguous(),
+        }
+    }
+}
