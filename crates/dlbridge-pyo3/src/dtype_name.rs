@@ -7,8 +7,8 @@ use pyo3::exceptions::{PyException, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt, PyString, PyType};
 
+use crate::import_options::wrong_type;
 use crate::shown::shown;
-use crate::wanted::wrong_type;
 
 /// The dtype of a name; of those that the specification knows.
 pub(crate) fn parse(name: &str) -> Result<DataType> {

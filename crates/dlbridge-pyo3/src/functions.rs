@@ -10,12 +10,13 @@ use crate::PyTensor;
 use crate::dtype_name::DtypeName;
 use crate::error::to_py_err;
 use crate::import;
+use crate::import_options::{
+    ImportOptions, expect_alignment, expect_bool, expect_order, expect_protocol, integer,
+    wrong_type,
+};
 use crate::protocol::dlpack::expect_named_device;
 use crate::shown::shown;
 use crate::stream::Streams;
-use crate::wanted::{
-    Wanted, expect_alignment, expect_bool, expect_order, expect_protocol, integer, wrong_type,
-};
 
 /// Import any object that speaks an exchange protocol.
 ///
@@ -54,7 +55,7 @@ pub fn asdlpack<'py>(
              made them first, like x.astype(dtype) in NumPy or x.to(dtype) in PyTorch",
         ));
     }
-    let wanted = Wanted {
+    let options = ImportOptions {
         protocol: protocol.map(expect_protocol).transpose()?,
         copy: copy.map(|copy| expect_bool("copy", copy)).transpose()?,
         device: device.map(expect_named_device).transpose()?,
@@ -63,8 +64,8 @@ pub fn asdlpack<'py>(
         writable: writable.map(|writable| expect_bool("writable", writable)).transpose()?,
     };
     match stream {
-        None => PyTensor::import(obj, &wanted),
-        Some(stream) => PyTensor::import_on(obj, &wanted, &Streams::named(stream)),
+        None => PyTensor::import(obj, &options),
+        Some(stream) => PyTensor::import_on(obj, &options, &Streams::named(stream)),
     }
 }
 
@@ -83,9 +84,9 @@ pub fn from_dlpack<'py>(
 ) -> PyResult<Bound<'py, PyTensor>> {
     let device = device.map(expect_named_device).transpose()?;
     let copy = copy.map(|copy| expect_bool("copy", copy)).transpose()?;
-    let wanted = Wanted { copy, device, ..Wanted::default() };
+    let options = ImportOptions { copy, device, ..ImportOptions::default() };
     let streams = stream.map_or_else(Streams::default, Streams::named);
-    PyTensor::from_dlpack_on(x, &wanted, &streams)
+    PyTensor::from_dlpack_on(x, &options, &streams)
 }
 
 /// Make a new tensor in C order on the CPU, with contents that are not specified.

@@ -82,10 +82,10 @@ mod functions;
 mod gpu;
 mod image;
 mod import;
+mod import_options;
 mod imported;
 mod interpreter;
 mod keepalive;
-mod lent;
 mod live;
 mod mismatch;
 #[cfg(doctest)]
@@ -96,6 +96,7 @@ mod pending;
 #[cfg(feature = "tensor-class")]
 mod pickle;
 mod protocol;
+mod reexport;
 mod returned;
 mod shown;
 mod stream;
@@ -105,7 +106,6 @@ mod tensor;
 #[cfg(feature = "tensor-class")]
 mod to_library;
 mod to_numpy;
-mod wanted;
 
 /// The core: what a tensor is, without Python. Its features are features of this crate too.
 ///
@@ -187,6 +187,7 @@ pub use dlbridge_pyo3_macros::producer;
 #[doc(hidden)]
 pub use functions::{asdlpack, empty, from_dlpack, has_protocol};
 pub use import::import;
+pub use import_options::ImportOptions;
 pub use imported::Protocol;
 pub use interpreter::is_main_interpreter;
 #[cfg(feature = "tensor-class")]
@@ -206,7 +207,6 @@ pub use tensor::PyTensor;
 #[cfg(feature = "tensor-class")]
 #[doc(hidden)]
 pub use to_library::{canonical, consumers, fit, like, origin};
-pub use wanted::Wanted;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -5,10 +5,10 @@ use dlbridge::TensorRef;
 /// The order in which elements must be contiguous.
 ///
 /// ```
-/// use dlbridge_pyo3::{COrder, Constraint, Order, Wanted};
+/// use dlbridge_pyo3::{COrder, Constraint, Order, ImportOptions};
 ///
 /// assert_eq!(COrder::REQUIREMENT.order, Order::C);
-/// assert_eq!(Wanted::default().order, Order::Strided);
+/// assert_eq!(ImportOptions::default().order, Order::Strided);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {

@@ -9,10 +9,10 @@ use pyo3::types::PyTuple;
 
 use crate::error::to_py_err;
 use crate::functions::expect_extents;
-use crate::lent::{self, byte_count};
+use crate::import_options::ImportOptions;
 use crate::order::Order;
 use crate::protocol::{buffer, buffer_abi};
-use crate::wanted::Wanted;
+use crate::reexport::{self, byte_count};
 use crate::{COrder, PyReadonlyTensor, PyReadwriteTensor, PyTensor, copies};
 
 /// What pickle asks for: a function and its arguments. The elements are in C order.
@@ -32,8 +32,8 @@ pub(crate) fn reduce<'py>(
             "handles mean nothing in another process, so they are not pickled",
         ));
     }
-    let wanted = Wanted { order: Order::C, ..Wanted::default() };
-    let contiguous = PyTensor::import(tensor.as_any(), &wanted)?;
+    let options = ImportOptions { order: Order::C, ..ImportOptions::default() };
+    let contiguous = PyTensor::import(tensor.as_any(), &options)?;
     let this = contiguous.get();
     let (dtype, padded) = (this.tensor().dtype(), this.tensor().is_subbyte_padded());
     let shape = PyTuple::new(py, this.tensor().shape())?;
@@ -42,7 +42,7 @@ pub(crate) fn reduce<'py>(
         .map_err(|_| PyBufferError::new_err("the tensor has too many bytes"))?;
     let bytes = (DataType::UINT8, false);
     let bytes =
-        lent::with_shape(this.tensor(), Some("pickle"), this.is_read_only(), bytes, &[count]);
+        reexport::with_shape(this.tensor(), Some("pickle"), this.is_read_only(), bytes, &[count]);
     let bytes = Bound::new(py, PyTensor::from(bytes.map_err(to_py_err)?))?;
     let bytes = match protocol {
         5.. if buffer_abi::EXPORTS => {
@@ -66,10 +66,10 @@ pub fn rebuild<'py>(
 ) -> PyResult<Bound<'py, PyTensor>> {
     let py = data.py();
     let shape = expect_extents(shape)?;
-    let bytes = PyTensor::import(data, &Wanted::default())?;
+    let bytes = PyTensor::import(data, &ImportOptions::default())?;
     let this = bytes.get();
     let tensor = dtype.parse().and_then(|dtype: DataType| {
-        lent::with_shape(this.tensor(), None, this.is_read_only(), (dtype, padded), &shape)
+        reexport::with_shape(this.tensor(), None, this.is_read_only(), (dtype, padded), &shape)
     });
     let tensor = tensor.map_err(|error| {
         PyValueError::new_err(format!(

@@ -14,8 +14,8 @@ use pyo3::types::PyList;
 use pyo3::{PyTraverseError, PyVisit};
 
 use crate::gpu::{self, Failure};
+use crate::import_options::{ImportOptions, integer, wrong_type};
 use crate::shown::shown;
-use crate::wanted::{Wanted, integer, wrong_type};
 
 /// The handle of the stream that a caller works on, for data on a device.
 pub(crate) type StreamOf = fn(Device) -> PyResult<*mut c_void>;
@@ -308,8 +308,12 @@ impl<'a, 'py> Streams<'a, 'py> {
 
     /// The stream for data on its source device. If the data goes to another device with streams, the caller's stream belongs to
     /// that device, so this is the default stream.
-    pub(crate) fn on_source(&self, device: Device, wanted: &Wanted) -> PyResult<DataStream> {
-        match wanted.device.is_some_and(|to| to != device && has_streams(to)) {
+    pub(crate) fn on_source(
+        &self,
+        device: Device,
+        options: &ImportOptions,
+    ) -> PyResult<DataStream> {
+        match options.device.is_some_and(|to| to != device && has_streams(to)) {
             true => Ok(DataStream::Default),
             false => self.on(device),
         }

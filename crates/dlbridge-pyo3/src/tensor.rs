@@ -10,7 +10,7 @@ use crate::borrow::{Borrowed, Guard};
 use crate::error::to_py_err;
 use crate::imported::{Imported, Protocol};
 use crate::stream::{self, DataStream};
-use crate::{lent, live};
+use crate::{live, reexport};
 
 /// A tensor over memory that Rust owns or a producer shares.
 ///
@@ -145,7 +145,7 @@ impl PyTensor {
         let read_only = self.is_read_only();
         if live::is_recording() {
             let recorded =
-                lent::same(&self.tensor, protocol.name(), read_only).map_err(to_py_err)?;
+                reexport::same(&self.tensor, protocol.name(), read_only).map_err(to_py_err)?;
             return Ok(match (read_only, self.protocol) {
                 (true, None) => Borrowed::read_only(&Arc::new(recorded))?.into_raw(),
                 _ => recorded.into_raw(),
@@ -162,7 +162,7 @@ impl PyTensor {
     pub(crate) fn lend_legacy(&self) -> PyResult<*mut DLManagedTensor> {
         let lent = if live::is_recording() {
             let read_only = self.tensor.is_read_only();
-            lent::same(&self.tensor, Protocol::LegacyDlpack.name(), read_only)
+            reexport::same(&self.tensor, Protocol::LegacyDlpack.name(), read_only)
                 .and_then(|recorded| recorded.into_raw_legacy().map_err(|(_, error)| error))
         } else {
             self.tensor.lend_legacy()

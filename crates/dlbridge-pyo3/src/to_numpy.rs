@@ -10,7 +10,7 @@ use crate::borrow::Borrowed;
 use crate::elements::Elements;
 use crate::error::{library, to_py_err};
 use crate::numpy::api::NumpyApi;
-use crate::{lent, live};
+use crate::{live, reexport};
 
 /// A new tensor of our own as an array of NumPy, made by NumPy's C API.
 pub(crate) fn give_numpy(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyAny>> {
@@ -63,7 +63,7 @@ fn give_numpy_slowly(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyAny
     let Some(api) = api else { return general(tensor) };
     let read_only = tensor.is_read_only();
     let tensor = match live::is_recording() {
-        true => lent::same(&Arc::new(tensor), "numpy", read_only).map_err(to_py_err)?,
+        true => reexport::same(&Arc::new(tensor), "numpy", read_only).map_err(to_py_err)?,
         false => tensor,
     };
     let tensor = match read_only {

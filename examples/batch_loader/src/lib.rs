@@ -27,8 +27,8 @@ impl Pictures {
     fn new(pixels: &Bound<'_, PyAny>) -> PyResult<Self> {
         // Whether they are pictures at all.
         pixels.extract::<PyReadonlyTensor<'_, u8, 4, (COrder, dims!(_, _, _, 3))>>()?;
-        let wanted = dlbridge_pyo3::Wanted::default();
-        Ok(Self { pixels: PyTensor::import(pixels, &wanted)?.unbind() })
+        let options = dlbridge_pyo3::ImportOptions::default();
+        Ok(Self { pixels: PyTensor::import(pixels, &options)?.unbind() })
     }
 
     /// Writes the pictures of some numbers to a batch, float32 of shape [n, 3, height, width] from 0 to 1.

@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::path::PathBuf;
 
 use dlbridge::Tensor;
-use dlbridge_pyo3::{AllowCast, AllowSequence, Numpy, PyReadonlyTensor, PyTensor, Torch, Wanted};
+use dlbridge_pyo3::{AllowCast, AllowSequence, Numpy, PyReadonlyTensor, PyTensor, Torch, ImportOptions};
 use memmap2::Mmap;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -109,7 +109,7 @@ pub(crate) fn twelve_numpy() -> (Three, Three, Three, Three) {
 /// Another library's tensor, taken and handed on.
 #[pyfunction]
 pub(crate) fn hand_on<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyTensor>> {
-    PyTensor::import(x, &Wanted::default())
+    PyTensor::import(x, &ImportOptions::default())
 }
 
 /// The tensors of a safetensors file, which is mapped, and not read.

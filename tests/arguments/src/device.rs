@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use dlbridge_pyo3::dlbridge::{Device, DeviceType};
 use dlbridge_pyo3::{
-    Aligned, AnyDataType, COrder, DYNAMIC, DefaultStream, OnCuda, OnDevice, PyDeviceTensor,
-    PyReadonlyTensor, PyTensor, Stream, Wanted, WorkStream, Writable,
+    Aligned, AnyDataType, COrder, DYNAMIC, DefaultStream, ImportOptions, OnCuda, OnDevice,
+    PyDeviceTensor, PyReadonlyTensor, PyTensor, Stream, WorkStream, Writable,
 };
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
@@ -110,7 +110,7 @@ pub(crate) fn aligned_on_device(
 /// A tensor of any library, on any device, as one of this extension.
 #[pyfunction]
 pub(crate) fn kept<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyTensor>> {
-    PyTensor::import(x, &Wanted::default())
+    PyTensor::import(x, &ImportOptions::default())
 }
 
 /// Returns true if this extension can use the drivers of CUDA and ROCm.

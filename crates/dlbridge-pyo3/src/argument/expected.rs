@@ -6,7 +6,7 @@ use dlbridge_borrow::Mode;
 use super::cast::Cast;
 use super::checked::Rescale;
 use super::constraint::Requirement;
-use crate::wanted::Wanted;
+use crate::import_options::ImportOptions;
 
 /// The demands of an argument.
 pub(super) struct Expected {
@@ -47,8 +47,8 @@ impl Place {
 }
 
 impl Expected {
-    pub(super) fn wanted(&self) -> Wanted {
+    pub(super) fn import_options(&self) -> ImportOptions {
         let device = self.requirement.allow_copy.then_some(Device::CPU);
-        Wanted { device, ..Wanted::default() }
+        ImportOptions { device, ..ImportOptions::default() }
     }
 }

@@ -10,8 +10,8 @@ use super::taken::{Taken, outliving};
 use crate::borrow::Guard;
 use crate::error::to_py_err;
 use crate::imported::Imported;
-use crate::protocol::Kind;
-use crate::protocol::lender::Lender;
+use crate::protocol::TypeInfo;
+use crate::protocol::memory_owner::MemoryOwner;
 
 impl Expected {
     /// Takes what was imported, or a copy of it, or says why not.
@@ -19,7 +19,7 @@ impl Expected {
         &'static self,
         mut imported: Imported,
         storage: Option<Bound<'py, PyAny>>,
-        kind: &Kind,
+        type_info: &TypeInfo,
         object: &Bound<'py, PyAny>,
     ) -> Result<Box<Taken<'py>>, Refusal> {
         let mut unmet = self.compare(&imported);
@@ -29,7 +29,7 @@ impl Expected {
         {
             // The copy is read under a borrow, as everything is.
             let lent = TensorRef::from(&imported.tensor);
-            let _reading = Guard::acquire(&kind.borrowed, object, &lent, Mode::Read)?;
+            let _reading = Guard::acquire(&type_info.borrowed, object, &lent, Mode::Read)?;
             let mut misfit = None;
             let copy = self.convert(&lent, &mut misfit)?;
             if let Some(misfit) = misfit {
@@ -47,7 +47,7 @@ impl Expected {
                 Found::tensor(&TensorRef::from(&imported.tensor), unmet),
             ));
         }
-        self.taken_from(imported.tensor, storage, kind, object)
+        self.taken_from(imported.tensor, storage, type_info, object)
     }
 
     /// Borrows an imported tensor that fits.
@@ -55,18 +55,18 @@ impl Expected {
         &self,
         owner: Tensor,
         storage: Option<Bound<'py, PyAny>>,
-        kind: &Kind,
+        type_info: &TypeInfo,
         object: &Bound<'py, PyAny>,
     ) -> Result<Box<Taken<'py>>, Refusal> {
         let own = owner.access() == Access::Exclusive && self.requirement.allow_copy;
         // SAFETY: the owner keeps the memory and the dims.
         let tensor = unsafe { outliving(TensorRef::from(&owner)) };
-        let lender = match storage {
-            _ if own => Lender::Copy(owner),
-            None => Lender::Tensor(owner),
-            Some(storage) => Lender::Stored(Box::new((owner, storage))),
+        let memory_owner = match storage {
+            _ if own => MemoryOwner::Copy(owner),
+            None => MemoryOwner::Tensor(owner),
+            Some(storage) => MemoryOwner::Stored(Box::new((owner, storage))),
         };
-        self.taken(tensor, Some(lender), kind, object)
+        self.taken(tensor, Some(memory_owner), type_info, object)
     }
 
     /// Borrows what fits, unless it is a copy of our own, and checks what is in it.
@@ -74,13 +74,13 @@ impl Expected {
     pub(super) fn taken<'py>(
         &self,
         tensor: TensorRef<'static>,
-        lender: Option<Lender<'py>>,
-        kind: &Kind,
+        memory_owner: Option<MemoryOwner<'py>>,
+        type_info: &TypeInfo,
         object: &Bound<'py, PyAny>,
     ) -> Result<Box<Taken<'py>>, Refusal> {
-        let guard = match lender {
-            Some(Lender::Copy(_)) => Guard::NONE,
-            _ => Guard::acquire(&kind.borrowed, object, &tensor, self.mode)?,
+        let guard = match memory_owner {
+            Some(MemoryOwner::Copy(_)) => Guard::NONE,
+            _ => Guard::acquire(&type_info.borrowed, object, &tensor, self.mode)?,
         };
         if (self.checks)(tensor.dtype()) {
             (self.check)(&tensor).map_err(to_py_err)?;
@@ -89,6 +89,6 @@ impl Expected {
             // SAFETY: only to find out whether it can be done; see `Taken::tensor_mut`.
             unsafe { tensor.clone().assume_exclusive() }.map_err(to_py_err)?;
         }
-        Ok(Taken::put(Box::new_uninit(), tensor, guard, lender, object))
+        Ok(Taken::put(Box::new_uninit(), tensor, guard, memory_owner, object))
     }
 }

@@ -10,7 +10,7 @@ use super::taken::{Taken, outliving, taken_copy};
 use crate::borrow::{Bytes, Guard};
 use crate::numpy::array::NumpyArray;
 use crate::order::Order;
-use crate::protocol::{Kind, kind};
+use crate::protocol::{TypeInfo, type_info};
 
 impl Expected {
     /// Takes an array of NumPy that fits and is contiguous in C order, where it is read in its place; `None` for all else.
@@ -19,8 +19,8 @@ impl Expected {
     /// reference to the tensor, so it is written once, where the argument stays.
     #[inline(always)]
     pub(super) fn take_run<'py>(&self, object: &Bound<'py, PyAny>) -> Option<Box<Taken<'py>>> {
-        let kind = kind::array_of(object)?;
-        let run = kind.head?.run(object, self.ndim, self.dtypes)?;
+        let type_info = type_info::array_of(object)?;
+        let run = type_info.head?.run(object, self.ndim, self.dtypes)?;
         let fits = self.fits_extents(run.shape())
             && self.fits_device(DeviceType::CPU)
             && self.requirement.order != Order::Fortran
@@ -29,7 +29,8 @@ impl Expected {
         if !fits {
             return None;
         }
-        let guard = Guard::of_run(&kind.borrowed, object, run.address(), run.bytes(), self.mode)?;
+        let guard =
+            Guard::of_run(&type_info.borrowed, object, run.address(), run.bytes(), self.mode)?;
         // Allocated before the argument is made, which would be written on the stack first otherwise.
         let place = Box::new_uninit();
         let tensor = run.tensor()?;
@@ -44,10 +45,10 @@ impl Expected {
     /// Takes an array of NumPy that fits, where it is read in its place; `None` for all else.
     pub(super) fn take_array<'py>(
         &self,
-        kind: &'static Kind,
+        type_info: &'static TypeInfo,
         object: &Bound<'py, PyAny>,
     ) -> Option<Box<Taken<'py>>> {
-        let head = kind.head?;
+        let head = type_info.head?;
         let (dtype, ndim) = head.dtype_and_ndim(object)?;
         if !self.fits_dtype(dtype) || self.ndim.is_some_and(|expected| expected != ndim) {
             return None;
@@ -59,7 +60,7 @@ impl Expected {
         }
         let guard = match tensor.is_empty() {
             true => Guard::NONE,
-            false => Guard::of_array(&kind.borrowed, object, &Bytes::of(&tensor), self.mode)?,
+            false => Guard::of_array(&type_info.borrowed, object, &Bytes::of(&tensor), self.mode)?,
         };
         if (self.checks)(dtype) {
             (self.check)(&tensor).ok()?;
@@ -76,10 +77,10 @@ impl Expected {
     /// Refuses an array of NumPy that does not fit, if that is found without an import.
     pub(super) fn refuse_array(
         &'static self,
-        kind: &Kind,
+        type_info: &TypeInfo,
         object: &Bound<'_, PyAny>,
     ) -> Result<(), Refusal> {
-        let Some(head) = kind.head else { return Ok(()) };
+        let Some(head) = type_info.head else { return Ok(()) };
         if !self.times.is_empty() {
             return if head.has_times(object) { Ok(()) } else { Err(Refusal::Elements(self)) };
         }
@@ -96,7 +97,7 @@ impl Expected {
     pub(super) fn take_converted_array<'py>(
         &'static self,
         head: NumpyArray,
-        kind: &Kind,
+        type_info: &TypeInfo,
         object: &Bound<'py, PyAny>,
     ) -> Result<Option<Box<Taken<'py>>>, Refusal> {
         let Some(array) = head.describe(object) else { return Ok(None) };
@@ -105,7 +106,7 @@ impl Expected {
             return Ok(None);
         }
         let copy = {
-            let _reading = Guard::acquire(&kind.borrowed, object, &array.tensor, Mode::Read)?;
+            let _reading = Guard::acquire(&type_info.borrowed, object, &array.tensor, Mode::Read)?;
             let mut misfit = None;
             let copy = self.convert(&array.tensor, &mut misfit)?;
             if let Some(misfit) = misfit {

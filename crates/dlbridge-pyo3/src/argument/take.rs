@@ -12,11 +12,11 @@ use crate::PyTensor;
 use crate::borrow::Guard;
 use crate::classes;
 use crate::import::{self, ByTable};
+use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
-use crate::protocol::lender::{self, Lender};
-use crate::protocol::{is_copied, kind};
+use crate::protocol::memory_owner::{self, MemoryOwner};
+use crate::protocol::{is_copied, type_info};
 use crate::stream::StreamOf;
-use crate::wanted::Wanted;
 
 impl Expected {
     /// Takes an argument.
@@ -25,14 +25,14 @@ impl Expected {
         &'static self,
         object: &Bound<'py, PyAny>,
     ) -> Result<Box<Taken<'py>>, Refusal> {
-        if let Some(kind) = kind::array_of(object) {
+        if let Some(type_info) = type_info::array_of(object) {
             if self.times.is_empty()
-                && let Some(taken) = self.take_array(kind, object)
+                && let Some(taken) = self.take_array(type_info, object)
             {
                 return Ok(taken);
             }
             // Code that tries several types refuses arrays most of all.
-            self.refuse_array(kind, object)?;
+            self.refuse_array(type_info, object)?;
         }
         #[cfg(feature = "tensor-class")]
         let ours = object.cast_exact::<PyTensor>().ok();
@@ -43,40 +43,40 @@ impl Expected {
             // Nothing is derived from our class.
             let (tensor, ours) = (TensorRef::from(&**ours.get().tensor()), ours.get());
             if self.fits(&tensor, ours.is_read_only()) {
-                let kind = kind::of(object)?;
+                let type_info = type_info::of(object)?;
                 // SAFETY: the object keeps its tensor, which no code can exchange for another.
                 let tensor = unsafe { outliving(tensor) };
-                return self.taken(tensor, None, &kind, object);
+                return self.taken(tensor, None, &type_info, object);
             }
         }
-        let quick = kind::quick_of(object);
+        let quick = type_info::quick_of(object);
         if quick.is_none() && classes::is_plain_python(object) {
             return Err(Refusal::Object(self));
         }
         if !self.times.is_empty() {
             return self.take_times(object);
         }
-        let kind = match quick {
+        let type_info = match quick {
             Some(kind) => kind,
-            None => kind::of(object)?,
+            None => type_info::of(object)?,
         };
-        if import::never_has_protocol(object, &kind) {
+        if import::never_has_protocol(object, &type_info) {
             return Err(Refusal::Object(self));
         }
-        self.refuse_array(&kind, object)?;
+        self.refuse_array(&type_info, object)?;
         if self.requirement.allow_copy
-            && let Some(head) = kind.head
-            && let Some(taken) = self.take_converted_array(head, &kind, object)?
+            && let Some(head) = type_info.head
+            && let Some(taken) = self.take_converted_array(head, &type_info, object)?
         {
             return Ok(taken);
         }
-        if let Some(buffer) = lender::same_buffer(object, &kind)?
+        if let Some(buffer) = memory_owner::same_buffer(object, &type_info)?
             && let Some(tensor) = buffer.describe()
             && self.fits(&tensor, buffer.is_read_only())
         {
             // SAFETY: the buffer keeps the memory, and the dims are the tensor's own.
             let tensor = unsafe { outliving(tensor) };
-            return self.taken(tensor, Some(Lender::Buffer(buffer)), &kind, object);
+            return self.taken(tensor, Some(MemoryOwner::Buffer(buffer)), &type_info, object);
         }
         #[cfg(feature = "tensor-class")]
         let is_ours = ours.is_some();
@@ -84,26 +84,26 @@ impl Expected {
         let is_ours = false;
         let answer = match is_ours || self.requirement.allow_copy {
             true => ByTable::None,
-            false => import::by_table(object, &kind)?,
+            false => import::by_table(object, &type_info)?,
         };
         let imported = match answer {
             ByTable::Tensor(tensor, storage) => {
                 // Writes to a copy would be lost.
                 let lent = self.mode == Mode::Read || !is_copied(&tensor);
                 if lent && self.fits(&TensorRef::from(&tensor), tensor.is_read_only()) {
-                    return self.taken_from(tensor, storage, &kind, object);
+                    return self.taken_from(tensor, storage, &type_info, object);
                 }
                 let imported = Imported::new(tensor, Protocol::ExchangeApi);
-                let valid = import::with_claim(imported, &Wanted::default());
+                let valid = import::with_claim(imported, &ImportOptions::default());
                 let imported = valid.map_err(|error| self.no_tensor(object, error))?.unrestricted();
-                return self.take_imported(imported, storage, &kind, object);
+                return self.take_imported(imported, storage, &type_info, object);
             }
-            ByTable::OnDevice => import::past_table(object, &self.wanted()),
-            ByTable::None => import::any_imported(object, &self.wanted()),
+            ByTable::OnDevice => import::past_table(object, &self.import_options()),
+            ByTable::None => import::any_imported(object, &self.import_options()),
         };
         let imported = imported.map_err(|error| self.no_tensor(object, error))?;
         let imported = imported.ok_or(Refusal::Object(self))?;
-        self.take_imported(imported, None, &kind, object)
+        self.take_imported(imported, None, &type_info, object)
     }
 
     /// Takes an argument for code that works on the device of the data, with the stream that the data is synchronised with.
@@ -130,13 +130,13 @@ impl Expected {
         let tensor = unsafe { outliving(TensorRef::from(&owner)) };
         let guard = match tensor.device().device_type().is_host_accessible() {
             true => {
-                let kind = kind::of(object)?;
-                Guard::acquire(&kind.borrowed, object, &tensor, self.mode)?
+                let type_info = type_info::of(object)?;
+                Guard::acquire(&type_info.borrowed, object, &tensor, self.mode)?
             }
             false => Guard::NONE,
         };
-        let lender = Some(Lender::Tensor(owner));
-        let mut taken = Taken::put(Box::new_uninit(), tensor, guard, lender, object);
+        let owner = Some(MemoryOwner::Tensor(owner));
+        let mut taken = Taken::put(Box::new_uninit(), tensor, guard, owner, object);
         taken.stream = stream;
         Ok(taken)
     }

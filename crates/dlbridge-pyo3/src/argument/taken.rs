@@ -8,13 +8,13 @@ use dlbridge::{Tensor, TensorRef, TensorRefMut};
 use pyo3::prelude::*;
 
 use crate::borrow::{AttachedGuard, Guard};
-use crate::protocol::lender::Lender;
+use crate::protocol::memory_owner::MemoryOwner;
 
 /// An argument that is as it must be.
 ///
 /// - **Taken.** The tensor is of one of the dtypes. If its place is the host it is readable by the CPU, and
 ///   valid as such elements; while the guard is alive no other borrow overlaps it, unless both read; and if it is
-///   to be written, no other code may write it and no two indices lead to one element. The lender and the object keep its memory,
+///   to be written, no other code may write it and no two indices lead to one element. The owner and the object keep its memory,
 ///   its extents and its strides.
 ///
 /// Arguments keep it in a box. An argument is moved on its way to the caller's function, and to move these fields takes longer
@@ -27,7 +27,7 @@ pub(super) struct Taken<'py> {
     // Dropped in this order: the borrow ends before the memory may.
     _guard: AttachedGuard<'py>,
     /// The owner of the memory, if the object itself does not keep it.
-    lender: Option<Lender<'py>>,
+    owner: Option<MemoryOwner<'py>>,
     pub(super) object: Bound<'py, PyAny>,
 }
 
@@ -38,29 +38,29 @@ impl<'py> Taken<'py> {
         place: Box<MaybeUninit<Self>>,
         tensor: TensorRef<'static>,
         guard: AttachedGuard<'py>,
-        lender: Option<Lender<'py>>,
+        owner: Option<MemoryOwner<'py>>,
         object: &Bound<'py, PyAny>,
     ) -> Box<Self> {
         let (object, stream) = (object.clone(), ptr::null_mut());
-        Box::write(place, Self { tensor, stream, _guard: guard, lender, object })
+        Box::write(place, Self { tensor, stream, _guard: guard, owner, object })
     }
 
     /// Notes that the elements are times, by NumPy's name for them, and the object that the caller passed. The tensor that the
-    /// lender holds keeps the memory.
+    /// owner holds keeps the memory.
     pub(super) fn note_times(&mut self, name: &'static str, object: &Bound<'py, PyAny>) {
-        self.lender = self.lender.take().map(|lender| Lender::Times(Box::new((lender, name))));
+        self.owner = self.owner.take().map(|owner| MemoryOwner::Times(Box::new((owner, name))));
         self.object = object.clone();
     }
 
     /// Returns true if the elements are the argument's own, and not a copy.
     pub(super) fn is_borrowed(&self) -> bool {
-        !self.lender.as_ref().is_some_and(Lender::is_copy)
+        !self.owner.as_ref().is_some_and(MemoryOwner::is_copy)
     }
 
     /// NumPy's name for the elements, if they are times.
     pub(super) fn time(&self) -> Option<&'static str> {
-        match &self.lender {
-            Some(Lender::Times(times)) => Some(times.1),
+        match &self.owner {
+            Some(MemoryOwner::Times(times)) => Some(times.1),
             _ => None,
         }
     }
@@ -85,7 +85,7 @@ impl<'py> Taken<'py> {
 pub(super) fn taken_copy<'py>(owner: Tensor, object: &Bound<'py, PyAny>) -> Box<Taken<'py>> {
     // SAFETY: the owner keeps the memory and the dims.
     let tensor = unsafe { outliving(TensorRef::from(&owner)) };
-    Taken::put(Box::new_uninit(), tensor, Guard::NONE, Some(Lender::Copy(owner)), object)
+    Taken::put(Box::new_uninit(), tensor, Guard::NONE, Some(MemoryOwner::Copy(owner)), object)
 }
 
 /// A borrowed tensor for longer than it was borrowed.

@@ -11,8 +11,8 @@ use super::taken::Taken;
 use crate::borrow::Guard;
 use crate::import;
 use crate::imported::Imported;
-use crate::protocol::kind;
 use crate::protocol::time::Times;
+use crate::protocol::type_info;
 
 impl Expected {
     /// Takes an argument whose elements are times.
@@ -30,10 +30,10 @@ impl Expected {
             return Err(Refusal::Object(self));
         };
         let Some(chosen) = times.chosen() else { return Err(Refusal::Object(self)) };
-        let kind = kind::of(&source)?;
+        let type_info = type_info::of(&source)?;
         if !chosen.scale.is_one() && self.fits_extents(imported.tensor.shape()) {
             let found = TensorRef::from(&imported.tensor);
-            let _reading = Guard::acquire(&kind.borrowed, &source, &found, Mode::Read)?;
+            let _reading = Guard::acquire(&type_info.borrowed, &source, &found, Mode::Read)?;
             let tensor = match (self.rescale)(&imported.tensor, &chosen)? {
                 Ok(tensor) => tensor,
                 Err(misfit) => return Err(self.out_of_range(&found, misfit, Some(chosen.found))),
@@ -41,7 +41,7 @@ impl Expected {
             let reason = Some(imported.reason.unwrap_or(CopyReason::Requested));
             imported = Imported { reason, ..Imported::new(tensor, imported.protocol) };
         }
-        let taken = self.take_imported(imported, None, &kind, &source);
+        let taken = self.take_imported(imported, None, &type_info, &source);
         let mut taken = taken.map_err(|refusal| refusal.of_times(&chosen.found))?;
         taken.note_times(chosen.name, object);
         Ok(taken)
@@ -51,7 +51,7 @@ impl Expected {
     #[cold]
     pub(super) fn refusal_of_elements(&'static self, object: &Bound<'_, PyAny>) -> Refusal {
         let refusal = match self.times.is_empty() {
-            true => import::imported(object, &self.wanted()).map_err(Refusal::from).err(),
+            true => import::imported(object, &self.import_options()).map_err(Refusal::from).err(),
             false => self.take_times(object).err(),
         };
         match refusal {

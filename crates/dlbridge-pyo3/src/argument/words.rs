@@ -18,7 +18,7 @@ use crate::import;
 use crate::mismatch::Mismatch;
 use crate::order::Order;
 use crate::protocol::left_out::Described;
-use crate::protocol::{Kind, buffer_abi, kind, left_out};
+use crate::protocol::{TypeInfo, buffer_abi, left_out, type_info};
 
 /// The bytes of most messages, at most.
 const ROOM: usize = 224;
@@ -46,14 +46,14 @@ fn unless_refused<T>(py: Python<'_>, found: PyResult<T>) -> PyResult<Option<T>> 
 impl Expected {
     /// The message for an object.
     pub(super) fn words_of(&self, object: &Bound<'_, PyAny>) -> PyResult<String> {
-        if let Some(kind) = kind::array_of(object)
-            && let Some(text) = self.words_of_array(kind, object)
+        if let Some(type_info) = type_info::array_of(object)
+            && let Some(text) = self.words_of_array(type_info, object)
         {
             return Ok(text);
         }
         let plain = classes::plain_python(object);
         if plain.is_none() {
-            let known = unless_refused(object.py(), kind::of(object))?;
+            let known = unless_refused(object.py(), type_info::of(object))?;
             if let Some(text) = known.and_then(|kind| self.words_of_array(&kind, object)) {
                 return Ok(text);
             }
@@ -92,8 +92,8 @@ impl Expected {
     }
 
     /// The same for an array of NumPy; `None` if it fits, or if only an import tells.
-    fn words_of_array(&self, kind: &Kind, object: &Bound<'_, PyAny>) -> Option<String> {
-        let head = kind.head?;
+    fn words_of_array(&self, type_info: &TypeInfo, object: &Bound<'_, PyAny>) -> Option<String> {
+        let head = type_info.head?;
         let Some((array, unmet)) = self.unfit(head, object) else {
             // Only an import describes it: its strides are not whole elements, say.
             let (dtype, ndim) = head.dtype_and_ndim(object)?;

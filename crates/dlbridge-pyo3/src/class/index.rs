@@ -12,8 +12,8 @@ use pyo3::{PyTraverseError, PyVisit};
 
 use crate::PyTensor;
 use crate::error::{to_py_err, type_name};
+use crate::import_options::{integer, wrong_type};
 use crate::shown::shown;
-use crate::wanted::{integer, wrong_type};
 
 /// A sub-tensor of a tensor, which keeps its receipt and its stream. It keeps the source of the memory and not
 /// the tensor, so no chain grows.

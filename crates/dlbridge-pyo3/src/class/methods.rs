@@ -10,6 +10,7 @@ use pyo3::{PyTraverseError, PyVisit};
 
 use super::{cycles, dtype, elements, index, operators};
 use crate::PyTensor;
+use crate::import_options::ImportOptions;
 use crate::imported::Protocol;
 use crate::order::Order;
 #[cfg(any(Py_3_11, not(Py_LIMITED_API)))]
@@ -18,7 +19,6 @@ use crate::protocol::{
     array_interface, array_struct, arrow, buffer, buffer_abi, cuda_array_interface, exchange_table,
     sibling,
 };
-use crate::wanted::Wanted;
 use crate::{pickle, to_library};
 
 /// The result of a method that returns a Python object.
@@ -308,8 +308,8 @@ impl PyTensor {
     fn __bytes__<'py>(this: &Bound<'py, Self>) -> Answer<'py> {
         let py = this.py();
         // Python copies data that is not contiguous element by element, and lets no other thread run.
-        let wanted = Wanted { order: Order::C, ..Wanted::default() };
-        let contiguous = Self::import(this.as_any(), &wanted)?;
+        let options = ImportOptions { order: Order::C, ..ImportOptions::default() };
+        let contiguous = Self::import(this.as_any(), &options)?;
         if buffer_abi::EXPORTS {
             let view = PyMemoryView::from(contiguous.as_any())?;
             return view.call_method0(intern!(py, "tobytes"));
@@ -326,7 +326,7 @@ impl PyTensor {
         this: &Bound<'py, Self>,
         _memo: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, Self>> {
-        Self::import(this.as_any(), &Wanted { copy: Some(true), ..Wanted::default() })
+        Self::import(this.as_any(), &ImportOptions { copy: Some(true), ..ImportOptions::default() })
     }
 
     /// Raises TypeError: dlbridge never converts elements.

@@ -3,7 +3,7 @@
 use dlbridge::{CopyReason, DataType, DataTypeCode as Code};
 use pyo3::prelude::*;
 
-use crate::wanted::Wanted;
+use crate::import_options::ImportOptions;
 
 /// The facts about the objects of a framework. `protocol/framework_checks.rs` and the protocols apply them.
 pub(crate) struct ImportRules {
@@ -50,15 +50,15 @@ impl ImportRules {
 /// imported itself.
 pub(crate) type ArrayOf = for<'py> fn(
     object: &Bound<'py, PyAny>,
-    options: &Wanted,
+    options: &ImportOptions,
 ) -> PyResult<Option<(Bound<'py, PyAny>, Option<CopyReason>)>>;
 
 /// Facts about the Arrow protocol of a framework.
 pub(crate) struct ArrowRules {
     /// Refuses an object whose elements are not what its Arrow type says.
-    pub(crate) check: fn(&Bound<'_, PyAny>, &Wanted) -> PyResult<()>,
+    pub(crate) check: fn(&Bound<'_, PyAny>, &ImportOptions) -> PyResult<()>,
     /// The refusal for an exception that it raised instead of returning an array.
-    pub(crate) explain: fn(&Bound<'_, PyAny>, &Wanted, PyErr) -> PyErr,
+    pub(crate) explain: fn(&Bound<'_, PyAny>, &ImportOptions, PyErr) -> PyErr,
     /// Says where nulls come from and what to do, for an array that has some; true for an array of booleans.
     pub(crate) nulls: Option<fn(&Bound<'_, PyAny>, bool) -> &'static str>,
 }

@@ -15,10 +15,10 @@ use super::framework::{Argument, Behaviour, FRAMEWORK, Framework, Offer};
 use super::import_rules::{ArrowRules, ImportRules, NO_RULES};
 use crate::classes::{attribute, is_instance, loaded_class};
 use crate::error::{beyond_tensors, type_name};
+use crate::import_options::ImportOptions;
 use crate::numpy;
 use crate::once::once;
 use crate::shown::named;
-use crate::wanted::Wanted;
 
 pub(super) static PANDAS: Framework = Framework {
     name: "pandas",
@@ -68,7 +68,7 @@ pub(super) static RULES: ImportRules = ImportRules {
 /// column whose dtype is not NumPy's.
 fn array_of<'py>(
     series: &Bound<'py, PyAny>,
-    wanted: &Wanted,
+    options: &ImportOptions,
 ) -> PyResult<Option<(Bound<'py, PyAny>, Option<CopyReason>)>> {
     if !has_numpy_dtype(series)? {
         return Ok(None);
@@ -88,7 +88,7 @@ fn array_of<'py>(
     let only_here = unsafe { ffi::Py_REFCNT(array.as_ptr()) } == 1;
     let owns = array.getattr(intern!(py, "flags"))?.getattr(intern!(py, "owndata"))?.is_truthy()?;
     let reason = (only_here && owns).then_some(CopyReason::Producer);
-    if reason.is_some() && wanted.copy == Some(false) {
+    if reason.is_some() && options.copy == Some(false) {
         return Err(PyBufferError::new_err(
             "pandas copies this column to make a NumPy array, and copy=False forbids that; leave out copy=False",
         ));

@@ -6,8 +6,8 @@ use pyo3::prelude::*;
 
 use super::framework::{Argument, Behaviour, FRAMEWORK, Framework, Layout, Need, Offer, ReadOnly};
 use super::import_rules::{ArrowRules, ImportRules, NO_RULES};
+use crate::import_options::ImportOptions;
 use crate::shown::named;
-use crate::wanted::Wanted;
 
 pub(super) static PILLOW: Framework = Framework {
     name: "pillow",
@@ -94,20 +94,20 @@ pub(super) static RULES: ImportRules = ImportRules {
 
 /// Refuses an image whose pixels are not what its Arrow type says: unsigned integers of 16 bits are exported
 /// as signed ones, also those in the other byte order.
-fn check_arrow(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<()> {
+fn check_arrow(object: &Bound<'_, PyAny>, options: &ImportOptions) -> PyResult<()> {
     let mode = object.getattr(intern!(object.py(), "mode"))?;
     if mode.extract::<String>().is_ok_and(|mode| mode.starts_with("I;16")) {
         return Err(PyBufferError::new_err(format!(
             "Pillow exports the unsigned pixels of the mode {mode} to Arrow as signed integers; leave out \
              {}, and they are copied",
-            arguments(wanted)
+            arguments(options)
         )));
     }
     Ok(())
 }
 
 /// Turns an exception that Pillow raised instead of an Arrow array into a refusal with that cause.
-fn explain_arrow(object: &Bound<'_, PyAny>, wanted: &Wanted, error: PyErr) -> PyErr {
+fn explain_arrow(object: &Bound<'_, PyAny>, options: &ImportOptions, error: PyErr) -> PyErr {
     let py = object.py();
     if !error.is_instance_of::<PyException>(py) {
         return error;
@@ -115,15 +115,15 @@ fn explain_arrow(object: &Bound<'_, PyAny>, wanted: &Wanted, error: PyErr) -> Py
     let refusal = PyBufferError::new_err(format!(
         "Pillow cannot share the pixels of this image: {}; leave out {}, and they are copied",
         named(error.value(py)).trim_end_matches('.'),
-        arguments(wanted)
+        arguments(options)
     ));
     refusal.set_cause(py, Some(error));
     refusal
 }
 
 /// The arguments that keep Pillow from copying.
-fn arguments(wanted: &Wanted) -> &'static str {
-    match wanted.copy {
+fn arguments(options: &ImportOptions) -> &'static str {
+    match options.copy {
         Some(false) => "protocol='arrow' and copy=False",
         _ => "protocol='arrow'",
     }

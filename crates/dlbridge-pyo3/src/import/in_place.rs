@@ -5,14 +5,14 @@ use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 
 use crate::copies;
+use crate::import_options::ImportOptions;
 use crate::imported::Imported;
 use crate::numpy::array::NumpyArray;
 use crate::protocol::{buffer, numpy_import};
-use crate::wanted::Wanted;
 
 /// Returns true if an array of NumPy may be read in place, as far as the device matters.
 #[inline(always)]
-pub(super) fn may_be_in_place(options: &Wanted) -> bool {
+pub(super) fn may_be_in_place(options: &ImportOptions) -> bool {
     options.device.is_none_or(|device| device == Device::CPU)
 }
 
@@ -20,7 +20,7 @@ pub(super) fn may_be_in_place(options: &Wanted) -> bool {
 pub(super) fn array_in_place(
     array: &Bound<'_, PyAny>,
     head: NumpyArray,
-    options: &Wanted,
+    options: &ImportOptions,
 ) -> PyResult<Option<Imported>> {
     if let Some(imported) = numpy_import::import(head, array)? {
         return Ok(Some(imported));

@@ -5,20 +5,20 @@ use pyo3::exceptions::{PyBufferError, PyException};
 use pyo3::prelude::*;
 
 use super::protocols;
+use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
 use crate::protocol::left_out::{self, is_left_out};
-use crate::protocol::{Kind, Lacking, Method, arrow, dlpack, typestr};
+use crate::protocol::{Lacking, Method, TypeInfo, arrow, dlpack, typestr};
 use crate::stream::Streams;
-use crate::wanted::Wanted;
 
 /// Requests by another protocol the data that `__dlpack__` refused because DLPack or the producer cannot express it:
 /// data in the other byte order, strides that are not whole elements, dtypes that NumPy does not know, and columns of Arrow
 /// beyond plain numbers. Any other refusal is final.
 pub(super) fn instead_of_dlpack(
     object: &Bound<'_, PyAny>,
-    kind: &Kind,
+    type_info: &TypeInfo,
     lacking: Lacking,
-    wanted: &Wanted,
+    options: &ImportOptions,
     refusal: PyErr,
 ) -> PyResult<Imported> {
     let py = object.py();
@@ -27,7 +27,7 @@ pub(super) fn instead_of_dlpack(
     }
     // The other protocols do not import from a device, and not to one.
     if matches!(dlpack::is_on_host(object), Ok(false))
-        || wanted.device.is_some_and(|device| device != Device::CPU)
+        || options.device.is_some_and(|device| device != Device::CPU)
     {
         return Err(refusal);
     }
@@ -38,7 +38,7 @@ pub(super) fn instead_of_dlpack(
             return Err(left_out);
         }
         // Arrow's own exceptions are not of the class BufferError, and do not say what to do.
-        return match arrow::import(object, kind, lacking, wanted) {
+        return match arrow::import(object, type_info, lacking, options) {
             Ok(imported) => imported.ok_or(refusal),
             Err(error) => {
                 error.set_cause(py, Some(refusal));
@@ -51,7 +51,7 @@ pub(super) fn instead_of_dlpack(
     }
     let mut final_refusal = None;
     for other in [Protocol::ArrayInterface, Protocol::Buffer] {
-        match protocols::import(other, object, kind, lacking, wanted, &Streams::default()) {
+        match protocols::import(other, object, type_info, lacking, options, &Streams::default()) {
             Ok(Some(imported)) if is_beyond_dlpack(&imported) => return Ok(imported),
             // A protocol that is left out would find the same.
             Ok(Some(_)) if Protocol::Buffer.missing_feature().is_some() => break,

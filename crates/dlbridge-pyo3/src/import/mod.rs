@@ -45,12 +45,12 @@ use crate::borrow::Borrowed;
 use crate::classes::attribute;
 use crate::copies;
 use crate::error::type_name;
+use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
 use crate::protocol::source::is_ours;
 use crate::protocol::storage::storage;
-use crate::protocol::{Kind, framework_checks, kind};
+use crate::protocol::{TypeInfo, framework_checks, type_info};
 use crate::stream::Streams;
-use crate::wanted::Wanted;
 
 /// Imports any Python object that supports a protocol, without a copy wherever a tensor can express the data; a producer of
 /// DLPack may still copy. Data of a legacy producer is read-only, because that producer cannot say if it may be written.
@@ -72,7 +72,7 @@ use crate::wanted::Wanted;
 /// }
 /// ```
 pub fn import(object: &Bound<'_, PyAny>) -> PyResult<Tensor> {
-    let imported = imported(object, &Wanted::default())?;
+    let imported = imported(object, &ImportOptions::default())?;
     let read_only = imported.is_read_only();
     if imported.tensor.access() == Access::Exclusive {
         return Ok(imported.tensor);
@@ -81,14 +81,14 @@ pub fn import(object: &Bound<'_, PyAny>) -> PyResult<Tensor> {
         // It never becomes a view.
         return Ok(if read_only { imported.tensor.into_read_only() } else { imported.tensor });
     }
-    Borrowed::tensor(&kind::of(object)?.borrowed, object, imported.tensor, read_only)
+    Borrowed::tensor(&type_info::of(object)?.borrowed, object, imported.tensor, read_only)
 }
 
 /// The import of an object of another library; `None` for an object without a protocol.
 fn pipeline<'py>(
     object: &Bound<'py, PyAny>,
     choice: Choice,
-    options: &Wanted,
+    options: &ImportOptions,
     streams: &Streams<'_, 'py>,
 ) -> PyResult<Option<Imported>> {
     let _depth = Depth::enter()?;
@@ -101,10 +101,10 @@ fn pipeline<'py>(
 
 /// The shortcut of the first three stages, for an array of NumPy's own class; `None` if they must be gone through.
 #[inline(always)]
-fn array_if_numpy(object: &Bound<'_, PyAny>, options: &Wanted) -> PyResult<Option<Valid>> {
+fn array_if_numpy(object: &Bound<'_, PyAny>, options: &ImportOptions) -> PyResult<Option<Valid>> {
     if options.protocol.is_none()
         && may_be_in_place(options)
-        && let Some(head) = kind::of(object)?.head
+        && let Some(head) = type_info::of(object)?.head
     {
         return Ok(array_in_place(object, head, options)?.map(Valid));
     }
@@ -123,15 +123,18 @@ pub(crate) enum ByTable<'py> {
 
 /// The shortcut of a typed argument: the tensor of an object by the table of its type, requested and validated. No other protocol
 /// is asked.
-pub(crate) fn by_table<'py>(object: &Bound<'py, PyAny>, kind: &Kind) -> PyResult<ByTable<'py>> {
-    let Some(table) = kind.table else { return Ok(ByTable::None) };
-    let checks = &kind.checks;
+pub(crate) fn by_table<'py>(
+    object: &Bound<'py, PyAny>,
+    type_info: &TypeInfo,
+) -> PyResult<ByTable<'py>> {
+    let Some(table) = type_info.table else { return Ok(ByTable::None) };
+    let checks = &type_info.checks;
     let _depth = Depth::enter()?;
     framework_checks::check_before(object, checks)?;
     match table.on_host(object) {
         Ok(Some(tensor)) => {
             framework_checks::check(object, checks, tensor.dtype())?;
-            Ok(ByTable::Tensor(tensor, storage(object, kind)?))
+            Ok(ByTable::Tensor(tensor, storage(object, type_info)?))
         }
         Ok(None) => Ok(ByTable::OnDevice),
         Err(error) => Err(framework_checks::explained(object, checks, error)),
@@ -139,7 +142,10 @@ pub(crate) fn by_table<'py>(object: &Bound<'py, PyAny>, kind: &Kind) -> PyResult
 }
 
 /// Imports an object of another library, by the protocol that the options name or by the first that the object has.
-pub(crate) fn from_producer(object: &Bound<'_, PyAny>, options: &Wanted) -> PyResult<Imported> {
+pub(crate) fn from_producer(
+    object: &Bound<'_, PyAny>,
+    options: &ImportOptions,
+) -> PyResult<Imported> {
     match array_if_numpy(object, options)? {
         Some(valid) => valid.settle(options),
         None => from_producer_on(object, options, &Streams::default()),
@@ -149,7 +155,7 @@ pub(crate) fn from_producer(object: &Bound<'_, PyAny>, options: &Wanted) -> PyRe
 /// As [`from_producer`], synchronised with a stream.
 pub(crate) fn from_producer_on<'py>(
     object: &Bound<'py, PyAny>,
-    options: &Wanted,
+    options: &ImportOptions,
     streams: &Streams<'_, 'py>,
 ) -> PyResult<Imported> {
     let imported = pipeline(object, Choice::Options, options, streams)?;
@@ -157,7 +163,10 @@ pub(crate) fn from_producer_on<'py>(
 }
 
 /// As [`from_producer`]; `None` for an object without a protocol.
-fn any_from_producer(object: &Bound<'_, PyAny>, options: &Wanted) -> PyResult<Option<Imported>> {
+fn any_from_producer(
+    object: &Bound<'_, PyAny>,
+    options: &ImportOptions,
+) -> PyResult<Option<Imported>> {
     match array_if_numpy(object, options)? {
         Some(valid) => valid.settle(options).map(Some),
         None => pipeline(object, Choice::Options, options, &Streams::default()),
@@ -167,7 +176,7 @@ fn any_from_producer(object: &Bound<'_, PyAny>, options: &Wanted) -> PyResult<Op
 /// As [`any_from_producer`], past the table of the object's type, which has been asked.
 pub(crate) fn past_table(
     object: &Bound<'_, PyAny>,
-    options: &Wanted,
+    options: &ImportOptions,
 ) -> PyResult<Option<Imported>> {
     pipeline(object, Choice::PastTable, options, &Streams::default())
 }
@@ -175,7 +184,7 @@ pub(crate) fn past_table(
 /// Imports through `__dlpack__` alone, as the array API standard describes it: an object without it is an AttributeError.
 pub(crate) fn from_dlpack<'py>(
     object: &Bound<'py, PyAny>,
-    options: &Wanted,
+    options: &ImportOptions,
     streams: &Streams<'_, 'py>,
 ) -> PyResult<Imported> {
     let imported = pipeline(object, Choice::Method, options, streams).and_then(|imported| {
@@ -194,7 +203,7 @@ pub(crate) fn from_dlpack<'py>(
 }
 
 /// Imports an object, also one of our own class.
-pub(crate) fn imported(object: &Bound<'_, PyAny>, options: &Wanted) -> PyResult<Imported> {
+pub(crate) fn imported(object: &Bound<'_, PyAny>, options: &ImportOptions) -> PyResult<Imported> {
     #[cfg(feature = "tensor-class")]
     if let Ok(tensor) = object.cast::<PyTensor>() {
         tensor.get().in_default_order(object.py())?;
@@ -206,7 +215,7 @@ pub(crate) fn imported(object: &Bound<'_, PyAny>, options: &Wanted) -> PyResult<
 /// As [`imported`]; `None` for an object without a protocol.
 pub(crate) fn any_imported(
     object: &Bound<'_, PyAny>,
-    options: &Wanted,
+    options: &ImportOptions,
 ) -> PyResult<Option<Imported>> {
     match is_ours(object) {
         true => imported(object, options).map(Some),

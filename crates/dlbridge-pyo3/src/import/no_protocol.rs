@@ -11,22 +11,22 @@ use crate::copies;
 use crate::error::type_name;
 use crate::frameworks::IMPORT_RULES;
 use crate::imported::Protocol;
-use crate::protocol::{Kind, Lacking, buffer_abi, kind};
+use crate::protocol::{Lacking, TypeInfo, buffer_abi, type_info};
 
 /// Returns true for an object of a type whose objects never have a protocol, by a look at what is known of the type.
-pub(crate) fn never_has_protocol(object: &Bound<'_, PyAny>, kind: &Kind) -> bool {
-    kind.table.is_none()
-        && kind.lacking.is_all_for_ever()
+pub(crate) fn never_has_protocol(object: &Bound<'_, PyAny>, type_info: &TypeInfo) -> bool {
+    type_info.table.is_none()
+        && type_info.lacking.is_all_for_ever()
         && !buffer_abi::check(object)
         && !object.is_instance_of::<PyCapsule>()
 }
 
 /// Returns true if an object has any protocol.
 pub(crate) fn has_protocol(object: &Bound<'_, PyAny>) -> PyResult<bool> {
-    let kind = kind::of(object)?;
-    let lacking = kind.lacking.now(object.py())?;
+    let type_info = type_info::of(object)?;
+    let lacking = type_info.lacking.now(object.py())?;
     for protocol in ORDER {
-        if protocols::has(protocol, object, &kind, lacking)? {
+        if protocols::has(protocol, object, &type_info, lacking)? {
             return Ok(true);
         }
     }
@@ -35,7 +35,7 @@ pub(crate) fn has_protocol(object: &Bound<'_, PyAny>) -> PyResult<bool> {
 
 /// Returns true if an object has one protocol, whatever is known of its type.
 pub(crate) fn has(object: &Bound<'_, PyAny>, protocol: Protocol) -> PyResult<bool> {
-    protocols::has(protocol, object, &*kind::of(object)?, Lacking::UNKNOWN)
+    protocols::has(protocol, object, &*type_info::of(object)?, Lacking::UNKNOWN)
 }
 
 /// The refusal of an object without any of these protocols.

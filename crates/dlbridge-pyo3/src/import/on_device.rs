@@ -11,11 +11,11 @@ use super::from_producer_on;
 use super::validate::{with_claim, with_values};
 #[cfg(feature = "tensor-class")]
 use crate::PyTensor;
+use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
-use crate::protocol::moved::kept_until_passed;
-use crate::protocol::{framework_checks, kind};
+use crate::protocol::device_copy::kept_until_passed;
+use crate::protocol::{framework_checks, type_info};
 use crate::stream::{self, DataStream, StreamOf, Streams};
-use crate::wanted::Wanted;
 
 /// Imports an object with the handle of a stream: what is done on it is done after what the producer has
 /// under way. It is the one that the caller chooses; without a choice that of the producer, if its exchange API
@@ -45,7 +45,7 @@ pub(crate) fn on_device(
     {
         return Ok(answer);
     }
-    let imported = from_producer_on(object, &Wanted::default(), &streams)?;
+    let imported = from_producer_on(object, &ImportOptions::default(), &streams)?;
     let device = imported.tensor.device();
     if object.is_instance_of::<PyCapsule>() && !device.device_type().is_host_accessible() {
         return Err(PyBufferError::new_err(format!(
@@ -75,13 +75,13 @@ fn kept(imported: Imported, streams: &Streams<'_, '_>) -> PyResult<Imported> {
 
 /// Imports an object of a type with a table, without synchronising; `None` for others.
 fn on_work_stream(object: &Bound<'_, PyAny>) -> PyResult<Option<(Imported, *mut c_void)>> {
-    let kind = kind::of(object)?;
-    let Some(table) = kind.table else { return Ok(None) };
-    framework_checks::check_before(object, &kind.checks)?;
+    let type_info = type_info::of(object)?;
+    let Some(table) = type_info.table else { return Ok(None) };
+    framework_checks::check_before(object, &type_info.checks)?;
     let answer = table
         .import_on_work_stream(object)
-        .map_err(|error| framework_checks::explained(object, &kind.checks, error))?;
+        .map_err(|error| framework_checks::explained(object, &type_info.checks, error))?;
     let Some((imported, stream)) = answer else { return Ok(None) };
-    let imported = with_values(object, &kind, imported)?;
-    Ok(Some((with_claim(imported, &Wanted::default())?.unrestricted(), stream)))
+    let imported = with_values(object, &type_info, imported)?;
+    Ok(Some((with_claim(imported, &ImportOptions::default())?.unrestricted(), stream)))
 }

@@ -2,13 +2,13 @@
 
 use pyo3::prelude::*;
 
+use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
 use crate::protocol::{
-    Kind, Lacking, Method, array_interface, array_struct, arrow, buffer, buffer_abi,
+    Lacking, Method, TypeInfo, array_interface, array_struct, arrow, buffer, buffer_abi,
     cuda_array_interface, dlpack, left_out,
 };
 use crate::stream::Streams;
-use crate::wanted::Wanted;
 
 /// The order of protocols. `__dlpack__` returns a legacy capsule by itself, if the producer lacks versioned ones.
 pub(super) const ORDER: [Protocol; 7] = [
@@ -25,12 +25,12 @@ pub(super) const ORDER: [Protocol; 7] = [
 pub(super) fn has(
     protocol: Protocol,
     object: &Bound<'_, PyAny>,
-    kind: &Kind,
+    type_info: &TypeInfo,
     lacking: Lacking,
 ) -> PyResult<bool> {
     let has_method = |method: Method| method.of(object, lacking).map(|found| found.is_some());
     match protocol {
-        Protocol::ExchangeApi => Ok(kind.table.is_some()),
+        Protocol::ExchangeApi => Ok(type_info.table.is_some()),
         Protocol::Dlpack | Protocol::LegacyDlpack => has_method(Method::Dlpack),
         Protocol::CudaArrayInterface => has_method(Method::CudaArrayInterface),
         Protocol::ArrayInterface => has_method(Method::ArrayInterface),
@@ -46,35 +46,37 @@ pub(super) fn has(
 pub(super) fn import<'py>(
     protocol: Protocol,
     object: &Bound<'py, PyAny>,
-    kind: &Kind,
+    type_info: &TypeInfo,
     lacking: Lacking,
-    wanted: &Wanted,
+    options: &ImportOptions,
     streams: &Streams<'_, 'py>,
 ) -> PyResult<Option<Imported>> {
     if protocol.missing_feature().is_some() {
-        return match has(protocol, object, kind, lacking)? {
+        return match has(protocol, object, type_info, lacking)? {
             true => Err(left_out::refusal(protocol, object)),
             false => Ok(None),
         };
     }
     match protocol {
-        Protocol::ExchangeApi => match kind.table {
-            Some(table) => table.import(object, wanted, streams),
+        Protocol::ExchangeApi => match type_info.table {
+            Some(table) => table.import(object, options, streams),
             None => Ok(None),
         },
-        Protocol::Dlpack => dlpack::import(object, lacking, wanted, streams),
-        Protocol::LegacyDlpack => dlpack::import_legacy(object, lacking, wanted, streams),
+        Protocol::Dlpack => dlpack::import(object, lacking, options, streams),
+        Protocol::LegacyDlpack => dlpack::import_legacy(object, lacking, options, streams),
         Protocol::CudaArrayInterface if cfg!(feature = "array-interface") => {
-            cuda_array_interface::import(object, lacking, wanted, streams)
+            cuda_array_interface::import(object, lacking, options, streams)
         }
         Protocol::ArrayInterface if cfg!(feature = "array-interface") => {
-            array_interface::import(object, lacking, wanted)
+            array_interface::import(object, lacking, options)
         }
         Protocol::ArrayStruct if cfg!(feature = "array-interface") => {
-            array_struct::import(object, lacking, wanted)
+            array_struct::import(object, lacking, options)
         }
-        Protocol::Buffer if cfg!(feature = "buffer") => buffer::import(object, wanted),
-        Protocol::Arrow if cfg!(feature = "arrow") => arrow::import(object, kind, lacking, wanted),
+        Protocol::Buffer if cfg!(feature = "buffer") => buffer::import(object, options),
+        Protocol::Arrow if cfg!(feature = "arrow") => {
+            arrow::import(object, type_info, lacking, options)
+        }
         _ => Ok(None),
     }
 }

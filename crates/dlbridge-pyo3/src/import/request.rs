@@ -10,12 +10,12 @@ use super::instead::instead_of_dlpack;
 use super::select::{Producer, Protocols, Selected};
 use super::{no_protocol, protocols};
 use crate::gpu::{self, Driver};
+use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
 use crate::protocol::dlpack::is_on_device;
 use crate::protocol::{Lacking, framework_checks};
 use crate::stream::Streams;
 use crate::stream::has_streams;
-use crate::wanted::Wanted;
 use crate::{capsule, copies};
 
 /// A tensor as its producer exported it.
@@ -30,7 +30,7 @@ impl<'py> Selected<'_, 'py> {
     /// it is wanted and a driver can copy it there, requests it where it is.
     pub(super) fn request(
         &self,
-        options: &Wanted,
+        options: &ImportOptions,
         streams: &Streams<'_, 'py>,
     ) -> PyResult<Option<Received<'_, 'py>>> {
         let producer = match self {
@@ -48,7 +48,7 @@ impl<'py> Selected<'_, 'py> {
         if !producer.may_export_elsewhere(options, &refusal) {
             return Err(refusal);
         }
-        let options_there = Wanted { device: None, copy: None, ..*options };
+        let options_there = ImportOptions { device: None, copy: None, ..*options };
         // The caller's stream is of the device that the data goes to, if that has streams.
         let default = Streams::default();
         let streams = if options.device.is_some_and(has_streams) { &default } else { streams };
@@ -65,21 +65,25 @@ impl<'py> Selected<'_, 'py> {
 }
 
 impl<'py> Producer<'py> {
-    fn request(&self, options: &Wanted, streams: &Streams<'_, 'py>) -> PyResult<Option<Imported>> {
+    fn request(
+        &self,
+        options: &ImportOptions,
+        streams: &Streams<'_, 'py>,
+    ) -> PyResult<Option<Imported>> {
         if self.column.is_some()
-            && let Some(head) = self.kind.head
+            && let Some(head) = self.type_info.head
             && may_be_in_place(options)
             && let Some(imported) = array_in_place(&self.object, head, options)?
         {
             return Ok(Some(imported));
         }
-        let lacking = self.kind.lacking.now(self.object.py())?;
+        let lacking = self.type_info.lacking.now(self.object.py())?;
         let imported = self.request_without(lacking, options, streams);
         // One object may have what other objects of its type lack.
         match imported {
             Err(error) if copies::must_be_raised(self.object.py(), &error) => Err(error),
             Err(_) | Ok(None)
-                if self.kind.lacking.may_differ() && lacking.is_wrong_for(&self.object)? =>
+                if self.type_info.lacking.may_differ() && lacking.is_wrong_for(&self.object)? =>
             {
                 self.request_without(Lacking::UNKNOWN, options, streams)
             }
@@ -91,14 +95,15 @@ impl<'py> Producer<'py> {
     fn request_without(
         &self,
         lacking: Lacking,
-        options: &Wanted,
+        options: &ImportOptions,
         streams: &Streams<'_, 'py>,
     ) -> PyResult<Option<Imported>> {
-        let (object, kind) = (&self.object, &*self.kind);
-        let explained = |error| framework_checks::explained(object, &kind.checks, error);
+        let (object, type_info) = (&self.object, &*self.type_info);
+        let explained = |error| framework_checks::explained(object, &type_info.checks, error);
         let order = match self.protocols {
             Protocols::One(protocol) => {
-                let imported = protocols::import(protocol, object, kind, lacking, options, streams);
+                let imported =
+                    protocols::import(protocol, object, type_info, lacking, options, streams);
                 let imported = imported.map_err(explained)?;
                 return imported.ok_or_else(|| no_protocol::refusal(object, &[protocol])).map(Some);
             }
@@ -106,15 +111,15 @@ impl<'py> Producer<'py> {
         };
         // A class has the attributes of its objects.
         let lacks_all = lacking == Lacking::ALL || object.is_instance_of::<PyType>();
-        let only_buffer = lacks_all && kind.table.is_none();
+        let only_buffer = lacks_all && type_info.table.is_none();
         let order = if only_buffer { &[Protocol::Buffer] } else { order };
         for &protocol in order {
-            return match protocols::import(protocol, object, kind, lacking, options, streams) {
+            return match protocols::import(protocol, object, type_info, lacking, options, streams) {
                 Ok(None) => continue,
                 Ok(imported) => Ok(imported),
                 Err(interrupt) if copies::is_interrupt(object.py(), &interrupt) => Err(interrupt),
                 Err(refusal) if protocol == Protocol::Dlpack => {
-                    instead_of_dlpack(object, kind, lacking, options, refusal)
+                    instead_of_dlpack(object, type_info, lacking, options, refusal)
                         .map_err(explained)
                         .map(Some)
                 }
@@ -125,7 +130,7 @@ impl<'py> Producer<'py> {
     }
 
     /// Returns true if a producer that refused may export its data where it is, and the driver of CUDA may copy it from there.
-    fn may_export_elsewhere(&self, options: &Wanted, refusal: &PyErr) -> bool {
+    fn may_export_elsewhere(&self, options: &ImportOptions, refusal: &PyErr) -> bool {
         let object = &self.object;
         // Memory of the CPU is copied on the CPU without a driver.
         let by_driver = match options.device {

@@ -10,14 +10,14 @@ use super::validate::Valid;
 use crate::borrow::Guard;
 use crate::copies;
 use crate::gpu;
+use crate::import_options::ImportOptions;
 use crate::imported::Imported;
 use crate::mismatch::Mismatch;
 use crate::order::Order;
+use crate::protocol::device_copy::copied;
 use crate::protocol::memory::normalized;
-use crate::protocol::moved::copied;
 use crate::stream::has_streams;
 use crate::stream::{DataStream, Streams};
-use crate::wanted::Wanted;
 
 /// A tensor as its caller wants it.
 pub(super) struct Satisfied {
@@ -31,7 +31,7 @@ impl Valid {
     pub(super) fn satisfy<'py>(
         self,
         object: &Bound<'py, PyAny>,
-        options: &Wanted,
+        options: &ImportOptions,
         streams: &Streams<'_, 'py>,
     ) -> PyResult<Satisfied> {
         let Self(imported) = self;
@@ -47,7 +47,7 @@ impl Valid {
 
     /// Satisfies and records in one step, for a tensor that stays where it is. Without options that moves it once.
     #[inline]
-    pub(super) fn settle(self, options: &Wanted) -> PyResult<Imported> {
+    pub(super) fn settle(self, options: &ImportOptions) -> PyResult<Imported> {
         match is_default(options) {
             true => Ok(self.0),
             false => Ok(satisfied(self.0, options)?.record()),
@@ -64,13 +64,13 @@ impl Satisfied {
 }
 
 /// Makes a tensor that was copied by a driver as wanted, and records its receipt.
-pub(crate) fn settle(options: &Wanted, imported: Imported) -> PyResult<Imported> {
+pub(crate) fn settle(options: &ImportOptions, imported: Imported) -> PyResult<Imported> {
     Valid(imported).settle(options)
 }
 
 /// Returns true if a tensor is as wanted as it comes.
-fn is_default(options: &Wanted) -> bool {
-    let Wanted { protocol: _, copy, device, align, order, writable } = options;
+fn is_default(options: &ImportOptions) -> bool {
+    let ImportOptions { protocol: _, copy, device, align, order, writable } = options;
     copy.is_none()
         && device.is_none()
         && align.is_none()
@@ -78,7 +78,7 @@ fn is_default(options: &Wanted) -> bool {
         && writable.is_none()
 }
 
-fn satisfied(mut imported: Imported, options: &Wanted) -> PyResult<Satisfied> {
+fn satisfied(mut imported: Imported, options: &ImportOptions) -> PyResult<Satisfied> {
     let (read_only, is_copy) = (imported.is_read_only(), imported.reason.is_some());
     let mut copied = None;
     if let Some((tensor, reason)) = copy_of(options, &imported.tensor, read_only, is_copy)? {
@@ -96,24 +96,24 @@ fn satisfied(mut imported: Imported, options: &Wanted) -> PyResult<Satisfied> {
 fn moved<'py>(
     object: &Bound<'py, PyAny>,
     imported: Imported,
-    wanted: &Wanted,
+    options: &ImportOptions,
     streams: &Streams<'_, 'py>,
 ) -> PyResult<Imported> {
     let found = imported.tensor.device();
-    let to = wanted.device.unwrap_or(found);
-    let copied_here = wanted.copy == Some(true) && imported.reason.is_none();
+    let to = options.device.unwrap_or(found);
+    let copied_here = options.copy == Some(true) && imported.reason.is_none();
     let reason = match to == found {
         true if copied_here => CopyReason::Requested,
         true => return Ok(imported),
         false => CopyReason::Device,
     };
-    if !gpu::is_possible(found, to) || wanted.copy == Some(false) {
+    if !gpu::is_possible(found, to) || options.copy == Some(false) {
         return Ok(imported);
     }
     // The producer has synchronised its data with the stream `passed` already.
     let on = if to == Device::CPU { found } else { to };
     let passed = match has_streams(found) {
-        true => streams.on_source(found, wanted)?,
+        true => streams.on_source(found, options)?,
         false => DataStream::Unsynchronized,
     };
     let source = Arc::new(imported.tensor);
@@ -123,54 +123,54 @@ fn moved<'py>(
 }
 
 /// How a tensor differs from what is wanted.
-fn mismatch(wanted: &Wanted, tensor: &Tensor, read_only: bool) -> Option<Mismatch> {
+fn mismatch(options: &ImportOptions, tensor: &Tensor, read_only: bool) -> Option<Mismatch> {
     let found = tensor.device();
-    if let Some(wanted) = wanted.device.filter(|&device| device != found) {
+    if let Some(wanted) = options.device.filter(|&device| device != found) {
         return Some(Mismatch::Device { found, wanted });
     }
-    if !wanted.order.fits(&TensorRef::from(tensor)) {
-        return Some(Mismatch::Order(wanted.order));
+    if !options.order.fits(&TensorRef::from(tensor)) {
+        return Some(Mismatch::Order(options.order));
     }
     let address = tensor.data().addr();
-    if let Some(required) = wanted.align.filter(|&required| !address.is_multiple_of(required)) {
+    if let Some(required) = options.align.filter(|&required| !address.is_multiple_of(required)) {
         return Some(Mismatch::Alignment { address, required });
     }
-    (wanted.writable == Some(true) && read_only).then_some(Mismatch::ReadOnly)
+    (options.writable == Some(true) && read_only).then_some(Mismatch::ReadOnly)
 }
 
 /// A copy of the tensor that is as wanted; `None` if the tensor is so already.
 pub(crate) fn copy_of(
-    wanted: &Wanted,
+    options: &ImportOptions,
     tensor: &Tensor,
     read_only: bool,
     already_copied: bool,
 ) -> PyResult<Option<(Tensor, CopyReason)>> {
-    let needed = match mismatch(wanted, tensor, read_only) {
+    let needed = match mismatch(options, tensor, read_only) {
         None => None,
         Some(mismatch) => match mismatch.copy_reason() {
             None => return Err(PyBufferError::new_err(mismatch.to_string())),
             reason => reason,
         },
     };
-    if let (Some(reason), Some(false)) = (needed, wanted.copy) {
+    if let (Some(reason), Some(false)) = (needed, options.copy) {
         return Err(PyBufferError::new_err(format!(
             "a copy would be needed, since {reason}, and copy=False forbids it; leave that out, \
              or give a tensor that is as asked for"
         )));
     }
     // A copy is not copied again, unless it is in another order and the CPU can do that.
-    let in_order = wanted.order != Order::Strided
+    let in_order = options.order != Order::Strided
         || tensor.is_c_contiguous()
         || !tensor.device().device_type().is_host_accessible();
     let done = already_copied && in_order;
-    let requested = wanted.copy == Some(true) && !done;
+    let requested = options.copy == Some(true) && !done;
     let Some(reason) = needed.or(requested.then_some(CopyReason::Requested)) else {
         return Ok(None);
     };
     let _reading = Guard::reading(tensor, "tensor that is copied")?;
     let source = TensorRef::from(tensor);
-    let alignment = wanted.align.unwrap_or(1);
-    let copy = match wanted.order {
+    let alignment = options.align.unwrap_or(1);
+    let copy = match options.order {
         Order::Fortran => copies::copied(&source.transpose(), alignment)?.transpose(),
         _ => copies::copied(&source, alignment)?,
     };

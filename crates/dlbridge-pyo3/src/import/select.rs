@@ -7,10 +7,10 @@ use pyo3::types::PyCapsule;
 use super::no_protocol;
 use super::protocols::{self, ORDER};
 use crate::capsule;
+use crate::import_options::ImportOptions;
 use crate::imported::Protocol;
-use crate::protocol::kind::Known;
-use crate::protocol::{framework_checks, kind};
-use crate::wanted::Wanted;
+use crate::protocol::type_info::Known;
+use crate::protocol::{framework_checks, type_info};
 
 /// The protocols from which an import chooses.
 #[derive(Clone, Copy)]
@@ -33,7 +33,7 @@ pub(super) enum Selected<'a, 'py> {
 /// An object that exports a tensor.
 pub(super) struct Producer<'py> {
     pub(super) object: Bound<'py, PyAny>,
-    pub(super) kind: Known,
+    pub(super) type_info: Known,
     pub(super) protocols: Protocols,
     /// The object is the array of a column, and may have been made for this import.
     pub(super) column: Option<Column>,
@@ -59,7 +59,7 @@ impl<'a, 'py> Selected<'a, 'py> {
     pub(super) fn of(
         object: &'a Bound<'py, PyAny>,
         choice: Choice,
-        options: &Wanted,
+        options: &ImportOptions,
     ) -> PyResult<Self> {
         let protocols = match (choice, options.protocol) {
             (Choice::PastTable, _) => Protocols::First(&ORDER[1..]),
@@ -81,28 +81,33 @@ impl<'a, 'py> Selected<'a, 'py> {
 }
 
 impl<'py> Producer<'py> {
-    fn of(object: &Bound<'py, PyAny>, protocols: Protocols, options: &Wanted) -> PyResult<Self> {
-        let kind = kind::of(object)?;
-        let checked = framework_checks::check_before(object, &kind.checks);
+    fn of(
+        object: &Bound<'py, PyAny>,
+        protocols: Protocols,
+        options: &ImportOptions,
+    ) -> PyResult<Self> {
+        let type_info = type_info::of(object)?;
+        let checked = framework_checks::check_before(object, &type_info.checks);
         match protocols {
             Protocols::One(protocol) if checked.is_err() => {
-                let lacking = kind.lacking.now(object.py())?;
-                if !protocols::has(protocol, object, &kind, lacking)? {
+                let lacking = type_info.lacking.now(object.py())?;
+                if !protocols::has(protocol, object, &type_info, lacking)? {
                     return Err(no_protocol::refusal(object, &[protocol]));
                 }
             }
             Protocols::First(_)
                 if checked.is_ok()
-                    && let Some(array_of) = kind.checks.array_of() =>
+                    && let Some(array_of) = type_info.checks.array_of() =>
             {
-                let array = array_of(object, options)
-                    .map_err(|error| framework_checks::explained(object, &kind.checks, error))?;
+                let array = array_of(object, options).map_err(|error| {
+                    framework_checks::explained(object, &type_info.checks, error)
+                })?;
                 if let Some((array, reason)) = array {
-                    let kind = kind::of(&array)?;
-                    framework_checks::check_before(&array, &kind.checks)?;
+                    let type_info = type_info::of(&array)?;
+                    framework_checks::check_before(&array, &type_info.checks)?;
                     return Ok(Self {
                         object: array,
-                        kind,
+                        type_info,
                         protocols,
                         column: Some(Column { reason }),
                     });
@@ -111,6 +116,6 @@ impl<'py> Producer<'py> {
             _ => {}
         }
         checked?;
-        Ok(Self { object: object.clone(), kind, protocols, column: None })
+        Ok(Self { object: object.clone(), type_info, protocols, column: None })
     }
 }

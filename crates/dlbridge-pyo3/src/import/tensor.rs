@@ -11,12 +11,12 @@ use super::satisfy;
 use crate::PyTensor;
 use crate::gpu;
 use crate::import;
+use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
+use crate::protocol::device_copy::{copied, kept_until_passed};
 use crate::protocol::dlpack::is_on_device;
-use crate::protocol::moved::{copied, kept_until_passed};
 use crate::stream::{self, DataStream, Streams};
 use crate::tensor::remembered;
-use crate::wanted::Wanted;
 
 impl PyTensor {
     /// Imports any Python object that supports a protocol. Returns a `Tensor` as it is, if it meets the options and they
@@ -26,19 +26,22 @@ impl PyTensor {
     /// As [`import`](crate::import); `BufferError` if the data cannot be had as wanted.
     ///
     /// ```no_run
-    /// use dlbridge_pyo3::{PyTensor, Wanted};
+    /// use dlbridge_pyo3::{PyTensor, ImportOptions};
     /// use pyo3::prelude::*;
     ///
     /// #[pyfunction]
     /// fn keep<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyTensor>> {
-    ///     PyTensor::import(x, &Wanted::default())
+    ///     PyTensor::import(x, &ImportOptions::default())
     /// }
     /// ```
-    pub fn import<'py>(object: &Bound<'py, PyAny>, wanted: &Wanted) -> PyResult<Bound<'py, Self>> {
+    pub fn import<'py>(
+        object: &Bound<'py, PyAny>,
+        options: &ImportOptions,
+    ) -> PyResult<Bound<'py, Self>> {
         let py = object.py();
-        let ours = object.cast::<Self>().ok().filter(|_| wanted.protocol.is_none());
+        let ours = object.cast::<Self>().ok().filter(|_| options.protocol.is_none());
         let Some(ours) = ours else {
-            let imported = import::from_producer(object, wanted)?;
+            let imported = import::from_producer(object, options)?;
             return match imported.tensor.device().device_type().is_host_accessible() {
                 true => Bound::new(py, Self::from(imported)),
                 false => Self::on_stream(object, imported, &Streams::default()),
@@ -46,17 +49,17 @@ impl PyTensor {
         };
         let Self { tensor, protocol, version, .. } = ours.get();
         let read_only = ours.get().is_read_only();
-        if let Some(copied) = ours.get().copied_by_driver(py, wanted, &Streams::default())? {
+        if let Some(copied) = ours.get().copied_by_driver(py, options, &Streams::default())? {
             return Bound::new(py, copied);
         }
-        if let Some((copy, reason)) = satisfy::copy_of(wanted, tensor, read_only, false)? {
-            let copy = if wanted.writable == Some(false) { copy.into_read_only() } else { copy };
+        if let Some((copy, reason)) = satisfy::copy_of(options, tensor, read_only, false)? {
+            let copy = if options.writable == Some(false) { copy.into_read_only() } else { copy };
             let (tensor, protocol, version) = (Arc::new(copy), *protocol, *version);
             let (reason, reading) = (Some(reason), OnceLock::new());
             let stream = None;
             return Bound::new(py, Self { tensor, protocol, reason, version, stream, reading });
         }
-        if wanted.writable == Some(false) && !tensor.is_read_only() {
+        if options.writable == Some(false) && !tensor.is_read_only() {
             return Bound::new(py, ours.get().with_tensor(py, Arc::new(tensor.share())));
         }
         Ok(ours.clone())
@@ -83,38 +86,38 @@ impl PyTensor {
         device: Option<Device>,
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, Self>> {
-        let wanted = Wanted { copy, device, ..Wanted::default() };
-        Self::from_dlpack_on(object, &wanted, &Streams::default())
+        let options = ImportOptions { copy, device, ..ImportOptions::default() };
+        Self::from_dlpack_on(object, &options, &Streams::default())
     }
 
     /// As [`from_dlpack`](Self::from_dlpack), in order with a stream.
     pub(crate) fn from_dlpack_on<'py>(
         object: &Bound<'py, PyAny>,
-        wanted: &Wanted,
+        options: &ImportOptions,
         streams: &Streams<'_, 'py>,
     ) -> PyResult<Bound<'py, Self>> {
-        Self::on_stream(object, import::from_dlpack(object, wanted, streams)?, streams)
+        Self::on_stream(object, import::from_dlpack(object, options, streams)?, streams)
     }
 
     /// As [`import`](Self::import), in order with a stream that the caller names.
     pub(crate) fn import_on<'py>(
         object: &Bound<'py, PyAny>,
-        wanted: &Wanted,
+        options: &ImportOptions,
         streams: &Streams<'_, 'py>,
     ) -> PyResult<Bound<'py, Self>> {
         let py = object.py();
-        let ours = object.cast::<Self>().ok().filter(|_| wanted.protocol.is_none());
+        let ours = object.cast::<Self>().ok().filter(|_| options.protocol.is_none());
         let Some(ours) = ours else {
             return Self::on_stream(
                 object,
-                import::from_producer_on(object, wanted, streams)?,
+                import::from_producer_on(object, options, streams)?,
                 streams,
             );
         };
-        if let Some(copied) = ours.get().copied_by_driver(py, wanted, streams)? {
+        if let Some(copied) = ours.get().copied_by_driver(py, options, streams)? {
             return Bound::new(py, copied);
         }
-        let ours = Self::import(object, wanted)?;
+        let ours = Self::import(object, options)?;
         let (device, stream) = (ours.get().tensor.device(), ours.get().stream());
         let chosen = streams.on(device)?;
         if matches!((&chosen, stream), (DataStream::Handle(new), DataStream::Handle(old)) if new == old)
@@ -167,13 +170,13 @@ impl PyTensor {
     pub(super) fn copied_by_driver(
         &self,
         py: Python<'_>,
-        wanted: &Wanted,
+        options: &ImportOptions,
         streams: &Streams<'_, '_>,
     ) -> PyResult<Option<Self>> {
         let found = self.tensor.device();
-        let to = wanted.device.unwrap_or(found);
-        let is_asked = to != found || wanted.copy == Some(true);
-        if !is_asked || wanted.copy == Some(false) || !gpu::is_possible(found, to) {
+        let to = options.device.unwrap_or(found);
+        let is_asked = to != found || options.copy == Some(true);
+        if !is_asked || options.copy == Some(false) || !gpu::is_possible(found, to) {
             return Ok(None);
         }
         let stream = match to == Device::CPU {
@@ -184,7 +187,7 @@ impl PyTensor {
         let tensor = copied(py, &self.tensor, self.stream(), to, &stream)?;
         let reason = if to == found { CopyReason::Requested } else { CopyReason::Device };
         let imported = satisfy::settle(
-            wanted,
+            options,
             Imported {
                 reason: Some(reason),
                 version: self.version,

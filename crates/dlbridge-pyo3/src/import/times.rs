@@ -5,13 +5,13 @@ use pyo3::prelude::*;
 use super::from_producer;
 use crate::error::{type_name, with_article};
 use crate::frameworks::pandas;
+use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
 use crate::numpy;
 use crate::protocol::lacking::{Lacking, Method};
 use crate::protocol::source::is_ours;
 use crate::protocol::time::{Elements, Times};
-use crate::protocol::{arrow, framework_checks, kind, left_out, memory};
-use crate::wanted::Wanted;
+use crate::protocol::{arrow, framework_checks, left_out, memory, type_info};
 
 /// Imports times, with the object that has their memory; `None` for an object whose elements are others.
 pub(crate) fn import<'py>(
@@ -19,11 +19,11 @@ pub(crate) fn import<'py>(
     times: &Times,
 ) -> PyResult<Option<(Imported, Bound<'py, PyAny>)>> {
     let py = object.py();
-    let kind = kind::of(object)?;
-    framework_checks::check_before(object, &kind.checks)?;
-    let array = match kind.borrowed.numpy_array {
+    let type_info = type_info::of(object)?;
+    framework_checks::check_before(object, &type_info.checks)?;
+    let array = match type_info.borrowed.numpy_array {
         true => Some(object.clone()),
-        false => match pandas::times(object, kind.checks.array_of().is_some())? {
+        false => match pandas::times(object, type_info.checks.array_of().is_some())? {
             Some(pandas::Times::Array(array)) => Some(array),
             Some(pandas::Times::WithZone(zone)) => {
                 times.set_found(format!(
@@ -40,20 +40,20 @@ pub(crate) fn import<'py>(
             return Ok(None);
         }
         let counts = array.call_method1(intern!(py, "view"), (intern!(py, "int64"),))?;
-        let imported = from_producer(&counts, &Wanted::default())?;
+        let imported = from_producer(&counts, &ImportOptions::default())?;
         return Ok(Some((as_times(imported)?, counts)));
     }
     // A tensor exports its counts as integers.
     let is_tensor = is_ours(object);
-    let lacking = if is_tensor { Lacking::ALL } else { kind.lacking.now(py)? };
+    let lacking = if is_tensor { Lacking::ALL } else { type_info.lacking.now(py)? };
     let has = |method: Method| Ok::<_, PyErr>(method.of(object, lacking)?.is_some());
     if has(Method::ArrowArray)? || has(Method::ArrowDeviceArray)? || has(Method::ArrowStream)? {
         let imported = match cfg!(feature = "arrow") {
-            true => arrow::import_times(object, &kind, lacking, times),
+            true => arrow::import_times(object, &type_info, lacking, times),
             false => Err(left_out::refusal(Protocol::Arrow, object)),
         };
-        let imported =
-            imported.map_err(|error| framework_checks::explained(object, &kind.checks, error))?;
+        let imported = imported
+            .map_err(|error| framework_checks::explained(object, &type_info.checks, error))?;
         return imported.map(|imported| Ok((as_times(imported)?, object.clone()))).transpose();
     }
     let name = with_article(&type_name(object));
@@ -67,7 +67,7 @@ pub(crate) fn import<'py>(
 /// An array as one of NumPy's own class: a subclass may have another `dtype`, and another method `view`.
 fn plain(array: Bound<'_, PyAny>) -> PyResult<Bound<'_, PyAny>> {
     let py = array.py();
-    if kind::of(&array)?.head.is_some() {
+    if type_info::of(&array)?.head.is_some() {
         return Ok(array);
     }
     match numpy::api::class(py)? {

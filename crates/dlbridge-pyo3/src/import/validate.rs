@@ -7,10 +7,10 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 
 use super::request::Received;
+use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
 use crate::protocol::storage::with_storage;
-use crate::protocol::{Kind, framework_checks, is_copied};
-use crate::wanted::Wanted;
+use crate::protocol::{TypeInfo, framework_checks, is_copied};
 
 /// A tensor whose elements are the values of its producer.
 pub(crate) struct Valid(pub(super) Imported);
@@ -24,10 +24,10 @@ impl Valid {
 
 impl Received<'_, '_> {
     /// Checks the states of the producer that its protocols do not report, and what the producer says of copies.
-    pub(super) fn validate(self, options: &Wanted) -> PyResult<Valid> {
+    pub(super) fn validate(self, options: &ImportOptions) -> PyResult<Valid> {
         let Self { mut imported, producer } = self;
         if let Some(producer) = producer {
-            imported = with_values(&producer.object, &producer.kind, imported)?;
+            imported = with_values(&producer.object, &producer.type_info, imported)?;
             let column = producer.column.as_ref();
             imported.reason = imported.reason.or(column.and_then(|column| column.reason));
         }
@@ -38,15 +38,15 @@ impl Received<'_, '_> {
 /// Refuses the tensor of an object whose state makes its values other ones, and keeps the memory of storages.
 pub(super) fn with_values(
     object: &Bound<'_, PyAny>,
-    kind: &Kind,
+    type_info: &TypeInfo,
     imported: Imported,
 ) -> PyResult<Imported> {
-    framework_checks::check(object, &kind.checks, imported.tensor.dtype())?;
-    with_storage(object, kind, imported)
+    framework_checks::check(object, &type_info.checks, imported.tensor.dtype())?;
+    with_storage(object, type_info, imported)
 }
 
 /// Notes that the producer says it made a copy, and refuses that where `copy=False`.
-pub(crate) fn with_claim(mut imported: Imported, options: &Wanted) -> PyResult<Valid> {
+pub(crate) fn with_claim(mut imported: Imported, options: &ImportOptions) -> PyResult<Valid> {
     let by_flags = matches!(imported.protocol, Protocol::ExchangeApi | Protocol::Dlpack);
     if imported.reason.is_none() && by_flags && is_copied(&imported.tensor) {
         if options.copy == Some(false) {

@@ -16,22 +16,22 @@ use pyo3::types::{PyDict, PyTuple};
 use super::buffer::Buffer;
 use super::memory::{MAX_NDIM, Memory, access};
 use super::typestr::{self, ElementType};
-use super::{Lacking, Method, arrow, kind};
+use super::{Lacking, Method, arrow, type_info};
+use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
 use crate::interpreter::PyOwner;
 use crate::shown::{named, shown};
 use crate::strides::byte_strides;
-use crate::wanted::Wanted;
 
 /// Imports an object that has `__array_interface__`; `None` for one that has not.
 pub(crate) fn import(
     object: &Bound<'_, PyAny>,
     lacking: Lacking,
-    wanted: &Wanted,
+    options: &ImportOptions,
 ) -> PyResult<Option<Imported>> {
     let Some(interface) = Method::ArrayInterface.of(object, lacking)? else { return Ok(None) };
     let interface = Interface::new(object, interface)?;
-    wanted.check_on_cpu("an array interface")?;
+    options.check_on_cpu("an array interface")?;
     let shape = interface.shape()?;
     let strides = interface.byte_strides(shape.len())?;
     let ElementType { dtype, byte_swapped } = interface.element_type()?;
@@ -53,14 +53,14 @@ pub(crate) fn import(
             let owner = interface.owner()?;
             // SAFETY: the protocol: the memory is valid while the owner lives. That nobody writes
             // while a view is alive is promised by the program (see the crate documentation).
-            unsafe { memory.into_tensor_of(object, owner, wanted.copy) }?
+            unsafe { memory.into_tensor_of(object, owner, options.copy) }?
         }
         Place::Within(buffer, offset) => {
             // Freeing the dictionary may run code of the producer, which may keep the bytes. So they are counted afterwards.
             drop(interface);
             let made_for_us = buffer.is_of_bytes_without_another_reference(object.py());
-            if made_for_us && wanted.copy == Some(false) {
-                return Err(copies_always(object.py(), shared_by_arrow(object, wanted)));
+            if made_for_us && options.copy == Some(false) {
+                return Err(copies_always(object.py(), shared_by_arrow(object, options)));
             }
             check_within(buffer.len(), offset, &shape, strides.as_deref(), dtype.itemsize())?;
             let access = match made_for_us {
@@ -70,7 +70,7 @@ pub(crate) fn import(
             let memory = memory(buffer.data().wrapping_byte_add(offset), access);
             // SAFETY: the elements were found to be within the buffer, which is locked while the owner
             // lives. As above; if exclusive, the buffer has the only reference to the bytes, so nothing can reach them.
-            let (tensor, reason) = unsafe { memory.into_tensor(buffer, wanted.copy) }?;
+            let (tensor, reason) = unsafe { memory.into_tensor(buffer, options.copy) }?;
             (tensor, reason.or(made_for_us.then_some(CopyReason::Producer)))
         }
     };
@@ -278,9 +278,12 @@ pub(super) fn fields<'py>(
 
 /// Imports by Arrow what the array interface copies.
 #[cold]
-fn shared_by_arrow(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Option<Imported>> {
+fn shared_by_arrow(
+    object: &Bound<'_, PyAny>,
+    options: &ImportOptions,
+) -> PyResult<Option<Imported>> {
     match cfg!(feature = "arrow") {
-        true => arrow::import(object, &*kind::of(object)?, Lacking::UNKNOWN, wanted),
+        true => arrow::import(object, &*type_info::of(object)?, Lacking::UNKNOWN, options),
         false => Ok(None),
     }
 }

@@ -16,12 +16,12 @@ use pyo3::types::{PyCapsule, PyCapsuleMethods, PyTuple};
 use super::memory::{MAX_NDIM, Memory, access};
 use super::typestr::{self, ElementType};
 use super::{Lacking, Method};
+use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
 use crate::interpreter::PyOwner;
 use crate::keepalive::Export;
 use crate::shown::shown;
 use crate::strides::byte_strides;
-use crate::wanted::Wanted;
 
 /// The struct that the capsule points at.
 #[repr(C)]
@@ -48,11 +48,11 @@ const WRITABLE: c_int = 0x400;
 pub(crate) fn import(
     object: &Bound<'_, PyAny>,
     lacking: Lacking,
-    wanted: &Wanted,
+    options: &ImportOptions,
 ) -> PyResult<Option<Imported>> {
     let py = object.py();
     let Some(answer) = Method::ArrayStruct.of(object, lacking)? else { return Ok(None) };
-    wanted.check_on_cpu("an array interface")?;
+    options.check_on_cpu("an array interface")?;
     let capsule = answer.cast::<PyCapsule>().map_err(|_| {
         PyBufferError::new_err(format!(
             "__array_struct__ must be a capsule, not {}",
@@ -121,7 +121,7 @@ pub(crate) fn import(
     // SAFETY: the protocol: the memory is valid while object and capsule live, which the owner sees
     // to. That nobody writes while a view is alive is promised by the program (see the crate
     // documentation).
-    let (tensor, reason) = unsafe { memory.into_tensor_of(object, owner, wanted.copy) }?;
+    let (tensor, reason) = unsafe { memory.into_tensor_of(object, owner, options.copy) }?;
     Ok(Some(Imported { reason, ..Imported::new(tensor, Protocol::ArrayStruct) }))
 }
 

@@ -22,10 +22,10 @@ use super::typestr;
 use crate::borrow::Guard;
 use crate::copies;
 use crate::error::to_py_err;
+use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
 use crate::interpreter::{check_main_interpreter, while_it_lives};
 use crate::strides::in_elements;
-use crate::wanted::Wanted;
 
 /// A buffer that is locked by us: a struct out of a `Box`, which stays where it is because its
 /// fields may point into it.
@@ -276,12 +276,15 @@ impl Buffer {
 }
 
 /// Imports an object that exports a buffer; `None` for one that does not.
-pub(crate) fn import(object: &Bound<'_, PyAny>, wanted: &Wanted) -> PyResult<Option<Imported>> {
+pub(crate) fn import(
+    object: &Bound<'_, PyAny>,
+    options: &ImportOptions,
+) -> PyResult<Option<Imported>> {
     if !buffer_abi::check(object) {
         return Ok(None);
     }
-    wanted.check_on_cpu("a buffer")?;
-    let (tensor, reason) = Buffer::get(object)?.into_tensor(object, wanted.copy)?;
+    options.check_on_cpu("a buffer")?;
+    let (tensor, reason) = Buffer::get(object)?.into_tensor(object, options.copy)?;
     Ok(Some(Imported { reason, ..Imported::new(tensor, Protocol::Buffer) }))
 }
 

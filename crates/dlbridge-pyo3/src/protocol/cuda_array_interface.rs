@@ -17,9 +17,9 @@ use super::{Lacking, Method};
 #[cfg(feature = "tensor-class")]
 use crate::PyTensor;
 use crate::gpu::{self, Driver, Failure};
+use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
 use crate::stream::{self, DataStream, Streams};
-use crate::wanted::Wanted;
 
 /// Imports an object that has `__cuda_array_interface__`; `None` for one that has not.
 ///
@@ -28,7 +28,7 @@ use crate::wanted::Wanted;
 pub(crate) fn import<'py>(
     object: &Bound<'py, PyAny>,
     lacking: Lacking,
-    wanted: &Wanted,
+    options: &ImportOptions,
     streams: &Streams<'_, 'py>,
 ) -> PyResult<Option<Imported>> {
     let Some(interface) = Method::CudaArrayInterface.of(object, lacking)? else { return Ok(None) };
@@ -58,8 +58,8 @@ pub(crate) fn import<'py>(
     };
     // Elements that can be copied there are copied afterwards.
     let out_of_reach =
-        |to: Device| to != device && (wanted.copy == Some(false) || !gpu::is_possible(device, to));
-    if let Some(wanted) = wanted.device.filter(|&to| out_of_reach(to)) {
+        |to: Device| to != device && (options.copy == Some(false) || !gpu::is_possible(device, to));
+    if let Some(wanted) = options.device.filter(|&to| out_of_reach(to)) {
         return Err(PyBufferError::new_err(format!(
             "the data is on {device} and cannot be imported on {wanted}; move it first"
         )));
@@ -70,7 +70,7 @@ pub(crate) fn import<'py>(
             let on = Device::new(DeviceType::CUDA, number);
             stream::wait(object.py(), on, &stream)?;
         }
-        _ => stream::order(object.py(), device, &stream, &streams.on_source(device, wanted)?)?,
+        _ => stream::order(object.py(), device, &stream, &streams.on_source(device, options)?)?,
     }
     let memory = Memory {
         protocol: "CUDA array interface",
@@ -85,7 +85,7 @@ pub(crate) fn import<'py>(
     };
     let owner = interface.owner()?;
     // SAFETY: the protocol: the memory is valid while the owner lives.
-    let (tensor, reason) = unsafe { memory.into_tensor(owner, wanted.copy) }?;
+    let (tensor, reason) = unsafe { memory.into_tensor(owner, options.copy) }?;
     Ok(Some(Imported { reason, ..Imported::new(tensor, Protocol::CudaArrayInterface) }))
 }
 

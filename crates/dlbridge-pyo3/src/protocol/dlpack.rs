@@ -9,49 +9,49 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 
 use super::source::is_ours;
-use super::{Lacking, Method, framework_checks, kind};
+use super::{Lacking, Method, framework_checks, type_info};
 use crate::capsule;
 use crate::classes::attribute;
 use crate::gpu;
+use crate::import_options::{ImportOptions, wrong_type};
 use crate::imported::Imported;
 use crate::shown::named;
 use crate::stream::Streams;
-use crate::wanted::{Wanted, wrong_type};
 
 /// Imports an object that has `__dlpack__`; `None` for one that has not.
 pub(crate) fn import<'py>(
     object: &Bound<'py, PyAny>,
     lacking: Lacking,
-    wanted: &Wanted,
+    options: &ImportOptions,
     streams: &Streams<'_, 'py>,
 ) -> PyResult<Option<Imported>> {
     let Some(method) = Method::Dlpack.of(object, lacking)? else { return Ok(None) };
     let claimed = claimed_device(object)?;
-    let copy = copy_to_ask(wanted.copy, claimed);
+    let copy = copy_to_ask(options.copy, claimed);
     // What goes to the CPU is there when it comes.
-    let to_host = wanted.device.is_some_and(|device| device.device_type().is_host_accessible());
+    let to_host = options.device.is_some_and(|device| device.device_type().is_host_accessible());
     let stream = match to_host {
         true => None,
-        false => streams.keyword(object.py(), wanted.device.or(claimed))?,
+        false => streams.keyword(object.py(), options.device.or(claimed))?,
     };
-    let answer = ask(&method, object, wanted, claimed, copy, stream)?;
+    let answer = ask(&method, object, options, claimed, copy, stream)?;
     let imported = capsule::take(&capsule::expect(answer, object)?)?;
     check_behind(&method, object, &imported.tensor)?;
     let found = imported.tensor.device();
     // A producer that moves the data to the wanted device answers for that one.
-    if let Some(agreed) = wanted.device.or(claimed).filter(|&agreed| !agree(agreed, found)) {
+    if let Some(agreed) = options.device.or(claimed).filter(|&agreed| !agree(agreed, found)) {
         return Err(disagreement(agreed, found));
     }
     streams.check_asked(claimed, found)?;
     let says_copied = imported.tensor.flags() & sys::DLPACK_FLAG_BITMASK_IS_COPIED != 0;
-    if says_copied && wanted.copy == Some(false) {
+    if says_copied && options.copy == Some(false) {
         return Err(PyBufferError::new_err(
             "the producer made a copy although it was asked with copy=False; leave that out",
         ));
     }
     // Not every producer that copies or moves says so.
     let moved = claimed.is_some_and(|claimed| !agree(claimed, found) || is_moved(claimed, found));
-    if moved && wanted.copy == Some(false) {
+    if moved && options.copy == Some(false) {
         return Err(PyBufferError::new_err(format!(
             "the producer moved the data to {found}, which is a copy, and copy=False forbids it; \
              leave that out"
@@ -69,16 +69,16 @@ pub(crate) fn import<'py>(
 /// raised as the cause. Any other exception is passed on.
 fn not_there(
     object: &Bound<'_, PyAny>,
-    wanted: &Wanted,
+    options: &ImportOptions,
     claimed: Option<Device>,
     error: PyErr,
 ) -> PyErr {
-    let (Some(claimed), Some(to)) = (claimed, wanted.device) else { return error };
+    let (Some(claimed), Some(to)) = (claimed, options.device) else { return error };
     let is_ours = is_ours(object);
     if claimed == to || is_ours || !framework_checks::is_refusal(object, &error) {
         return error;
     }
-    let reason = match wanted.missing_driver(to) {
+    let reason = match options.missing_driver(to) {
         Some(failure) => format!(" and cannot be copied to {to}: {failure}"),
         None => {
             let text = named(error.value(object.py()));
@@ -104,9 +104,9 @@ fn check_behind(
     if behind.is(object) {
         return Ok(());
     }
-    let kind = kind::of(&behind)?;
-    framework_checks::check_before(&behind, &kind.checks)?;
-    framework_checks::check(&behind, &kind.checks, tensor.dtype())
+    let type_info = type_info::of(&behind)?;
+    framework_checks::check_before(&behind, &type_info.checks)?;
+    framework_checks::check(&behind, &type_info.checks, tensor.dtype())
 }
 
 /// Whether an object says that its data is where the CPU cannot read it.
@@ -125,7 +125,7 @@ pub(crate) fn is_on_host(object: &Bound<'_, PyAny>) -> PyResult<bool> {
 pub(crate) fn import_legacy<'py>(
     object: &Bound<'py, PyAny>,
     lacking: Lacking,
-    wanted: &Wanted,
+    options: &ImportOptions,
     streams: &Streams<'_, 'py>,
 ) -> PyResult<Option<Imported>> {
     let Some(method) = Method::Dlpack.of(object, lacking)? else { return Ok(None) };
@@ -141,7 +141,7 @@ pub(crate) fn import_legacy<'py>(
         return Err(disagreement(claimed, found));
     }
     streams.check_asked(claimed, found)?;
-    wanted.device.map_or(Ok(()), |wanted| must_move(found, wanted).map(drop))?;
+    options.device.map_or(Ok(()), |wanted| must_move(found, wanted).map(drop))?;
     Ok(Some(imported))
 }
 
@@ -216,7 +216,7 @@ fn has_driver(device: Device) -> bool {
 fn ask<'py>(
     method: &Bound<'py, PyAny>,
     object: &Bound<'py, PyAny>,
-    wanted: &Wanted,
+    options: &ImportOptions,
     claimed: Option<Device>,
     copy: Option<bool>,
     stream: Option<Bound<'py, PyAny>>,
@@ -228,7 +228,7 @@ fn ask<'py>(
         keywords.set_item(intern!(py, "stream"), stream)?;
     }
     // Some producers refuse the keyword itself.
-    if let Some(device) = wanted.device.filter(|&wanted| claimed != Some(wanted)) {
+    if let Some(device) = options.device.filter(|&wanted| claimed != Some(wanted)) {
         keywords.set_item(intern!(py, "dl_device"), (device.device_type().code(), device.id()))?;
     }
     if let Some(copy) = copy {
@@ -236,10 +236,10 @@ fn ask<'py>(
     }
     let error = match method.call((), Some(&keywords)) {
         Err(error) if is_unknown_keyword(&error, &keywords)? => error,
-        answer => return answer.map_err(|error| not_there(object, wanted, claimed, error)),
+        answer => return answer.map_err(|error| not_there(object, options, claimed, error)),
     };
     let elsewhere =
-        wanted.device.is_some_and(|wanted| claimed.is_some_and(|claimed| claimed != wanted));
+        options.device.is_some_and(|wanted| claimed.is_some_and(|claimed| claimed != wanted));
     // Those that are older than the keyword `copy` lend: to be told not to copy is nothing new.
     if elsewhere || copy == Some(true) {
         let keyword = if elsewhere { "dl_device" } else { "copy" };

@@ -6,13 +6,13 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
 
+use super::device_copy::copied;
 use super::dlpack::{expect_pair, must_move};
-use super::moved::copied;
 use crate::borrow::Guard;
 use crate::error::to_py_err;
+use crate::import_options::{expect_bool, wrong_type};
 use crate::imported::Protocol;
 use crate::stream::{self, DataStream};
-use crate::wanted::{expect_bool, wrong_type};
 use crate::{PyTensor, capsule, copies, gpu};
 
 /// The keywords of a call of `__dlpack__`, as they came.

@@ -19,9 +19,9 @@ use super::sibling::{self, KeeperOf};
 use crate::classes::attribute;
 use crate::error::to_py_err;
 use crate::gpu::Driver;
+use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
 use crate::stream::{self, DataStream, Streams};
-use crate::wanted::Wanted;
 
 /// The name of the capsule that a type carries.
 pub(super) const CAPSULE_NAME: &CStr = c"dlpack_exchange_api";
@@ -86,15 +86,15 @@ impl Table {
     pub(crate) fn import<'py>(
         self,
         object: &Bound<'py, PyAny>,
-        wanted: &Wanted,
+        options: &ImportOptions,
         streams: &Streams<'_, 'py>,
     ) -> PyResult<Option<Imported>> {
         let (tensor, version) = self.unsynchronized(object)?;
         let device = tensor.device();
         if !device.device_type().is_host_accessible()
-            && !self.put_in_order(device, &streams.on_source(device, wanted)?, object)?
+            && !self.put_in_order(device, &streams.on_source(device, options)?, object)?
         {
-            return on_device(object, &tensor, wanted.protocol).map(|()| None);
+            return on_device(object, &tensor, options.protocol).map(|()| None);
         }
         Ok(Some(Imported { version, ..Imported::new(tensor, Protocol::ExchangeApi) }))
     }

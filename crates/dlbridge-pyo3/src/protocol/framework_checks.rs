@@ -7,9 +7,9 @@ use pyo3::exceptions::{
 };
 use pyo3::prelude::*;
 
-use super::kind;
-use super::question::Question;
+use super::cached_attr::CachedAttr;
 use super::type_checks::TypeChecks;
+use super::type_info;
 use crate::copies;
 use crate::frameworks::State;
 use crate::shown::named;
@@ -27,11 +27,11 @@ pub(crate) fn check(
 
 fn check_states(
     object: &Bound<'_, PyAny>,
-    states: &[(Question, &State)],
+    states: &[(CachedAttr, &State)],
     dtype: DataType,
 ) -> PyResult<()> {
-    for (question, state) in states {
-        if state.dtypes.contain(dtype) && question.ask(object)? == state.refused {
+    for (attr, state) in states {
+        if state.dtypes.contain(dtype) && attr.is_true(object)? == state.refused {
             return Err(PyBufferError::new_err(state.reason));
         }
     }
@@ -48,7 +48,7 @@ pub(crate) fn check_before(object: &Bound<'_, PyAny>, checks: &TypeChecks) -> Py
     }
     if checks.is_memoryview {
         let exporter = object.getattr(intern!(object.py(), "obj"))?;
-        if let Some(rules) = kind::of(&exporter)?.checks.rules
+        if let Some(rules) = type_info::of(&exporter)?.checks.rules
             && let Some(check) = rules.check_before
         {
             check(&exporter)?;
@@ -77,7 +77,8 @@ pub(crate) fn explained(object: &Bound<'_, PyAny>, checks: &TypeChecks, error: P
 /// Returns true if a producer's exception means that it cannot export its data, judged by the exception's class.
 pub(crate) fn is_refusal(object: &Bound<'_, PyAny>, error: &PyErr) -> bool {
     let py = object.py();
-    let of_library = || kind::of(object).is_ok_and(|kind| kind.checks.raises_its_own);
+    let of_library =
+        || type_info::of(object).is_ok_and(|type_info| type_info.checks.raises_its_own);
     error.is_instance_of::<PyBufferError>(py)
         || (error.is_instance_of::<PyException>(py) && of_library() && !is_final(py, error))
 }

@@ -13,32 +13,32 @@ pub(crate) mod dlpack;
 #[cfg(feature = "tensor-class")]
 pub(crate) mod dlpack_export;
 // The calling convention is part of the stable ABI from Python 3.10.
+pub(crate) mod cached_attr;
+pub(crate) mod device_copy;
 #[cfg(all(feature = "tensor-class", any(Py_3_10, not(Py_LIMITED_API))))]
 pub(crate) mod dlpack_method;
 pub(crate) mod exchange_api;
 #[cfg(feature = "tensor-class")]
 pub(crate) mod exchange_table;
 pub(crate) mod framework_checks;
-pub(crate) mod kind;
 pub(crate) mod lacking;
 pub(crate) mod left_out;
-pub(crate) mod lender;
 pub(crate) mod memory;
-pub(crate) mod moved;
+pub(crate) mod memory_owner;
 pub(crate) mod numpy_import;
-pub(crate) mod question;
 pub(crate) mod sibling;
 pub(crate) mod source;
 pub(crate) mod storage;
 pub(crate) mod time;
 pub(crate) mod type_checks;
+pub(crate) mod type_info;
 pub(crate) mod typestr;
 
 use dlbridge::Tensor;
 use dlbridge::sys::DLPACK_FLAG_BITMASK_IS_COPIED;
 
-pub(crate) use self::kind::Kind;
 pub(crate) use self::lacking::{Lacking, Method};
+pub(crate) use self::type_info::TypeInfo;
 
 /// Returns true if the producer says that the tensor is a copy.
 pub(crate) fn is_copied(tensor: &Tensor) -> bool {

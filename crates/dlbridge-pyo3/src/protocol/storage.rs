@@ -6,7 +6,7 @@ use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 
 use super::is_copied;
-use super::kind::Kind;
+use super::type_info::TypeInfo;
 use crate::error::to_py_err;
 use crate::imported::Imported;
 use crate::interpreter::PyOwner;
@@ -15,10 +15,10 @@ use crate::interpreter::PyOwner;
 /// or whose library does not return it: their managed tensor keeps the memory alive, as any producer's does.
 pub(crate) fn storage<'py>(
     object: &Bound<'py, PyAny>,
-    kind: &Kind,
+    type_info: &TypeInfo,
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
-    let Some(storage) = &kind.checks.storage else { return Ok(None) };
-    match storage.answer(object) {
+    let Some(storage) = &type_info.checks.storage else { return Ok(None) };
+    match storage.value(object) {
         Ok(storage) => Ok(Some(storage)),
         Err(error) if error.is_instance_of::<PyException>(object.py()) => Ok(None),
         Err(error) => Err(error),
@@ -35,13 +35,13 @@ struct Stored {
 /// Adds the storage that holds the memory to a tensor imported from an object.
 pub(crate) fn with_storage(
     object: &Bound<'_, PyAny>,
-    kind: &Kind,
+    type_info: &TypeInfo,
     imported: Imported,
 ) -> PyResult<Imported> {
-    if kind.checks.storage.is_none() || is_copied(&imported.tensor) {
+    if type_info.checks.storage.is_none() || is_copied(&imported.tensor) {
         return Ok(imported);
     }
-    let Some(storage) = storage(object, kind)? else { return Ok(imported) };
+    let Some(storage) = storage(object, type_info)? else { return Ok(imported) };
     let Imported { tensor, .. } = imported;
     let parts = RawParts {
         device: tensor.device(),

@@ -3,16 +3,16 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyMemoryView, PyString, PyType};
 
-use super::question::Question;
+use super::cached_attr::CachedAttr;
 use crate::classes::is_subclass;
 use crate::frameworks::{ArrayOf, ArrowRules, Attribute, IMPORT_RULES, ImportRules, State};
 
 /// The checks for objects of one type.
 pub(crate) struct TypeChecks {
     /// The states of which the type has the attributes.
-    pub(super) states: Box<[(Question, &'static State)]>,
+    pub(super) states: Box<[(CachedAttr, &'static State)]>,
     /// The method that returns the owner of the memory, of types that may replace their memory.
-    pub(super) storage: Option<Question>,
+    pub(super) storage: Option<CachedAttr>,
     /// The rules of the framework that the type belongs to.
     pub(super) rules: Option<&'static ImportRules>,
     /// True if the framework's exceptions for data that it cannot export are not those of the standard.
@@ -28,18 +28,18 @@ impl TypeChecks {
         // The classes of the frameworks do not change. A class that a program derives may get another attribute later.
         let is_fixed =
             IMPORT_RULES.iter().any(|rules| !rules.states.is_empty() && rules.is_of(package));
-        let method = |name| Question::method(object_type, &PyString::intern(py, name), is_fixed);
+        let method = |name| CachedAttr::method(object_type, &PyString::intern(py, name), is_fixed);
         let mut states = Vec::new();
         for group in IMPORT_RULES.iter().flat_map(|rules| rules.states) {
             let mut found = Vec::new();
             for state in *group {
-                let question = match state.attribute {
+                let attr = match state.attribute {
                     Attribute::Value(name) => {
-                        Question::attribute(object_type, &PyString::intern(py, name), is_fixed)?
+                        CachedAttr::attribute(object_type, &PyString::intern(py, name), is_fixed)?
                     }
                     Attribute::Method(name) => method(name)?,
                 };
-                found.extend(question.map(|question| (question, state)));
+                found.extend(attr.map(|attr| (attr, state)));
             }
             if found.len() == group.len() {
                 states.append(&mut found);

@@ -17,7 +17,7 @@ use crate::capsule;
 #[cfg(feature = "tensor-class")]
 use crate::imported::Protocol;
 #[cfg(feature = "tensor-class")]
-use crate::protocol::kind;
+use crate::protocol::type_info;
 #[cfg(feature = "tensor-class")]
 use crate::{PyTensor, to_library, to_numpy};
 
@@ -89,7 +89,7 @@ impl PyTensor {
     /// }
     /// ```
     pub fn into_like<'py>(self, likeness: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        if kind::array_of(likeness).is_some() {
+        if type_info::array_of(likeness).is_some() {
             return self.into_library(likeness.py(), "numpy");
         }
         let tensor = Bound::new(likeness.py(), self)?;

@@ -7,7 +7,7 @@ use super::entrance::Entrance;
 use super::to::to;
 use crate::PyTensor;
 use crate::frameworks::{Need, numpy};
-use crate::wanted::expect_bool;
+use crate::import_options::expect_bool;
 
 /// The tensor as `__array__` is to answer: `dtype` and `copy` as NumPy passes them.
 pub(crate) fn to_array<'py>(

@@ -9,9 +9,9 @@ use super::to::to;
 use crate::PyTensor;
 use crate::classes::is_instance;
 use crate::error::type_name;
+use crate::import_options::{ImportOptions, expect_bool};
 use crate::protocol::exchange_api::Table;
 use crate::protocol::{buffer_abi, exchange_table};
-use crate::wanted::{Wanted, expect_bool};
 
 /// Make an object of the library that `likeness` belongs to, from anything that `asdlpack` takes.
 ///
@@ -24,8 +24,8 @@ pub fn like<'py>(
     copy: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let copy = copy.map(|copy| expect_bool("copy", copy)).transpose()?;
-    let wanted = Wanted { copy, ..Wanted::default() };
-    let tensor = PyTensor::import(obj, &wanted)?;
+    let options = ImportOptions { copy, ..ImportOptions::default() };
+    let tensor = PyTensor::import(obj, &options)?;
     if likeness.is_instance_of::<PyTensor>() {
         return Ok(tensor.into_any());
     }

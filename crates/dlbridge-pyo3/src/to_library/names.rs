@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::frameworks::{FRAMEWORKS, Framework};
-use crate::wanted::wrong_type;
+use crate::import_options::wrong_type;
 
 /// The framework of a name.
 pub(crate) fn framework(name: &str) -> PyResult<&'static Framework> {

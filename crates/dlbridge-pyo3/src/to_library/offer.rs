@@ -9,7 +9,7 @@ use pyo3::types::PyDict;
 use crate::borrow::Guard;
 use crate::error::{library, to_py_err};
 use crate::frameworks::{Offer, Request, numpy};
-use crate::{PyTensor, copies, lent};
+use crate::{PyTensor, copies, reexport};
 
 /// A tensor, and what its caller allows.
 pub(super) struct Offered<'a, 'py> {
@@ -64,7 +64,7 @@ impl<'py> Offer<'py> for Offered<'_, 'py> {
         // The largest element that is offered so has eight bytes.
         let bits = (this.dtype().itemsize() * 8) as u8;
         let integers = DataType::new(DataTypeCode::UINT, bits, 1);
-        let integers = lent::with_dtype(this, "dlpack", read_only && !copied, integers);
+        let integers = reexport::with_dtype(this, "dlpack", read_only && !copied, integers);
         let integers = PyTensor::from(integers.map_err(to_py_err)?);
         Ok(Bound::new(self.tensor.py(), integers)?.into_any())
     }

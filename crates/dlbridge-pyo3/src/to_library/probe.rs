@@ -11,8 +11,8 @@ use pyo3::types::{PyDict, PyTuple};
 use super::offer::Offered;
 use crate::error::to_py_err;
 use crate::frameworks::{Framework, Request};
-use crate::wanted::Wanted;
-use crate::{PyTensor, copies, lent};
+use crate::import_options::ImportOptions;
+use crate::{PyTensor, copies, reexport};
 
 /// The shape of most probes.
 pub(super) const SHAPE: [usize; 2] = [2, 3];
@@ -52,7 +52,7 @@ impl<'a, 'py> Probe<'a, 'py> {
     ) -> PyResult<Tensor> {
         let count = dtype.itemsize() * shape.iter().product::<usize>();
         let bytes = self.memory.share().slice(0, offset..offset + count).map_err(to_py_err)?;
-        lent::with_shape(&Arc::new(bytes), None, read_only, (dtype, false), shape)
+        reexport::with_shape(&Arc::new(bytes), None, read_only, (dtype, false), shape)
             .map_err(to_py_err)
     }
 
@@ -98,7 +98,9 @@ impl<'a, 'py> Probe<'a, 'py> {
         sent: &Tensor,
     ) -> PyResult<Option<Seen>> {
         let Some(result) = result else { return Ok(None) };
-        let Some(back) = self.unless_refused(PyTensor::import(result, &Wanted::default()))? else {
+        let Some(back) =
+            self.unless_refused(PyTensor::import(result, &ImportOptions::default()))?
+        else {
             return Ok(None);
         };
         let this = back.get().tensor();

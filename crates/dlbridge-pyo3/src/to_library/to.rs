@@ -11,10 +11,10 @@ use crate::PyTensor;
 use crate::error::to_py_err;
 use crate::frameworks::dtypes::is_common;
 use crate::frameworks::{Framework, Need};
-use crate::lent;
+use crate::import_options::{ImportOptions, expect_bool};
 use crate::protocol::exchange_table;
 use crate::protocol::memory::normalized;
-use crate::wanted::{Wanted, expect_bool};
+use crate::reexport;
 
 /// As [`to`], with arguments as Python passes them.
 pub(crate) fn to_named<'py>(
@@ -50,9 +50,10 @@ pub(crate) fn to<'py>(
     }
     let is_copied_here = !(framework.copies_itself)(this.tensor());
     let tensor = match is_copied_here && (needs_copy.is_some() || copy == Some(true)) {
-        true => {
-            &PyTensor::import(tensor.as_any(), &Wanted { copy: Some(true), ..Wanted::default() })?
-        }
+        true => &PyTensor::import(
+            tensor.as_any(),
+            &ImportOptions { copy: Some(true), ..ImportOptions::default() },
+        )?,
         false => tensor,
     };
     let repaired;
@@ -110,7 +111,7 @@ fn with_booleans<'py>(
     if !framework.counts_bytes || this.tensor().dtype() != DataType::BOOL {
         return Ok(None);
     }
-    let same = lent::same(this.tensor(), "dlpack", true).map_err(to_py_err)?;
+    let same = reexport::same(this.tensor(), "dlpack", true).map_err(to_py_err)?;
     match normalized(same, copy)? {
         (_, None) => Ok(None),
         (repaired, Some(_)) => Bound::new(tensor.py(), PyTensor::from(repaired)).map(Some),

@@ -14,10 +14,10 @@ use crate::classes;
 use crate::copies;
 use crate::error::{ErrorClass, to_py_err};
 use crate::import;
+use crate::import_options::ImportOptions;
 use crate::imported::Imported;
 use crate::numpy::array::Described;
-use crate::protocol::{Kind, kind};
-use crate::wanted::Wanted;
+use crate::protocol::{TypeInfo, type_info};
 
 /// Items that are read between two questions for interrupts.
 const UNINTERRUPTED: usize = 1 << 20;
@@ -186,7 +186,7 @@ fn is_tensor(item: &Bound<'_, PyAny>) -> PyResult<bool> {
 #[cold]
 fn imported(item: &Bound<'_, PyAny>) -> Result<Imported, Fault> {
     let py = item.py();
-    import::imported(item, &Wanted::default()).map_err(|error| {
+    import::imported(item, &ImportOptions::default()).map_err(|error| {
         let is_refusal =
             error.is_instance_of::<PyBufferError>(py) || error.is_instance_of::<PyTypeError>(py);
         // The import may copy, which a borrow of the memory or a signal may end.
@@ -200,7 +200,7 @@ fn imported(item: &Bound<'_, PyAny>) -> Result<Imported, Fault> {
 
 /// An array of NumPy that is read in its place.
 fn array_of<'a>(item: &'a Bound<'_, PyAny>) -> Option<Described<'a>> {
-    kind::array_of(item)?.head?.describe(item)
+    type_info::array_of(item)?.head?.describe(item)
 }
 
 fn has_extents(shape: &[i64], extents: &[usize]) -> bool {
@@ -210,7 +210,7 @@ fn has_extents(shape: &[i64], extents: &[usize]) -> bool {
 /// Passes the elements of an array of NumPy on that has some extents; false for one that only an import reads, or with elements that
 /// are read as Python's numbers.
 fn read_array<'py>(
-    kind: &'static Kind,
+    kind: &'static TypeInfo,
     item: &Bound<'py, PyAny>,
     extents: &[usize],
     sink: &mut dyn Sink<'py>,
@@ -242,7 +242,7 @@ fn read_tensor<'py>(
     unasked: &mut usize,
 ) -> Result<bool, Fault> {
     let py = item.py();
-    if let Some(kind) = kind::array_of(item) {
+    if let Some(kind) = type_info::array_of(item) {
         count(py, ARRAY, unasked)?;
         if read_array(kind, item, extents, sink)? {
             return Ok(true);
@@ -262,7 +262,7 @@ fn read_tensor<'py>(
         return Err(Fault::tensor(&tensor, extents));
     }
     {
-        let kind = kind::of(item)?;
+        let kind = type_info::of(item)?;
         let _reading = Guard::acquire(&kind.borrowed, item, &tensor, Mode::Read)?;
         if sink.put_tensor(&tensor)? {
             return Ok(true);
@@ -333,7 +333,7 @@ fn read_level<'py>(
 /// The items of a list or tuple; `None` for other objects, also for arrays of NumPy, which are found soonest.
 #[inline]
 fn rows_of<'py>(item: &Bound<'py, PyAny>) -> PyResult<Option<Items<'py>>> {
-    if kind::array_of(item).is_some() { Ok(None) } else { Items::of(item) }
+    if type_info::array_of(item).is_some() { Ok(None) } else { Items::of(item) }
 }
 
 /// The items of a list of numbers, some of which are tensors without dimensions. Lists of numbers alone are read by a
@@ -345,7 +345,7 @@ fn with_tensors<'py>(
     sink: &mut dyn Sink<'py>,
     unasked: &mut usize,
 ) -> Result<(), Fault> {
-    items.each(extent, |item| match kind::array_of(item) {
+    items.each(extent, |item| match type_info::array_of(item) {
         Some(_) if read_tensor(item, &[], sink, unasked)? => Ok(()),
         _ => put_or_read(item, sink, unasked),
     })

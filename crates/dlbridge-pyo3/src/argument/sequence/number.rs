@@ -11,7 +11,7 @@ use super::super::fault::Fault;
 use super::value::{self, Read, Value};
 use crate::classes;
 use crate::numpy::scalar::NumpyScalar;
-use crate::protocol::kind;
+use crate::protocol::type_info;
 
 /// What a number is, in NumPy's order: a number becomes an element of its own kind or of a later one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -120,7 +120,7 @@ fn known(item: &Bound<'_, PyAny>) -> PyResult<Option<(Known, Option<Scalar>)>> {
     if item.is_instance_of::<PyInt>() {
         return Ok(Some((NumberKind::Integer.into(), None)));
     }
-    if kind::array_of(item).is_some() {
+    if type_info::array_of(item).is_some() {
         return Ok(None);
     }
     let scalar = Scalar::of(item)?;

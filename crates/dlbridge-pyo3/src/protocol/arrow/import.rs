@@ -21,33 +21,33 @@ use super::stream::only_chunk;
 use crate::borrow::Guard;
 use crate::copies;
 use crate::error::to_py_err;
+use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
 use crate::interpreter::check_main_interpreter;
 use crate::keepalive::{is_within, root};
 use crate::protocol::memory::{MAX_NDIM, normalized, with_dtype};
 use crate::protocol::time::Times;
-use crate::protocol::{Kind, Lacking, Method, kind};
+use crate::protocol::{Lacking, Method, TypeInfo, type_info};
 use crate::shown::shown;
-use crate::wanted::Wanted;
 
 /// Imports an object that speaks Arrow; `None` for one that does not.
 pub(crate) fn import(
     object: &Bound<'_, PyAny>,
-    kind: &Kind,
+    type_info: &TypeInfo,
     lacking: Lacking,
-    wanted: &Wanted,
+    options: &ImportOptions,
 ) -> PyResult<Option<Imported>> {
-    import_as(object, kind, lacking, wanted, None)
+    import_as(object, type_info, lacking, options, None)
 }
 
 /// Imports the counts of times.
 pub(crate) fn import_times(
     object: &Bound<'_, PyAny>,
-    kind: &Kind,
+    type_info: &TypeInfo,
     lacking: Lacking,
     times: &Times,
 ) -> PyResult<Option<Imported>> {
-    import_as(object, kind, lacking, &Wanted::default(), Some(times))
+    import_as(object, type_info, lacking, &ImportOptions::default(), Some(times))
 }
 
 /// The dtype of the numbers of an object that speaks Arrow, `None` within for packed booleans; `None` for other objects, and for
@@ -85,19 +85,19 @@ pub(crate) fn described(object: &Bound<'_, PyAny>) -> PyResult<Option<Option<Dat
 
 fn import_as(
     object: &Bound<'_, PyAny>,
-    kind: &Kind,
+    type_info: &TypeInfo,
     lacking: Lacking,
-    wanted: &Wanted,
+    options: &ImportOptions,
     times: Option<&Times>,
 ) -> PyResult<Option<Imported>> {
     let py = object.py();
-    let rules = kind.checks.arrow();
+    let rules = type_info.checks.arrow();
     if let Some(rules) = rules {
-        (rules.check)(object, wanted)?;
+        (rules.check)(object, options)?;
     }
     let (schema, array) = if let Some(method) = Method::ArrowArray.of(object, lacking)? {
         let answer = method.call0().map_err(|error| match rules {
-            Some(rules) => (rules.explain)(object, wanted, error),
+            Some(rules) => (rules.explain)(object, options, error),
             None => error,
         })?;
         let (schema, array) = pair(&answer)?;
@@ -111,7 +111,7 @@ fn import_as(
         return Ok(None);
     };
     check_main_interpreter(py)?;
-    wanted.check_on_cpu("an Arrow array")?;
+    options.check_on_cpu("an Arrow array")?;
     // SAFETY: the interface: valid structs, which describe each other.
     let elements = unsafe { Elements::of(object, schema.get(), array.get(), times) }?;
     let shape = Shape::of(py, &schema, elements.shape)?;
@@ -129,11 +129,11 @@ fn import_as(
                     Tensor::from_raw_parts(array, parts, &shape.extents, None::<&[i64]>)
                 },
             };
-            normalized(imported.map_err(to_py_err)?, wanted.copy)?
+            normalized(imported.map_err(to_py_err)?, options.copy)?
         }
         Data::Filled(times) => (times, Some(CopyReason::Nulls)),
         Data::Bits(values) => {
-            if wanted.copy == Some(false) {
+            if options.copy == Some(false) {
                 return Err(PyBufferError::new_err(
                     "Arrow packs truth values eight to a byte, and to unpack them needs a copy; leave \
                      out copy=False, or cast them to uint8 first",
@@ -282,9 +282,13 @@ impl Elements {
                     };
                     let unpacked = values.view_mut::<u8>().map_err(to_py_err)?.into_mut_slice();
                     let unpacked = unpacked.expect("new tensors are contiguous");
-                    let kind = kind::of(object)?;
-                    let _reading =
-                        Guard::acquire(&kind.borrowed, object, &TensorRef::from(bits), Mode::Read)?;
+                    let type_info = type_info::of(object)?;
+                    let _reading = Guard::acquire(
+                        &type_info.borrowed,
+                        object,
+                        &TensorRef::from(bits),
+                        Mode::Read,
+                    )?;
                     copies::detached(unpacked.len(), |go_on| {
                         Ok(copies::each_block(unpacked, go_on, |begin, block| {
                             for (place, value) in (first as usize + begin..).zip(block) {
@@ -350,7 +354,7 @@ unsafe fn without_nulls(
     if validity.is_null() {
         return Err(broken("nulls and no validity bits"));
     }
-    let kind = kind::of(object)?;
+    let type_info = type_info::of(object)?;
     // SAFETY: by contract: a number and a bit for each element, from the beginning of the buffers.
     let (numbers, bits) = unsafe {
         let end = places.end as usize;
@@ -360,7 +364,7 @@ unsafe fn without_nulls(
         )
     };
     let bytes = TensorRef::from(numbers.as_flattened());
-    let _reading = Guard::acquire(&kind.borrowed, object, &bytes, Mode::Read)?;
+    let _reading = Guard::acquire(&type_info.borrowed, object, &bytes, Mode::Read)?;
     let mut times = room::<i64>(count, "times")?;
     let filled = times.view_mut::<i64>().map_err(to_py_err)?.into_mut_slice();
     let filled = filled.expect("new tensors are contiguous");
@@ -446,7 +450,7 @@ unsafe fn nulls(array: &ArrowArray, first: i64, count: i64) -> PyResult<i64> {
 
 fn has_nulls(object: &Bound<'_, PyAny>, nulls: i64, booleans: bool) -> PyErr {
     let noun = if nulls == 1 { "null" } else { "nulls" };
-    let rules = kind::of(object).ok().and_then(|kind| kind.checks.arrow());
+    let rules = type_info::of(object).ok().and_then(|type_info| type_info.checks.arrow());
     let text = match rules.and_then(|rules| rules.nulls) {
         Some(text) => text(object, booleans),
         None => {

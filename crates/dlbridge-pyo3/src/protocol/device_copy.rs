@@ -9,7 +9,7 @@ use crate::borrow::Guard;
 use crate::gpu::{self, Place};
 use crate::stream::{self, DataStream, has_streams};
 
-/// A copy of a tensor on another device or its own, `passed` being the stream that it is in the order of.
+/// A copy of a tensor on another device or its own; `passed` is the stream that the tensor is synchronised with.
 pub(crate) fn copied(
     py: Python<'_>,
     tensor: &Arc<Tensor>,
@@ -23,12 +23,13 @@ pub(crate) fn copied(
     };
     let from = tensor.device();
     let passed = if has_streams(from) { passed.handle() } else { None };
-    // Who sees to the order himself has the copy made on the default stream.
+    // A caller without a stream synchronises itself, and the copy is made on the default stream.
     let to = Place { device, stream: stream.handle().unwrap_or_default() };
     // A count of one stays one while the garbage collector looks, which may be while this thread is detached.
     let kept = Arc::clone(tensor);
-    // Others run meanwhile: what is under way may wait for Python code.
-    // SAFETY: who names a stream promises that it lives.
+    // Other threads run meanwhile: pending work may wait for Python code.
+    // SAFETY: the streams are of their devices, and live until the copy is gone: Stream numbers in `docs/safety.md`. Without a stream it is
+    // the default one.
     let copied = py.detach(|| unsafe { gpu::copied(&kept, passed, to) });
     py.check_signals()?;
     copied.map_err(|failure| {
@@ -37,11 +38,11 @@ pub(crate) fn copied(
     })
 }
 
-/// The same tensor, whose memory is given back when the stream that a caller named has passed what he put on it.
+/// The same tensor, whose memory is released after the work that the caller has queued on its stream.
 pub(crate) fn kept_until_passed(tensor: Tensor, stream: &DataStream) -> PyResult<Tensor> {
     match stream.handle().filter(|_| has_streams(tensor.device()) && !tensor.is_empty()) {
         None => Ok(tensor),
-        // SAFETY: who names a stream promises that it lives.
+        // SAFETY: the stream is of the tensor's device, and lives until the tensor is gone: Stream numbers in `docs/safety.md`.
         Some(handle) => unsafe { gpu::after_stream(tensor, handle) }.map_err(|failure| {
             let text = format!("the stream cannot be used: {failure}");
             stream::refused(&failure, text)

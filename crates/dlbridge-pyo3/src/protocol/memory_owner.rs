@@ -1,29 +1,29 @@
-//! What keeps the memory of an argument, if that is not the argument itself.
+//! The owner of an argument's memory, if that is not the argument itself.
 
 use dlbridge::Tensor;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 
 use super::buffer::{Buffer, HeldBuffer};
-use super::{Kind, framework_checks};
+use super::{TypeInfo, framework_checks};
 
-/// What lends memory.
+/// The owner of memory.
 #[expect(dead_code, reason = "kept for what it owns")]
-pub(crate) enum Lender<'py> {
+pub(crate) enum MemoryOwner<'py> {
     /// A tensor that was imported.
     Tensor(Tensor),
     /// The same, and the storage to keep with it. Boxed, so that the arguments of all other libraries are not larger.
     Stored(Box<(Tensor, Bound<'py, PyAny>)>),
-    /// A copy, which nobody else has.
+    /// A copy, which nothing else holds.
     Copy(Tensor),
-    /// A buffer, of which no tensor is made.
+    /// A buffer, which no tensor wraps.
     Buffer(HeldBuffer<'py>),
     /// Times, with NumPy's name for them.
     Times(Box<(Self, &'static str)>),
 }
 
-impl Lender<'_> {
-    /// Returns true for a copy, which nothing else has.
+impl MemoryOwner<'_> {
+    /// Returns true for a copy.
     pub(crate) fn is_copy(&self) -> bool {
         match self {
             Self::Copy(_) => true,
@@ -33,16 +33,16 @@ impl Lender<'_> {
     }
 }
 
-/// The buffer of an object that says what its `__dlpack__` would, and sooner; `None` for others, and where it
-/// is refused: then `__dlpack__` says why.
+/// The buffer of an object, if it has the same data as `__dlpack__`; `None` for others, and if the object refuses: then `__dlpack__`
+/// gives the reason.
 pub(crate) fn same_buffer<'py>(
     object: &Bound<'py, PyAny>,
-    kind: &Kind,
+    type_info: &TypeInfo,
 ) -> PyResult<Option<HeldBuffer<'py>>> {
-    if !cfg!(feature = "buffer") || !kind.same_buffer {
+    if !cfg!(feature = "buffer") || !type_info.same_buffer {
         return Ok(None);
     }
-    framework_checks::check_before(object, &kind.checks)?;
+    framework_checks::check_before(object, &type_info.checks)?;
     match Buffer::get(object) {
         Ok(buffer) => Ok(Some(HeldBuffer::new(object.py(), buffer))),
         Err(error) if error.is_instance_of::<PyException>(object.py()) => Ok(None),

@@ -1,4 +1,4 @@
-//! What a Python type speaks, found out once per type.
+//! The facts about Python types that imports need, found once per type.
 
 use std::collections::HashMap;
 use std::ops::Deref;
@@ -31,8 +31,8 @@ static ARRAY_TYPE: AtomicPtr<Entry> = AtomicPtr::new(ptr::null_mut());
 /// The other types that were seen, by their addresses.
 static TYPES: ForkMutex<Option<HashMap<usize, Arc<Entry>>>> = ForkMutex::new(None);
 
-/// What is known of a type.
-pub(crate) struct Kind {
+/// The facts about a type.
+pub(crate) struct TypeInfo {
     /// What borrows of its objects need.
     pub(crate) borrowed: BorrowedType,
     /// Its table of C functions.
@@ -47,76 +47,76 @@ pub(crate) struct Kind {
     pub(crate) lacking: Remembered,
 }
 
-impl Kind {
-    /// Whether a lock would be felt: objects tell by a function of C what they are, or their attributes are remembered so
-    /// that an import is quick.
+impl TypeInfo {
+    /// Returns true if a lock would cost a large part of an import: a C function describes the objects, or their missing attributes are
+    /// cached.
     fn is_quick(&self) -> bool {
         self.head.is_some() || self.table.is_some() || self.same_buffer || self.lacking.may_differ()
     }
 }
 
-/// What is known of a type, for as long as it is needed.
+/// The facts about a type, for as long as they are needed.
 pub(crate) enum Known {
     /// For ever.
-    Kept(&'static Kind),
+    Kept(&'static TypeInfo),
     /// Until it is forgotten.
     Shared(Arc<Entry>),
 }
 
 impl Deref for Known {
-    type Target = Kind;
+    type Target = TypeInfo;
 
-    fn deref(&self) -> &Kind {
+    fn deref(&self) -> &TypeInfo {
         match self {
-            Self::Kept(kind) => kind,
-            Self::Shared(entry) => &entry.kind,
+            Self::Kept(type_info) => type_info,
+            Self::Shared(entry) => &entry.type_info,
         }
     }
 }
 
-/// A type, which stays alive so that no other one can get its address, and what is known of it.
+/// A type, which stays alive so that no other type can get its address, and the facts about it.
 pub(crate) struct Entry {
     object_type: Py<PyType>,
-    kind: Kind,
+    type_info: TypeInfo,
 }
 
-/// When there are more types than this, all are forgotten and found out again: a program that makes
-/// them without end would keep them all.
+/// If there are more types than this, all are dropped and examined again. A program that creates types without end would
+/// keep them all otherwise.
 const MAX_SHARED: usize = 256;
 
-/// What is known for ever of the type of an object that is imported quickly.
+/// The facts about the type of an object that is imported quickly, which are kept for ever.
 #[inline]
 pub(crate) fn quick_of(object: &Bound<'_, PyAny>) -> Option<Known> {
     let address = object.get_type_ptr().addr();
     kept(place(address), address).map(Known::Kept)
 }
 
-/// What is known of the type of an object.
+/// The facts about the type of an object.
 #[inline]
 pub(crate) fn of(object: &Bound<'_, PyAny>) -> PyResult<Known> {
     let address = object.get_type_ptr().addr();
     match kept(&ARRAY_TYPE, address).or_else(|| kept(place(address), address)) {
-        Some(kind) => Ok(Known::Kept(kind)),
+        Some(type_info) => Ok(Known::Kept(type_info)),
         None => look_up(object),
     }
 }
 
-/// A place for a type. Types are large, so the lowest bits of their addresses tell nothing.
+/// A place for a type. Types are large, so the lowest bits of their addresses differ little.
 fn place(address: usize) -> &'static AtomicPtr<Entry> {
     &KEPT_TYPES[(address >> 4 ^ address >> 10) % KEPT_TYPES.len()]
 }
 
-/// What is known of a type for ever, by its address.
+/// The facts about a type at an address that are kept for ever.
 #[inline(always)]
-fn kept(place: &AtomicPtr<Entry>, address: usize) -> Option<&'static Kind> {
-    // SAFETY: what is there was leaked for this by `look_up`, and is never written.
+fn kept(place: &AtomicPtr<Entry>, address: usize) -> Option<&'static TypeInfo> {
+    // SAFETY: a place is NULL, or points to an entry that `look_up` leaked; no code writes or frees a leaked entry.
     let entry = unsafe { place.load(Ordering::Acquire).as_ref() }?;
-    (entry.object_type.as_ptr().addr() == address).then_some(&entry.kind)
+    (entry.object_type.as_ptr().addr() == address).then_some(&entry.type_info)
 }
 
-/// What is known of the type of an object, if that is NumPy's array itself.
+/// The facts about the type of an object, if that is NumPy's array itself.
 #[inline(always)]
-pub(crate) fn array_of(object: &Bound<'_, PyAny>) -> Option<&'static Kind> {
+pub(crate) fn array_of(object: &Bound<'_, PyAny>) -> Option<&'static TypeInfo> {
     kept(&ARRAY_TYPE, object.get_type_ptr().addr())
 }
 
@@ -130,17 +130,17 @@ fn look_up(object: &Bound<'_, PyAny>) -> PyResult<Known> {
     }
     drop(known);
     let object_type = object.get_type();
-    let kind = find_out(object)?;
-    let entry = Entry { object_type: object_type.unbind(), kind };
-    let place = if entry.kind.head.is_some() { &ARRAY_TYPE } else { place(address) };
-    if entry.kind.is_quick() && place.load(Ordering::Acquire).is_null() {
+    let type_info = find_out(object)?;
+    let entry = Entry { object_type: object_type.unbind(), type_info };
+    let place = if entry.type_info.head.is_some() { &ARRAY_TYPE } else { place(address) };
+    if entry.type_info.is_quick() && place.load(Ordering::Acquire).is_null() {
         let entry = Box::into_raw(Box::new(entry));
         let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);
         if place.compare_exchange(ptr::null_mut(), entry, success, failure).is_ok() {
-            // SAFETY: just leaked, and never written again.
-            return Ok(Known::Kept(unsafe { &(*entry).kind }));
+            // SAFETY: from `Box::into_raw` above. The exchange put it into its place, from which nothing removes it.
+            return Ok(Known::Kept(unsafe { &(*entry).type_info }));
         }
-        // SAFETY: the box from above, which nobody else has seen.
+        // SAFETY: from `Box::into_raw` above. The exchange failed, so no other thread has seen the pointer.
         return Ok(Known::Shared(Arc::new(*unsafe { Box::from_raw(entry) })));
     }
     let entry = Arc::new(entry);
@@ -154,7 +154,7 @@ fn look_up(object: &Bound<'_, PyAny>) -> PyResult<Known> {
     Ok(Known::Shared(entry))
 }
 
-fn find_out(object: &Bound<'_, PyAny>) -> PyResult<Kind> {
+fn find_out(object: &Bound<'_, PyAny>) -> PyResult<TypeInfo> {
     let object_type = &object.get_type();
     let py = object.py();
     let package = package_of(object_type)?;
@@ -173,11 +173,10 @@ fn find_out(object: &Bound<'_, PyAny>) -> PyResult<Kind> {
     let name = type_name(object);
     let label = LabelWords::new(&name);
     let borrowed = BorrowedType { name, label, numpy_array };
-    Ok(Kind { borrowed, table, checks, head, same_buffer, lacking })
+    Ok(TypeInfo { borrowed, table, checks, head, same_buffer, lacking })
 }
 
-/// Whether a subclass has a `__dlpack__` of its own and the table of its base: then what the
-/// subclass says holds.
+/// Returns true if a subclass defines `__dlpack__` and only its base has the table. Then the method of the subclass counts.
 fn overrides_table(object_type: &Bound<'_, PyType>) -> PyResult<bool> {
     let py = object_type.py();
     let bases = object_type.getattr(intern!(py, "__mro__"))?.cast_into::<PyTuple>()?;

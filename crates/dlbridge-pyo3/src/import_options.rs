@@ -14,17 +14,17 @@ use crate::shown::shown;
 /// copied only where a tensor could not express it.
 ///
 /// ```no_run
-/// use dlbridge_pyo3::{PyTensor, Wanted};
+/// use dlbridge_pyo3::{PyTensor, ImportOptions};
 /// use pyo3::prelude::*;
 ///
 /// #[pyfunction]
 /// fn rows<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyTensor>> {
-///     let wanted = Wanted { align: Some(64), ..Wanted::default() };
+///     let wanted = ImportOptions { align: Some(64), ..ImportOptions::default() };
 ///     PyTensor::import(x, &wanted)
 /// }
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Wanted {
+pub struct ImportOptions {
     /// The protocol to use; `None` for the first that the object supports.
     pub protocol: Option<Protocol>,
     /// `Some(true)` for a copy, `Some(false)` for an error where one would be needed.
@@ -39,7 +39,7 @@ pub struct Wanted {
     pub writable: Option<bool>,
 }
 
-impl Wanted {
+impl ImportOptions {
     /// Refuses a device that a protocol on the CPU cannot provide.
     pub(crate) fn check_on_cpu(&self, protocol: &str) -> PyResult<()> {
         let Some(device) = self.device.filter(|&device| device != Device::CPU) else {
@@ -87,8 +87,8 @@ pub(crate) fn expect_alignment(align: &Bound<'_, PyAny>) -> PyResult<usize> {
 /// The value of an argument `contiguous`; `False` means the same as `None`.
 pub(crate) fn expect_order(contiguous: &Bound<'_, PyAny>) -> PyResult<Order> {
     const EXPECTED: &str = "None, a bool, 'C' or 'F'";
-    if let Ok(wanted) = contiguous.cast::<PyBool>() {
-        return Ok(if wanted.is_true() { Order::C } else { Order::Strided });
+    if let Ok(flag) = contiguous.cast::<PyBool>() {
+        return Ok(if flag.is_true() { Order::C } else { Order::Strided });
     }
     let letter = contiguous
         .cast::<PyString>()

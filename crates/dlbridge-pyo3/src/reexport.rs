@@ -1,5 +1,4 @@
-//! Tensors over the memory of another tensor, to be lent: of the same elements, or of its bytes as
-//! elements of another dtype.
+//! Tensors over the memory of another tensor, for exports: with the same elements, or with its bytes as elements of another dtype.
 
 use std::sync::Arc;
 
