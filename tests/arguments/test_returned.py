@@ -248,15 +248,15 @@ def test_round_trips_keep_one_owner() -> None:
 
 
 def test_exports_are_recorded_until_the_array_dies() -> None:
-    before = returned.record_exports(True)
+    before = returned.package.record_exports(True)
     try:
         array = returned.ramp(3)
-        assert [(export["dtype"], export["door"]) for export in returned.live_exports()] == [("float64", "numpy")]
+        assert [(export["dtype"], export["door"]) for export in returned.package.live_exports()] == [("float64", "numpy")]
         assert array.tolist() == [0, 1, 2]
         del array
-        assert returned.live_exports() == []
+        assert returned.package.live_exports() == []
     finally:
-        returned.record_exports(before)
+        returned.package.record_exports(before)
 
 
 def test_many_threads_get_arrays() -> None:

@@ -93,7 +93,7 @@ fn with_size(name: &str) -> Option<DataType> {
 }
 
 /// The value of an argument `dtype`: a name, or a dtype of a library, which has one.
-pub struct DtypeName(pub(crate) String);
+pub(crate) struct DtypeName(pub(crate) String);
 
 impl DtypeName {
     /// The dtype of this name, or a refusal that says what to name instead.

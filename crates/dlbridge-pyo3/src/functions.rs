@@ -1,5 +1,4 @@
-//! The functions of the Python package, with arguments as Python passes them. An extension may
-//! export them under its own name.
+//! The import functions of the Python package, with arguments as Python passes them.
 
 use dlbridge::{Device, Tensor};
 use pyo3::exceptions::{PyBufferError, PyException, PyTypeError, PyValueError};
@@ -37,7 +36,7 @@ use crate::stream::Streams;
 #[pyfunction]
 #[pyo3(signature = (obj, /, *, protocol=None, copy=None, device=None, align=None, contiguous=None, writable=None, stream=None, dtype=None), text_signature = "(obj, /, *, protocol=None, copy=None, device=None, align=None, contiguous=None, writable=None, stream=None)")]
 #[expect(clippy::too_many_arguments, reason = "they are keywords")]
-pub fn asdlpack<'py>(
+pub(crate) fn asdlpack<'py>(
     obj: &Bound<'py, PyAny>,
     protocol: Option<&Bound<'py, PyAny>>,
     copy: Option<&Bound<'py, PyAny>>,
@@ -76,7 +75,7 @@ pub fn asdlpack<'py>(
 /// Raises AttributeError for an object without __dlpack__, and otherwise as asdlpack.
 #[pyfunction]
 #[pyo3(signature = (x, /, *, device=None, copy=None, stream=None))]
-pub fn from_dlpack<'py>(
+pub(crate) fn from_dlpack<'py>(
     x: &Bound<'py, PyAny>,
     device: Option<&Bound<'py, PyAny>>,
     copy: Option<&Bound<'py, PyAny>>,
@@ -94,7 +93,7 @@ pub fn from_dlpack<'py>(
 /// align is a power of two, at most 1 GiB. Every new tensor is aligned to 256 bytes or more.
 #[pyfunction]
 #[pyo3(signature = (shape, /, dtype=DtypeName::from("float32"), *, device=None, align=None), text_signature = "(shape, /, dtype='float32', *, device=None, align=None)")]
-pub fn empty<'py>(
+pub(crate) fn empty<'py>(
     shape: &Bound<'py, PyAny>,
     dtype: DtypeName,
     device: Option<&Bound<'py, PyAny>>,
@@ -143,7 +142,7 @@ pub(crate) fn expect_extents(shape: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
 /// Returns true if an object has a protocol, or raises an exception when its attribute is looked up.
 #[pyfunction]
 #[pyo3(name = "_has_protocol")]
-pub fn has_protocol(obj: &Bound<'_, PyAny>, protocol: &Bound<'_, PyAny>) -> PyResult<bool> {
+pub(crate) fn has_protocol(obj: &Bound<'_, PyAny>, protocol: &Bound<'_, PyAny>) -> PyResult<bool> {
     match import::has(obj, expect_protocol(protocol)?) {
         Err(error) if error.is_instance_of::<PyException>(obj.py()) => Ok(true),
         has => has,

@@ -92,6 +92,9 @@ mod mismatch;
 mod must_not_compile;
 mod numpy;
 mod order;
+#[cfg(feature = "tensor-class")]
+#[doc(hidden)]
+pub mod package;
 mod pending;
 #[cfg(feature = "tensor-class")]
 mod pickle;
@@ -136,9 +139,6 @@ pub use argument::{
 #[cfg(feature = "ndarray")]
 pub use argument::{NdarrayDim, Ndim};
 pub use borrow::share_borrows;
-#[cfg(feature = "tensor-class")]
-#[doc(hidden)]
-pub use class::dtype::class as dtype_name_class;
 pub use dlbridge::CopyReason;
 /// Adds all export protocols to a class: `__dlpack__`, `__dlpack_device__`, the C exchange API, the array interfaces, the
 /// buffer protocol, Arrow, `__array__` and pickling. Write it above the `#[pymethods]` of the class, with the
@@ -183,20 +183,11 @@ pub use dlbridge::CopyReason;
 /// ```
 #[cfg(feature = "tensor-class")]
 pub use dlbridge_pyo3_macros::producer;
-#[cfg(feature = "tensor-class")]
-#[doc(hidden)]
-pub use functions::{asdlpack, empty, from_dlpack, has_protocol};
 pub use import::import;
 pub use import_options::ImportOptions;
 pub use imported::Protocol;
 pub use interpreter::is_main_interpreter;
-#[cfg(feature = "tensor-class")]
-#[doc(hidden)]
-pub use live::{live_exports, record_exports};
 pub use order::Order;
-#[cfg(feature = "tensor-class")]
-#[doc(hidden)]
-pub use pickle::{copy_bytes, rebuild};
 #[cfg(feature = "tensor-class")]
 pub use protocol::exchange_table::exchange_table;
 pub use returned::{IntoNumpy, Numpy, into_capsule};
@@ -204,9 +195,6 @@ pub use returned::{IntoNumpy, Numpy, into_capsule};
 pub use returned::{Like, Torch};
 #[cfg(feature = "tensor-class")]
 pub use tensor::PyTensor;
-#[cfg(feature = "tensor-class")]
-#[doc(hidden)]
-pub use to_library::{canonical, consumers, fit, like, origin};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

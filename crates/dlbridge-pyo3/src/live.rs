@@ -74,7 +74,7 @@ pub(crate) fn is_recording() -> bool {
 /// Begins or ends to record what is lent; whether it was recorded before.
 #[cfg(feature = "tensor-class")]
 #[pyfunction]
-pub fn record_exports(on: bool) -> bool {
+pub(crate) fn record_exports(on: bool) -> bool {
     RECORDING.swap(on, Ordering::Relaxed)
 }
 
@@ -82,7 +82,7 @@ pub fn record_exports(on: bool) -> bool {
 /// number of the export, dtype, shape, device, door and age in seconds.
 #[cfg(feature = "tensor-class")]
 #[pyfunction]
-pub fn live_exports(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
+pub(crate) fn live_exports(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
     // Making Python objects may run the collector, and that a deleter, which takes the lock.
     let records = EXPORTS.lock().records.clone();
     let dictionary = |(number, record): (u64, Record)| {

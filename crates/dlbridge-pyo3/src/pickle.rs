@@ -58,7 +58,7 @@ pub(crate) fn reduce<'py>(
 /// Make a tensor again of what pickle kept of it.
 #[pyfunction]
 #[pyo3(name = "_rebuild")]
-pub fn rebuild<'py>(
+pub(crate) fn rebuild<'py>(
     data: &Bound<'py, PyAny>,
     dtype: &str,
     shape: &Bound<'py, PyAny>,
@@ -82,7 +82,7 @@ pub fn rebuild<'py>(
 /// Copy bytes to other memory of the same length, while other threads run.
 #[pyfunction]
 #[pyo3(name = "_copy")]
-pub fn copy_bytes(
+pub(crate) fn copy_bytes(
     mut target: PyReadwriteTensor<'_, u8, 1, COrder>,
     source: PyReadonlyTensor<'_, u8, 1, COrder>,
 ) -> PyResult<()> {

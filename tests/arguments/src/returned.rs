@@ -19,8 +19,16 @@ pub(crate) mod returned {
     use pyo3::prelude::*;
     use pyo3::types::PyDict;
 
-    #[pymodule_export]
-    use dlbridge_pyo3::{live_exports, record_exports};
+    /// The functions of the package, which record the exports of this extension.
+    #[pymodule(gil_used = true)]
+    mod package {
+        use pyo3::prelude::*;
+
+        #[pymodule_init]
+        fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+            dlbridge_pyo3::package::register(module)
+        }
+    }
 
     /// The numbers below another one.
     #[pyfunction]

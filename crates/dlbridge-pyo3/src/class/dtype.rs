@@ -31,7 +31,7 @@ pub(super) fn name(py: Python<'_>, dtype: DataType) -> PyResult<Bound<'_, PyAny>
 ///
 /// # Errors
 /// Those of Python, like `MemoryError`.
-pub fn class(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
+pub(crate) fn class(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
     static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     let make = || {
         let globals = PyDict::new(py);

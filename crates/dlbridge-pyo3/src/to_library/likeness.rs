@@ -18,7 +18,7 @@ use crate::protocol::{buffer_abi, exchange_table};
 /// What bytes, bytearray, array.array and mmap get is a memoryview.
 #[pyfunction]
 #[pyo3(signature = (likeness, obj, /, *, copy=None))]
-pub fn like<'py>(
+pub(crate) fn like<'py>(
     likeness: &Bound<'py, PyAny>,
     obj: &Bound<'py, PyAny>,
     copy: Option<&Bound<'py, PyAny>>,

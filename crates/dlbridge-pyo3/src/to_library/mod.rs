@@ -12,8 +12,7 @@ mod report;
 mod to;
 
 pub(crate) use array::to_array;
-pub use likeness::like;
-pub(crate) use likeness::{like_tensor, like_times};
+pub(crate) use likeness::{like, like_tensor, like_times};
 pub(crate) use names::{framework, library_name};
-pub use report::{canonical, consumers, fit, origin};
+pub(crate) use report::{canonical, consumers, fit, origin};
 pub(crate) use to::{give, to, to_named};

@@ -16,7 +16,7 @@ use crate::shown::named;
 /// Where a tensor came from: the version of DLPack of its managed tensor, and the names of its flags.
 #[pyfunction]
 #[pyo3(name = "_origin")]
-pub fn origin(tensor: &Bound<'_, PyTensor>) -> (Option<String>, Vec<&'static str>) {
+pub(crate) fn origin(tensor: &Bound<'_, PyTensor>) -> (Option<String>, Vec<&'static str>) {
     let this = tensor.get();
     let version = this.version().map(|version| format!("{}.{}", version.major, version.minor));
     let flags = this.tensor().flags();
@@ -32,13 +32,13 @@ pub fn origin(tensor: &Bound<'_, PyTensor>) -> (Option<String>, Vec<&'static str
 /// The name of a library, of those that it is known by.
 #[pyfunction]
 #[pyo3(name = "_canonical")]
-pub fn canonical(library: &str) -> PyResult<&'static str> {
+pub(crate) fn canonical(library: &str) -> PyResult<&'static str> {
     Ok(framework(library)?.name)
 }
 
 /// The consumer profiles, as a list of dictionaries. What the first use of a framework measures is `None` before.
 #[pyfunction]
-pub fn consumers(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
+pub(crate) fn consumers(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
     FRAMEWORKS.into_iter().map(|framework| profile(py, framework)).collect()
 }
 
@@ -80,7 +80,7 @@ type Fit = (Option<String>, Option<String>, Option<String>, Option<&'static str>
 ///
 /// It loads the library, as an export does. Without the library the answer is the careful one.
 #[pyfunction]
-pub fn fit(tensor: &Bound<'_, PyTensor>, library: &str) -> PyResult<Fit> {
+pub(crate) fn fit(tensor: &Bound<'_, PyTensor>, library: &str) -> PyResult<Fit> {
     let (py, framework, this) = (tensor.py(), framework(library)?, tensor.get());
     let mut refused = refusal(py, framework, this.tensor())?;
     let mut entrance = Entrance::known(py, framework);

@@ -1,0 +1,42 @@
+//! The contents of the extension module `dlbridge._core`.
+//!
+//! The functions are in this crate, because they read what it keeps private: options, frameworks, recorded exports. One function that registers
+//! them is a smaller public surface than that state.
+
+use pyo3::prelude::*;
+
+use crate::class::dtype;
+use crate::{PyTensor, functions, live, pickle, to_library};
+
+/// Adds the class `Tensor` and the functions of the Python package to a module.
+///
+/// This is for the package and for tests. It may change in any release.
+///
+/// # Errors
+/// Those of Python, like `MemoryError`.
+///
+/// ```no_run
+/// use pyo3::prelude::*;
+///
+/// #[pymodule]
+/// fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+///     dlbridge_pyo3::package::register(module)
+/// }
+/// ```
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<PyTensor>()?;
+    module.add_function(wrap_pyfunction!(functions::asdlpack, module)?)?;
+    module.add_function(wrap_pyfunction!(to_library::canonical, module)?)?;
+    module.add_function(wrap_pyfunction!(to_library::consumers, module)?)?;
+    module.add_function(wrap_pyfunction!(pickle::copy_bytes, module)?)?;
+    module.add_function(wrap_pyfunction!(functions::empty, module)?)?;
+    module.add_function(wrap_pyfunction!(to_library::fit, module)?)?;
+    module.add_function(wrap_pyfunction!(functions::from_dlpack, module)?)?;
+    module.add_function(wrap_pyfunction!(functions::has_protocol, module)?)?;
+    module.add_function(wrap_pyfunction!(to_library::like, module)?)?;
+    module.add_function(wrap_pyfunction!(live::live_exports, module)?)?;
+    module.add_function(wrap_pyfunction!(to_library::origin, module)?)?;
+    module.add_function(wrap_pyfunction!(pickle::rebuild, module)?)?;
+    module.add_function(wrap_pyfunction!(live::record_exports, module)?)?;
+    module.add("DTypeName", dtype::class(module.py())?)
+}
