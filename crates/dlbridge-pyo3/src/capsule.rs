@@ -50,7 +50,7 @@ pub(crate) unsafe fn versioned(
 ) -> PyResult<Bound<'_, PyCapsule>> {
     // SAFETY: the destructor is the one for the name, and takes a valid managed tensor.
     let capsule = unsafe { new(py, managed.cast(), VERSIONED, destroy_versioned) };
-    // SAFETY: without a capsule the managed tensor is still ours; valid by contract.
+    // SAFETY: without a capsule the managed tensor is still ours. The caller promises that it is valid, and gives it up.
     capsule.inspect_err(|_| drop(unsafe { Tensor::from_raw(managed) }))
 }
 
@@ -62,9 +62,9 @@ pub(crate) unsafe fn legacy(
     py: Python<'_>,
     managed: *mut DLManagedTensor,
 ) -> PyResult<Bound<'_, PyCapsule>> {
-    // SAFETY: as above.
+    // SAFETY: the destructor is the one for the name, and takes a valid managed tensor.
     let capsule = unsafe { new(py, managed.cast(), LEGACY, destroy_legacy) };
-    // SAFETY: as above.
+    // SAFETY: without a capsule the managed tensor is still ours. The caller promises that it is valid, and gives it up.
     capsule.inspect_err(|_| drop(unsafe { Tensor::from_raw_legacy(managed) }))
 }
 
@@ -87,7 +87,7 @@ unsafe fn new<'py>(
     destructor: ffi::PyCapsule_Destructor,
 ) -> PyResult<Bound<'py, PyCapsule>> {
     let pointer = NonNull::new(pointer).expect("a managed tensor is never NULL");
-    // SAFETY: by contract.
+    // SAFETY: the caller promises that the destructor is right for the name and the pointer. The name lives as long as the process.
     unsafe { PyCapsule::new_with_pointer_and_destructor(py, pointer, name, Some(destructor)) }
 }
 
@@ -122,16 +122,16 @@ unsafe fn destroy(
     used: &'static CStr,
     delete: impl FnOnce(*mut c_void),
 ) {
-    // SAFETY: attached; a capsule by contract.
+    // SAFETY: Python runs the destructors of capsules attached, and passes the capsule (the caller's promise).
     let name = unsafe { ffi::PyCapsule_GetName(capsule) };
     // Most capsules die after they were taken, by us or by who has a text of its own that says so.
     if name == used.as_ptr() {
         return;
     }
-    // SAFETY: attached by contract.
+    // SAFETY: as above: a destructor runs attached.
     let py = unsafe { Python::assume_attached() };
     keeping_pending(py, || {
-        // SAFETY: a capsule by contract; a name that does not match is no error here.
+        // SAFETY: as above: attached, and a capsule. `delete` gets the pointer only if the name is the one that it is right for.
         unsafe {
             let is_unused =
                 name == unused.as_ptr() || ffi::PyCapsule_IsValid(capsule, unused.as_ptr()) != 0;

@@ -161,7 +161,8 @@ impl Drop for Elements {
 unsafe fn give_back(memory: NonNull<c_void>, capacity: usize, element: Layout) {
     let bytes = capacity * element.size();
     if bytes != 0 {
-        // SAFETY: by contract; a vector allocates by this layout, which is valid as the vector has it.
+        // SAFETY: a `Vec` allocates `capacity` elements with this layout, which is valid since the vector had it. The caller promises that the
+        // memory came out of such a vector and is not used again.
         unsafe {
             let layout = Layout::from_size_align_unchecked(bytes, element.align());
             dealloc(memory.as_ptr().cast(), layout);

@@ -130,7 +130,7 @@ mod slot {
     /// The buffer of a tensor, which the tensor itself releases.
     ///
     /// # Safety
-    /// A place to write to.
+    /// `view` is NULL or a place to write to.
     pub unsafe fn buffer(
         tensor: PyResult<Bound<'_, PyTensor>>,
         view: *mut ffi::Py_buffer,
@@ -139,14 +139,14 @@ mod slot {
         let refuse = |error: PyErr| match view.is_null() {
             true => PyBufferError::new_err("a buffer without a place to describe it"),
             false => {
-                // SAFETY: by contract. Python wants to see that nothing was exported.
+                // SAFETY: not NULL, so the place for a view that Python passes to the slot. Python wants to see that nothing was exported.
                 unsafe { (*view).obj = std::ptr::null_mut() };
                 error
             }
         };
         let tensor = tensor.map_err(refuse)?;
         let (this, read_only) = (tensor.get().tensor(), tensor.get().is_read_only());
-        // SAFETY: by contract.
+        // SAFETY: the caller passes on what Python passes to the slot: NULL, or a place for a view.
         unsafe { buffer_export::export(tensor.as_any(), this, read_only, view, flags) }
     }
 }

@@ -186,7 +186,7 @@ impl NumpyApi {
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = base.py();
         // SAFETY: Api, attached. The class and the dtype are NumPy's own; the reference to the dtype is given away. NumPy
-        // copies extents and strides; the rest by contract.
+        // copies extents and strides. The caller promises that they lead to elements that live as long as `base`, which becomes the base below.
         let array = unsafe {
             let array = (self.new_from_descr)(
                 self.class.as_ptr().cast(),
@@ -229,7 +229,7 @@ impl NumpyApi {
         let known = self.dtypes.iter().find(|(known, _)| known.as_ptr().addr() == descr);
         let Some((descr, _)) = known else { return Ok(None) };
         // SAFETY: Api, attached. The class and the dtype are NumPy's own; the reference to the dtype is given away. So many extents
-        // and strides, which NumPy copies; by contract the elements need not be there.
+        // and strides, which NumPy copies. It reads no elements to make a view, and the caller promises that no other code does.
         let view = unsafe {
             let view = (self.new_from_descr)(
                 self.class.as_ptr().cast(),

@@ -95,8 +95,8 @@ impl Buffer {
     /// # Safety
     /// It is not used afterwards.
     unsafe fn release(&mut self, py: Python<'_>) {
-        // SAFETY: attached; filled by `get`, and released once, by contract. The box is the
-        // one from `get`.
+        // SAFETY: attached. A `Buffer` exists only if `get` filled its view, and this is the one release: the caller promises not to use
+        // the buffer again. The pointer is that of the box that `get` leaked.
         unsafe {
             buffer_abi::release(py, self.0.as_ptr());
             drop(Box::from_raw(self.0.as_ptr()));

@@ -32,7 +32,7 @@ mod declared {
     /// # Safety
     /// A place to write to.
     pub(crate) unsafe fn get(object: &Bound<'_, PyAny>, view: *mut View) -> c_int {
-        // SAFETY: attached; an object, and by contract a place to write to.
+        // SAFETY: attached, as `object` shows. The caller promises room for a view, which the function fills or leaves without an object.
         unsafe { ffi::PyObject_GetBuffer(object.as_ptr(), view, ffi::PyBUF_FULL_RO) }
     }
 
@@ -41,7 +41,7 @@ mod declared {
     /// # Safety
     /// [`get`] filled it, and this is its only release.
     pub(crate) unsafe fn release(_py: Python<'_>, view: *mut View) {
-        // SAFETY: attached; by contract.
+        // SAFETY: attached. The caller promises that `get` filled the view and that nothing has released it.
         unsafe { ffi::PyBuffer_Release(view) }
     }
 
@@ -160,7 +160,7 @@ mod by_name {
     /// A place to write to.
     pub(crate) unsafe fn get(object: &Bound<'_, PyAny>, view: *mut View) -> c_int {
         match functions(object.py()) {
-            // SAFETY: attached; an object, and by contract a place to write to.
+            // SAFETY: attached, as `object` shows. The caller promises room for a view, which the function fills or leaves without an object.
             Some(functions) => unsafe { (functions.get)(object.as_ptr(), view, FULL_RO) },
             None => {
                 PyBufferError::new_err(MISSING).restore(object.py());
@@ -175,7 +175,7 @@ mod by_name {
     /// [`get`] filled it, and this is its only release.
     pub(crate) unsafe fn release(py: Python<'_>, view: *mut View) {
         if let Some(functions) = functions(py) {
-            // SAFETY: attached; by contract.
+            // SAFETY: attached. The caller promises that `get` filled the view and that nothing has released it.
             unsafe { (functions.release)(view) }
         }
     }

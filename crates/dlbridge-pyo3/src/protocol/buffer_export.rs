@@ -34,7 +34,7 @@ pub(crate) unsafe fn export(
     view: *mut ffi::Py_buffer,
     flags: c_int,
 ) -> PyResult<()> {
-    // SAFETY: by contract.
+    // SAFETY: the caller promises NULL or the place that Python passes to the slot, which nothing else uses during the call.
     let Some(view) = (unsafe { view.as_mut() }) else {
         return Err(PyBufferError::new_err("a buffer was asked for without a place for it"));
     };

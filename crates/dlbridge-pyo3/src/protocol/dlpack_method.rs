@@ -68,10 +68,10 @@ unsafe extern "C" fn call(
     count: ffi::Py_ssize_t,
     keywords: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: attached by contract.
+    // SAFETY: Python calls a method while its thread is attached.
     let py = unsafe { Python::assume_attached() };
     let answer = catch_unwind(AssertUnwindSafe(|| {
-        // SAFETY: by contract.
+        // SAFETY: the same arguments, as Python passed them to this function.
         unsafe { answer(py, object, arguments, count, keywords) }
     }));
     let error = match answer {
@@ -92,7 +92,7 @@ unsafe fn answer<'py>(
     count: ffi::Py_ssize_t,
     keywords: *mut ffi::PyObject,
 ) -> PyResult<Bound<'py, PyAny>> {
-    // SAFETY: by contract: the descriptor has looked at the class.
+    // SAFETY: Python calls this through the descriptor that `method` makes, which refuses objects of other classes first.
     let tensor = unsafe { Borrowed::from_ptr(py, object).cast_unchecked::<PyTensor>() };
     if count != 0 {
         return Err(PyTypeError::new_err(format!(
@@ -100,12 +100,10 @@ unsafe fn answer<'py>(
         )));
     }
     let mut given: [Option<Borrowed<'_, 'py, PyAny>>; 4] = [None; 4];
-    // SAFETY: by contract a tuple, or NULL.
-    let keywords = unsafe { Borrowed::from_ptr_or_opt(py, keywords) };
-    let keywords = keywords.map(|keywords| {
-        // SAFETY: by contract.
-        unsafe { keywords.cast_unchecked::<PyTuple>() }
-    });
+    // SAFETY: the calling convention `METH_FASTCALL | METH_KEYWORDS` passes NULL, or a tuple that lives during the call.
+    let keywords = unsafe {
+        Borrowed::from_ptr_or_opt(py, keywords).map(|names| names.cast_unchecked::<PyTuple>())
+    };
     for (place, name) in keywords.iter().flat_map(|keywords| keywords.iter_borrowed()).enumerate() {
         let Some(known) = known(py, &name)? else {
             return Err(PyTypeError::new_err(format!(
@@ -113,7 +111,7 @@ unsafe fn answer<'py>(
                 &*name
             )));
         };
-        // SAFETY: by contract as many arguments as names.
+        // SAFETY: the convention passes an argument for each name behind the positional ones, of which there are none; `place` counts names.
         let argument = unsafe { Borrowed::from_ptr(py, arguments.add(place).read()) };
         given[known] = Some(argument).filter(|argument| !argument.is_none());
     }

@@ -87,7 +87,7 @@ fn over<'py>(py: Python<'py>, table: &'static Table) -> PyResult<Bound<'py, PyAn
 /// # Safety
 /// Attached.
 unsafe fn raising(f: impl FnOnce(Python<'_>) -> PyResult<()>) -> c_int {
-    // SAFETY: by contract.
+    // SAFETY: the caller promises that the thread is attached. The functions of the table that may raise require it (`dlpack.h`).
     let py = unsafe { Python::assume_attached() };
     let result = catch_unwind(AssertUnwindSafe(|| f(py)));
     let error = match result {
@@ -109,7 +109,7 @@ fn text(panic: &(dyn Any + Send)) -> &str {
 /// # Safety
 /// Attached; a valid object.
 unsafe fn tensor_at(py: Python<'_>, object: *mut c_void) -> PyResult<Bound<'_, PyTensor>> {
-    // SAFETY: by contract.
+    // SAFETY: attached, as `py` shows. The caller promises a live object; NULL becomes an error.
     let object = unsafe { Bound::from_borrowed_ptr_or_err(py, object.cast()) }?;
     match object.cast_into::<PyTensor>() {
         Ok(tensor) => Ok(tensor),
@@ -241,7 +241,7 @@ pub(crate) fn export<'py>(
 /// # Safety
 /// NULL, or a description with as many extents as it says.
 unsafe fn like(prototype: *const DLTensor) -> dlbridge::Result<Tensor> {
-    // SAFETY: by contract.
+    // SAFETY: the caller promises NULL or a description, which lives during the call.
     let prototype =
         unsafe { prototype.as_ref() }.ok_or(Error::NullPointer { field: "the prototype" })?;
     let device = Device::from(prototype.device);
@@ -255,7 +255,7 @@ unsafe fn like(prototype: *const DLTensor) -> dlbridge::Result<Tensor> {
         _ if prototype.shape.is_null() => {
             return Err(Error::NullPointer { field: "the shape of the prototype" });
         }
-        // SAFETY: by contract.
+        // SAFETY: not NULL, and the caller promises as many extents as the description says.
         _ => unsafe { slice::from_raw_parts(prototype.shape, ndim) },
     };
     let mut shape = Vec::with_capacity(ndim);

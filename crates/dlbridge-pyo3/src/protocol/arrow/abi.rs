@@ -2,6 +2,14 @@
 //!
 //! Source: "The Arrow C data interface", "The Arrow C stream interface" and "The Arrow C device data
 //! interface" in the format documentation of Apache Arrow.
+//!
+//! - **Valid.** A struct of these types is as the interface describes until it is released. In a schema, `format` is NULL or a string, and `metadata` is
+//!   NULL or the number of pairs and then the pairs, each text behind its length. In an array, `buffers` leads to `n_buffers` pointers, and a buffer that is
+//!   not NULL has a number or a bit for each of the first `offset + length` elements, which nothing writes. `children` leads to `n_children` pointers to
+//!   structs that are Valid too; dlbridge checks these pointers, and those to buffers, for NULL and alignment.
+//!
+//! Valid comes from the producer: `Owned::take` reads a struct out of a capsule with the name that the interface reserves for it, and
+//! `Owned::filled` gets one from a stream. `RELEASED` has no pointers, and `export.rs` makes all other structs of this crate.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
@@ -72,6 +80,52 @@ pub(super) struct ArrowArrayStream {
     private_data: *mut c_void,
 }
 
+impl ArrowSchema {
+    /// The format; `None` if it is NULL.
+    pub(super) fn format(&self) -> Option<&CStr> {
+        // SAFETY: Valid: a format that is not NULL is a string, which lives as long as the schema.
+        (!self.format.is_null()).then(|| unsafe { CStr::from_ptr(self.format) })
+    }
+
+    /// The child of a schema with one child; `None` if it is NULL or not aligned.
+    pub(super) fn only_child(&self) -> Option<&Self> {
+        // SAFETY: Valid: so many pointers, to structs that live as long as the schema.
+        (self.n_children == 1).then(|| unsafe { first_of(self.children) }).flatten()
+    }
+}
+
+impl ArrowArray {
+    /// A buffer, which may be NULL; `None` if the array does not have so many, or their list is NULL or not aligned.
+    pub(super) fn buffer(&self, nth: usize) -> Option<*const c_void> {
+        let is_there = usize::try_from(self.n_buffers).is_ok_and(|count| nth < count);
+        if !is_there || self.buffers.is_null() || !self.buffers.is_aligned() {
+            return None;
+        }
+        // SAFETY: Valid: `n_buffers` pointers, more than `nth`.
+        Some(unsafe { *self.buffers.add(nth) })
+    }
+
+    /// The child of an array with one child; `None` if it is NULL or not aligned.
+    pub(super) fn only_child(&self) -> Option<&Self> {
+        // SAFETY: Valid: so many pointers, to structs that live as long as the array.
+        (self.n_children == 1).then(|| unsafe { first_of(self.children) }).flatten()
+    }
+}
+
+/// The first struct of a list; `None` if a pointer to it is NULL or not aligned.
+///
+/// # Safety
+/// The list is NULL, not aligned, or at least one pointer. That pointer is NULL, not aligned, or leads to a struct that lives as long as the result.
+unsafe fn first_of<'a, T>(list: *mut *mut T) -> Option<&'a T> {
+    if !list.is_aligned() {
+        return None;
+    }
+    // SAFETY: aligned, and the caller promises that it is NULL or has a pointer.
+    let first = unsafe { list.as_ref() }.copied().filter(|first| first.is_aligned())?;
+    // SAFETY: aligned, and the caller promises that it is NULL or leads to a struct.
+    unsafe { first.as_ref() }
+}
+
 /// A struct with a function that releases it.
 pub(super) trait Release {
     /// The name of a capsule over it.
@@ -98,7 +152,8 @@ macro_rules! release {
 
             unsafe fn release(&mut self) {
                 if let Some(release) = self.release {
-                    // SAFETY: by contract.
+                    // SAFETY: the caller is attached, and the struct is not released. The interface allows to move a struct, so its function
+                    // takes it wherever it is.
                     unsafe { release(self) };
                 }
             }
@@ -166,7 +221,7 @@ impl Release for ArrowDeviceArray {
     }
 
     unsafe fn release(&mut self) {
-        // SAFETY: by contract.
+        // SAFETY: the caller's promises hold for the array, which is part of this struct and is released with it.
         unsafe { self.array.release() };
     }
 }

@@ -209,10 +209,7 @@ fn array(
 }
 
 /// The tensor that keeps the elements of an array that was made here; `None` for others.
-///
-/// # Safety
-/// A valid array.
-pub(super) unsafe fn tensor_of(array: &ArrowArray) -> Option<&Arc<Tensor>> {
+pub(super) fn tensor_of(array: &ArrowArray) -> Option<&Arc<Tensor>> {
     let is_ours = array.release.is_some_and(|release| {
         ptr::fn_addr_eq(release, release_array as unsafe extern "C" fn(*mut ArrowArray))
     });
@@ -227,8 +224,8 @@ pub(super) unsafe fn tensor_of(array: &ArrowArray) -> Option<&Arc<Tensor>> {
     if let Some(export) = &parts.export {
         return Some(export.tensor());
     }
-    // SAFETY: a valid array has valid children, or one that was taken and left released.
-    parts.child.as_deref().and_then(|child| unsafe { tensor_of(child) })
+    // A child that was taken is released, and not ours.
+    parts.child.as_deref().and_then(tensor_of)
 }
 
 unsafe extern "C" fn release_array(released: *mut ArrowArray) {

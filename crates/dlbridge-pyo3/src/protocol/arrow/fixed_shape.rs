@@ -14,13 +14,9 @@ pub(super) struct Shape {
     pub(super) permutation: Option<Vec<usize>>,
 }
 
-/// Whether a schema is that of tensors of a fixed shape.
-///
-/// # Safety
-/// A valid schema.
-pub(super) unsafe fn is_one(schema: &ArrowSchema) -> PyResult<bool> {
-    // SAFETY: by contract.
-    Ok(unsafe { extension_name(schema) }?.is_some_and(|name| name == FIXED_SHAPE))
+/// Returns true for the schema of tensors of a fixed shape.
+pub(super) fn is_one(schema: &ArrowSchema) -> PyResult<bool> {
+    Ok(extension_name(schema)?.is_some_and(|name| name == FIXED_SHAPE))
 }
 
 pub(super) fn unfit(what: &str) -> PyErr {
@@ -37,16 +33,14 @@ impl Shape {
         schema: &Owned<ArrowSchema>,
         shape: Vec<i64>,
     ) -> PyResult<Self> {
-        // SAFETY: the interface: a valid schema.
-        if !unsafe { is_one(schema.get()) }? {
+        if !is_one(schema.get())? {
             return Ok(Self { extents: shape, permutation: None });
         }
         let [length, items] = shape[..] else {
             return Err(unfit("tensors of a fixed shape whose elements are no numbers"));
         };
         let wrong = || broken("metadata that is not that of fixed-shape tensors");
-        // SAFETY: as above.
-        let text = unsafe { metadata(schema.get(), "ARROW:extension:metadata") }?;
+        let text = metadata(schema.get(), "ARROW:extension:metadata")?;
         let text = text.ok_or_else(wrong)?;
         let json = py.import(intern!(py, "json"))?;
         let fields = json.call_method1(intern!(py, "loads"), (text,)).map_err(|_| wrong())?;

@@ -28,17 +28,12 @@ pub(super) enum Level {
 
 impl Level {
     /// The level that the format of a schema describes; that of the times that are wanted, if some are.
-    ///
-    /// # Safety
-    /// A valid schema.
-    pub(super) unsafe fn of(schema: &ArrowSchema, times: Option<&Times>) -> PyResult<Self> {
-        if schema.format.is_null() {
+    pub(super) fn of(schema: &ArrowSchema, times: Option<&Times>) -> PyResult<Self> {
+        let Some(format) = schema.format() else {
             return Err(PyBufferError::new_err("the Arrow schema has no format"));
-        }
-        // SAFETY: by contract a string.
-        let format = unsafe { CStr::from_ptr(schema.format) }.to_string_lossy();
-        // SAFETY: by contract.
-        let is_bool8 = match (unsafe { extension_name(schema) }?.as_deref(), &*format) {
+        };
+        let format = format.to_string_lossy();
+        let is_bool8 = match (extension_name(schema)?.as_deref(), &*format) {
             (None | Some(FIXED_SHAPE), _) => false,
             (Some("arrow.bool8"), "c") => true,
             (Some(name), _) => return Err(unknown_extension(name)),
@@ -131,12 +126,8 @@ fn other_times(times: &Times, found: Elements<'_>, zone: &str) -> PyErr {
 }
 
 /// The name of the extension type that a schema says its elements are of.
-///
-/// # Safety
-/// A valid schema.
-pub(super) unsafe fn extension_name(schema: &ArrowSchema) -> PyResult<Option<String>> {
-    // SAFETY: by contract.
-    let name = unsafe { metadata(schema, "ARROW:extension:name") }?;
+pub(super) fn extension_name(schema: &ArrowSchema) -> PyResult<Option<String>> {
+    let name = metadata(schema, "ARROW:extension:name")?;
     Ok(name.map(|name| String::from_utf8_lossy(&name).into_owned()))
 }
 
@@ -195,15 +186,13 @@ pub(super) fn of_dtype(dtype: DataType) -> Option<&'static CStr> {
 
 /// The value of a key in the metadata of a schema. A negative length is refused; one that is too large
 /// cannot be seen, since nothing says how long the metadata is.
-///
-/// # Safety
-/// A valid schema.
-pub(super) unsafe fn metadata(schema: &ArrowSchema, key: &str) -> PyResult<Option<Vec<u8>>> {
+pub(super) fn metadata(schema: &ArrowSchema, key: &str) -> PyResult<Option<Vec<u8>>> {
     let mut place = schema.metadata.cast::<u8>();
     if place.is_null() {
         return Ok(None);
     }
-    // SAFETY: by contract: a number of pairs, and for each pair two lengths, each before its bytes.
+    // SAFETY: Valid (`abi.rs`): the metadata begins with the number of pairs, and has two texts for each, each behind its length. `number` and
+    // `bytes` move the place past what they read, so it is always at the next of these.
     unsafe {
         for _ in 0..number(&mut place)? {
             let length = number(&mut place)?;
@@ -218,19 +207,23 @@ pub(super) unsafe fn metadata(schema: &ArrowSchema, key: &str) -> PyResult<Optio
     Ok(None)
 }
 
+/// Reads a number, and moves the place past it.
+///
 /// # Safety
-/// A number is at the place.
+/// A number of 32 bits is at the place.
 unsafe fn number(place: &mut *const u8) -> PyResult<usize> {
-    // SAFETY: by contract.
+    // SAFETY: the caller promises the four bytes of a number, which need not be aligned.
     let number = unsafe { place.cast::<i32>().read_unaligned() };
     *place = place.wrapping_add(4);
     usize::try_from(number).map_err(|_| broken("metadata with a negative length"))
 }
 
+/// Reads a text, and moves the place past it.
+///
 /// # Safety
-/// So many bytes are at the place, which nobody writes.
+/// `length` bytes are at the place, at most `i32::MAX`, and nothing writes them while the result lives.
 unsafe fn bytes<'a>(place: &mut *const u8, length: usize) -> &'a [u8] {
-    // SAFETY: by contract.
+    // SAFETY: the caller promises so many bytes that nothing writes; their number fits an `isize`.
     let bytes = unsafe { slice::from_raw_parts(*place, length) };
     *place = place.wrapping_add(length);
     bytes

@@ -1,19 +1,18 @@
 //! Arrow as a consumer.
 
-use std::ffi::{CStr, c_void};
-use std::ops::Range;
+use std::slice;
 use std::sync::Arc;
-use std::{ptr, slice};
 
-use dlbridge::{Access, CopyReason, DataType, Element, RawParts, Tensor, TensorRef};
+use dlbridge::{Access, CopyReason, DataType, RawParts, Tensor, TensorRef};
 use dlbridge_borrow::Mode;
-use pyo3::exceptions::{PyBufferError, PyMemoryError};
+use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use super::abi::{
     ArrowArray, ArrowArrayStream, ArrowDeviceArray, ArrowSchema, Owned, Release, broken,
 };
+use super::elements::{nulls, range, room, values, without_nulls};
 use super::export;
 use super::fixed_shape::{self, Shape};
 use super::format::Level;
@@ -72,11 +71,11 @@ pub(crate) fn described(object: &Bound<'_, PyAny>) -> PyResult<Option<Option<Dat
     };
     let schema = schema.get();
     // The codes of a dictionary, and stored elements with another meaning, are left to the full import.
-    if schema.format.is_null() || !schema.dictionary.is_null() || !schema.metadata.is_null() {
+    if !schema.dictionary.is_null() || !schema.metadata.is_null() {
         return Ok(None);
     }
-    // SAFETY: the interface: a valid schema, whose format is a string.
-    match Level::of_format(&unsafe { CStr::from_ptr(schema.format) }.to_string_lossy())? {
+    let Some(format) = schema.format() else { return Ok(None) };
+    match Level::of_format(&format.to_string_lossy())? {
         Level::Numbers(dtype) => Ok(Some(Some(dtype))),
         Level::Bits => Ok(Some(None)),
         Level::Lists(_) => Ok(None),
@@ -112,19 +111,17 @@ fn import_as(
     };
     check_main_interpreter(py)?;
     options.check_on_cpu("an Arrow array")?;
-    // SAFETY: the interface: valid structs, which describe each other.
-    let elements = unsafe { Elements::of(object, schema.get(), array.get(), times) }?;
+    let elements = Elements::of(object, schema.get(), array.get(), times)?;
     let shape = Shape::of(py, &schema, elements.shape)?;
     let (tensor, reason) = match elements.data {
         Data::Numbers(parts) => {
-            // SAFETY: the interface: as many numbers as were found to be there, which stay until the
-            // array is released and which nothing writes.
-            let imported = match unsafe { known_source(&array, &parts, &shape.extents) } {
-                // SAFETY: as above; the source keeps the elements (Within).
+            let imported = match known_source(&array, &parts, &shape.extents) {
+                // SAFETY: Range and Valid: the buffer has as many numbers as the extents say, which nothing writes until the array is
+                // released; and the source keeps them (Within of `keepalive.rs`).
                 Some(source) => unsafe {
                     Tensor::from_raw_parts(source, parts, &shape.extents, None::<&[i64]>)
                 },
-                // SAFETY: as above.
+                // SAFETY: as above; the owner releases the array when it is dropped.
                 None => unsafe {
                     Tensor::from_raw_parts(array, parts, &shape.extents, None::<&[i64]>)
                 },
@@ -152,16 +149,12 @@ fn import_as(
 }
 
 /// The tensor of ours that keeps the elements of an array, if it was made here.
-///
-/// # Safety
-/// A valid array, and elements of it.
-unsafe fn known_source(
+fn known_source(
     array: &Owned<ArrowArray>,
     parts: &RawParts,
     extents: &[i64],
 ) -> Option<Arc<Tensor>> {
-    // SAFETY: by contract.
-    let tensor = unsafe { export::tensor_of(array.get()) }?;
+    let tensor = export::tensor_of(array.get())?;
     let count =
         extents.iter().try_fold(1_usize, |n, &e| n.checked_mul(usize::try_from(e).ok()?))?;
     let first = parts.data.addr().checked_add(usize::try_from(parts.byte_offset).ok()?)?;
@@ -200,9 +193,9 @@ const MOST: i64 = if usize::BITS == 64 { 1 << 57 } else { i32::MAX as i64 };
 impl Elements {
     /// Goes down the levels of an array to its numbers.
     ///
-    /// # Safety
-    /// Valid structs, which describe each other.
-    unsafe fn of(
+    /// - **Range.** At each level, `first + count` is at most `offset + length` of the array: equal at the first level, and checked where the
+    ///   loop goes down to a child. So its buffers have the elements from `first` on, `count` of them (Valid of `abi.rs`).
+    fn of(
         object: &Bound<'_, PyAny>,
         schema: &ArrowSchema,
         array: &ArrowArray,
@@ -219,8 +212,7 @@ impl Elements {
             if !array.dictionary.is_null() && schema.dictionary.is_null() {
                 return Err(broken("a dictionary that its schema does not have"));
             }
-            // SAFETY: by contract.
-            let level = unsafe { Level::of(schema, times) }?;
+            let level = Level::of(schema, times)?;
             if !matches!(level, Level::Lists(_)) && (schema.n_children, array.n_children) != (0, 0)
             {
                 return Err(broken("children although its type has none"));
@@ -240,7 +232,7 @@ impl Elements {
                 Level::Bits => Some(room::<u8>(count, "truth values, a byte each")?),
                 _ => None,
             };
-            // SAFETY: by contract.
+            // SAFETY: Range.
             let nulls = unsafe { nulls(array, first, count) }?;
             // Only numbers are filled: a list that is null has elements in its child, which are not null.
             let fill = matches!(level, Level::Numbers(_)) && times.is_some_and(|times| times.fill);
@@ -250,10 +242,9 @@ impl Elements {
             let items = match level {
                 Level::Lists(items) => items,
                 Level::Numbers(dtype) => {
-                    // SAFETY: by contract.
-                    let data = unsafe { buffer(array, 1, count) }?;
+                    let data = values(array, count)?;
                     if nulls > 0 {
-                        // SAFETY: by contract; the counts were found to be there.
+                        // SAFETY: Range. `times` is there, so the level has numbers of 64 bits, and `data` is not NULL, since there are elements.
                         let filled = unsafe { without_nulls(object, array, data, first, count) }?;
                         return Ok(Self { shape, data: Data::Filled(filled) });
                     }
@@ -267,12 +258,12 @@ impl Elements {
                     return Ok(Self { shape, data: Data::Numbers(parts) });
                 }
                 Level::Bits => {
-                    // SAFETY: by contract.
-                    let data = unsafe { buffer(array, 1, count) }?.cast::<u8>();
+                    let data = values(array, count)?.cast::<u8>();
                     let places = range(first, count)?;
                     let bits: &[u8] = match count {
                         0 => &[],
-                        // SAFETY: the interface: as many bits are there, which nothing writes.
+                        // SAFETY: Range: the buffer, which is not NULL, has a bit for each place up to `places.end`, in so many bytes; and
+                        // Valid: nothing writes them.
                         _ => unsafe {
                             slice::from_raw_parts(data, (places.end as usize).div_ceil(8))
                         },
@@ -309,16 +300,14 @@ impl Elements {
             if array.n_buffers != 1 {
                 return Err(broken("another number of buffers than the one of lists"));
             }
-            // SAFETY: the interface: as many children, none of them NULL.
-            let child = unsafe { (child(schema.children), child(array.children)) };
+            let child = (schema.only_child(), array.only_child());
             let (Some(schema_of_items), Some(array_of_items)) = child else {
                 return Err(broken("a child that is NULL or not aligned"));
             };
             if schema_of_items.is_released() || array_of_items.is_released() {
                 return Err(broken("a child that was released"));
             }
-            // SAFETY: by contract.
-            if unsafe { fixed_shape::is_one(schema_of_items) }? {
+            if fixed_shape::is_one(schema_of_items)? {
                 return Err(fixed_shape::unfit("lists of tensors of a fixed shape"));
             }
             (schema, array) = (schema_of_items, array_of_items);
@@ -337,117 +326,6 @@ impl Elements {
     }
 }
 
-/// A copy of counts of time, with `NaT` for nulls.
-///
-/// # Safety
-/// A valid array with validity bits, and its numbers of 64 bits at `data`, which nothing writes.
-unsafe fn without_nulls(
-    object: &Bound<'_, PyAny>,
-    array: &ArrowArray,
-    data: *const c_void,
-    first: i64,
-    count: i64,
-) -> PyResult<Tensor> {
-    let places = range(first, count)?;
-    // SAFETY: by contract.
-    let validity = unsafe { *array.buffers }.cast::<u8>();
-    if validity.is_null() {
-        return Err(broken("nulls and no validity bits"));
-    }
-    let type_info = type_info::of(object)?;
-    // SAFETY: by contract: a number and a bit for each element, from the beginning of the buffers.
-    let (numbers, bits) = unsafe {
-        let end = places.end as usize;
-        (
-            slice::from_raw_parts(data.cast::<[u8; 8]>(), end),
-            slice::from_raw_parts(validity, end.div_ceil(8)),
-        )
-    };
-    let bytes = TensorRef::from(numbers.as_flattened());
-    let _reading = Guard::acquire(&type_info.borrowed, object, &bytes, Mode::Read)?;
-    let mut times = room::<i64>(count, "times")?;
-    let filled = times.view_mut::<i64>().map_err(to_py_err)?.into_mut_slice();
-    let filled = filled.expect("new tensors are contiguous");
-    copies::detached(numbers.len() * 8, |go_on| {
-        Ok(copies::each_block(filled, go_on, |begin, block| {
-            for (place, value) in (first as usize + begin..).zip(block) {
-                *value = match bits[place / 8] >> (place % 8) & 1 {
-                    1 => i64::from_ne_bytes(numbers[place]),
-                    _ => i64::MIN,
-                };
-            }
-        }))
-    })?;
-    Ok(times)
-}
-
-/// Zeros for the elements of an array, which may be fewer than it says that it has.
-fn room<T: Element>(count: i64, what: &str) -> PyResult<Tensor> {
-    let extent = usize::try_from(count).unwrap_or(usize::MAX);
-    let bytes = extent.saturating_mul(size_of::<T>());
-    let room = copies::detached(bytes, |_| Ok(Some(Tensor::zeros::<T>([extent]).ok())))?;
-    room.ok_or_else(|| {
-        PyMemoryError::new_err(format!(
-            "no memory for the {count} {what}, of an Arrow array; import a slice of it"
-        ))
-    })
-}
-
-fn range(first: i64, count: i64) -> PyResult<Range<i64>> {
-    let end = first.checked_add(count).ok_or_else(|| broken("an offset that is too large"))?;
-    Ok(first..end)
-}
-
-/// # Safety
-/// NULL, not aligned, or at least one pointer that is NULL, not aligned, or valid.
-unsafe fn child<'a, T>(children: *mut *mut T) -> Option<&'a T> {
-    if !children.is_aligned() {
-        return None;
-    }
-    // SAFETY: by contract, aligned.
-    let child = unsafe { children.as_ref() }.copied().filter(|child| child.is_aligned())?;
-    // SAFETY: by contract, aligned.
-    unsafe { child.as_ref() }
-}
-
-/// A buffer of an array, NULL only if no elements are in it.
-///
-/// # Safety
-/// A valid array.
-unsafe fn buffer(array: &ArrowArray, nth: usize, count: i64) -> PyResult<*const c_void> {
-    if array.n_buffers != 2 || array.buffers.is_null() || !array.buffers.is_aligned() {
-        return Err(broken("another number of buffers than the two of numbers"));
-    }
-    // SAFETY: by contract as many pointers are there.
-    let data = unsafe { *array.buffers.add(nth) };
-    if data.is_null() && count > 0 {
-        return Err(broken("no data although it has elements"));
-    }
-    Ok(data)
-}
-
-/// The number of nulls among some elements of an array.
-///
-/// # Safety
-/// A valid array.
-unsafe fn nulls(array: &ArrowArray, first: i64, count: i64) -> PyResult<i64> {
-    if array.null_count == 0 || count == 0 {
-        return Ok(0);
-    }
-    let has_buffers = array.n_buffers > 0 && !array.buffers.is_null() && array.buffers.is_aligned();
-    let validity = match has_buffers {
-        // SAFETY: by contract as many pointers are there.
-        true => unsafe { *array.buffers }.cast::<u8>(),
-        false => ptr::null(),
-    };
-    if validity.is_null() {
-        return Ok(array.null_count.max(0));
-    }
-    // SAFETY: the interface: a bit for each element.
-    let is_null = |nth: &i64| !unsafe { bit(validity, *nth) };
-    Ok(range(first, count)?.filter(is_null).count() as i64)
-}
-
 fn has_nulls(object: &Bound<'_, PyAny>, nulls: i64, booleans: bool) -> PyErr {
     let noun = if nulls == 1 { "null" } else { "nulls" };
     let rules = type_info::of(object).ok().and_then(|type_info| type_info.checks.arrow());
@@ -459,11 +337,4 @@ fn has_nulls(object: &Bound<'_, PyAny>, nulls: i64, booleans: bool) -> PyErr {
         }
     };
     PyBufferError::new_err(format!("the Arrow array has {nulls} {noun}, {text}"))
-}
-
-/// # Safety
-/// So many bits are there.
-unsafe fn bit(bits: *const u8, nth: i64) -> bool {
-    // SAFETY: by contract.
-    unsafe { *bits.add((nth / 8) as usize) >> (nth % 8) & 1 == 1 }
 }

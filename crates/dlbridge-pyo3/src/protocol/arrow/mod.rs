@@ -4,6 +4,7 @@
 //! Source: "The Arrow PyCapsule Interface" in the format documentation of Apache Arrow.
 
 mod abi;
+mod elements;
 mod export;
 mod fixed_shape;
 mod format;

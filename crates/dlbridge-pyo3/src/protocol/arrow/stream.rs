@@ -16,8 +16,7 @@ pub(super) fn only_chunk(
     times: Option<&Times>,
 ) -> PyResult<(Owned<ArrowSchema>, Owned<ArrowArray>)> {
     let schema = stream.schema(py)?;
-    // SAFETY: the interface: a valid schema.
-    unsafe { Level::of(schema.get(), times) }?;
+    Level::of(schema.get(), times)?;
     let mut only: Option<Owned<ArrowArray>> = None;
     while let Some(chunk) = stream.next(py)? {
         // A stream of empty chunks need not end.
