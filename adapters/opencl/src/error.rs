@@ -1,7 +1,5 @@
 //! What can go wrong.
 
-use std::fmt;
-
 use dlbridge::Device;
 use opencl3::error_codes::ClError;
 
@@ -18,14 +16,19 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// assert!(matches!(error, Error::NotOpenCl { .. }));
 /// assert_eq!(error.to_string(), "the tensor is on cpu, and not on a device of OpenCL; copy it there with to_device");
 /// ```
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// What the tensor itself refuses.
-    Tensor(dlbridge::Error),
+    #[error("{0}")]
+    Tensor(#[from] dlbridge::Error),
     /// What OpenCL refused, with its code.
-    OpenCl(ClError),
+    #[error("OpenCL: {0} (code {code})", code = .0.0)]
+    OpenCl(#[from] ClError),
     /// The elements do not fit the buffer, or begin before it.
+    #[error(
+        "the elements take the bytes {first} to {end} of a buffer of {size}; make it larger, or the tensor smaller"
+    )]
     TooSmall {
         /// The first byte of them, counted from the beginning of the buffer.
         first: i64,
@@ -35,66 +38,23 @@ pub enum Error {
         size: usize,
     },
     /// The tensor is somewhere else.
+    #[error(
+        "the tensor is on {device}, and not on a device of OpenCL; copy it there with to_device"
+    )]
     NotOpenCl {
         /// Where it is.
         device: Device,
     },
     /// The tensor has no elements, and so no memory.
+    #[error("the tensor has no elements, and so no buffer")]
     Empty,
     /// The `cl_mem` is an image or a pipe.
+    #[error("the cl_mem is an image or a pipe, and no buffer; copy it to one first")]
     NotABuffer,
     /// The buffer and the queue are of different contexts.
+    #[error("the tensor's buffer and the queue are of different contexts; use a queue of its own")]
     OtherContext,
     /// The device of the buffer's context is in no list of devices.
+    #[error("the device of the buffer's context is in no platform's list of devices")]
     UnlistedDevice,
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Tensor(error) => error.fmt(f),
-            Self::OpenCl(error) => write!(f, "OpenCL: {error} (code {})", error.0),
-            Self::TooSmall { first, end, size } => write!(
-                f,
-                "the elements take the bytes {first} to {end} of a buffer of {size}; make it larger, or the \
-                 tensor smaller"
-            ),
-            Self::NotOpenCl { device } => write!(
-                f,
-                "the tensor is on {device}, and not on a device of OpenCL; copy it there with to_device"
-            ),
-            Self::Empty => f.write_str("the tensor has no elements, and so no buffer"),
-            Self::NotABuffer => {
-                f.write_str("the cl_mem is an image or a pipe, and no buffer; copy it to one first")
-            }
-            Self::OtherContext => {
-                f.write_str("the tensor's buffer and the queue are of different contexts; use a queue of its own")
-            }
-            Self::UnlistedDevice => {
-                f.write_str("the device of the buffer's context is in no platform's list of devices")
-            }
-        }
-    }
-}
-
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Tensor(error) => Some(error),
-            Self::OpenCl(error) => Some(error),
-            _ => None,
-        }
-    }
-}
-
-impl From<dlbridge::Error> for Error {
-    fn from(error: dlbridge::Error) -> Self {
-        Self::Tensor(error)
-    }
-}
-
-impl From<ClError> for Error {
-    fn from(error: ClError) -> Self {
-        Self::OpenCl(error)
-    }
 }
