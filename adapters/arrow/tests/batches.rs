@@ -9,7 +9,7 @@ use arrow_buffer::{Buffer, ScalarBuffer};
 use arrow_schema::{DataType, Field, Schema};
 use dlbridge::{Access, Error as TensorError, Tensor};
 use dlbridge_arrow::{ArrayExt, Error, TensorExt};
-use dlbridge_testing::{foreign_strided, foreign_vec};
+use dlbridge_testing::{foreign_strided, foreign_vec, through_c};
 
 fn batch(columns: impl IntoIterator<Item = ArrayRef>) -> RecordBatch {
     let names = ["a", "b", "c", "d"];
@@ -298,9 +298,7 @@ fn batches_go_round_through_c() {
     let (tensor, dropped) =
         foreign_strided(vec![1, 2, 3, 4], (&[2, 2], &[1, 2], 0), Access::Exclusive);
     let batch = tensor.into_record_batch(["a", "b"]).unwrap();
-    let managed = batch.clone().into_tensor().unwrap().into_raw();
-    // SAFETY: just given out, and ours to give.
-    let tensor = unsafe { Tensor::from_raw(managed) }.unwrap();
+    let tensor = through_c(batch.clone().into_tensor().unwrap());
     assert_eq!(tensor.try_into_record_batch().unwrap(), batch);
     assert_eq!(dropped.count(), 0);
     drop(batch);

@@ -10,7 +10,7 @@ use arrow_buffer::ScalarBuffer;
 use dlbridge::{Access, DataType, Element, Error as TensorError, Tensor};
 use dlbridge_arrow::{ArrayExt, Error, TensorExt};
 use dlbridge_testing::{
-    foreign_strided, foreign_vec, misaligned, on_cuda, written_by_another_handle,
+    foreign_strided, foreign_vec, misaligned, on_cuda, through_c, written_by_another_handle,
 };
 use half::{bf16, f16};
 
@@ -268,9 +268,7 @@ fn a_list_has_no_more_values_than_arrow_can_count() {
 fn arrays_go_round_through_c() {
     let array: ArrayRef = std::sync::Arc::new(Int32Array::from(vec![1, 2, 3]));
     let address = array.as_primitive::<Int32Type>().values().as_ptr().addr();
-    let managed = array.into_tensor().unwrap().into_raw();
-    // SAFETY: just given out, and ours to give.
-    let tensor = unsafe { Tensor::from_raw(managed) }.unwrap();
+    let tensor = through_c(array.into_tensor().unwrap());
     let array = tensor.into_primitive_array::<Int32Type>().unwrap();
     assert_eq!((array.values().as_ptr().addr(), &array.values()[..]), (address, &[1, 2, 3][..]));
     assert!(array.into_builder().is_ok(), "it is the very buffer");

@@ -3,8 +3,9 @@
 use burn_flex::{FlexTensor, Layout};
 use burn_std::{BoolStore, Bytes, DType, Shape};
 use burn_tensor::{Device, Int, Tensor as Burn};
-use dlbridge::{Access, DataType, Element, Tensor};
+use dlbridge::{Access, DataType, Element};
 use dlbridge_burn::{BurnExt, Error, TensorExt};
+use dlbridge_testing::through_c;
 use half::{bf16, f16};
 
 fn flex(bytes: Bytes, shape: &[usize], dtype: DType) -> FlexTensor {
@@ -35,8 +36,7 @@ fn every_dtype_stays_where_it_is() {
         assert_eq!(tensor.view::<T>().unwrap().to_vec(), values);
         let access = if dlpack == DataType::BOOL { Access::Immutable } else { Access::Exclusive };
         assert_eq!(tensor.access(), access);
-        // SAFETY: just given out, and ours to give.
-        let tensor = unsafe { Tensor::from_raw(tensor.into_raw()) }.unwrap();
+        let tensor = through_c(tensor);
         let back = tensor.into_flex().unwrap();
         assert_eq!((address(&back), back.dtype()), (first, of_burn));
         assert!(back.is_unique());

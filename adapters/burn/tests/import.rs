@@ -1,32 +1,22 @@
 //! Tensors become tensors of burn: the same memory, which burn writes only if it may.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use burn_flex::{FlexTensor, Layout};
 use burn_std::{Bytes, DType, Shape};
 use burn_tensor::{Bool, Float, Int, Tensor as Burn};
-use dlbridge::sys::DLManagedTensorVersioned;
-use dlbridge::{Access, DataType, Device, DeviceType, Element, Owner, RawParts, Tensor};
+use dlbridge::{Access, DataType, Element, Owner, RawParts, Tensor};
 use dlbridge_burn::{BurnExt, Error, TensorExt};
+use dlbridge_testing::{Counted, Drops, out_of_reach, through_c, written_by_another_handle};
 use half::{bf16, f16};
 
 fn address(flex: &FlexTensor) -> usize {
     flex.bytes().as_ptr().addr() + flex.layout().start_offset() * flex.dtype().size()
 }
 
-/// Eight-byte-aligned memory of another library, which counts how often it is let go.
-struct Foreign(Vec<u64>, Arc<AtomicUsize>);
-
-impl Drop for Foreign {
-    fn drop(&mut self) {
-        self.1.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
 /// Twenty-four numbers of another library, `byte_offset` into its memory.
-fn foreign(access: Access, byte_offset: u64, shape: &[i64]) -> (Tensor, Arc<AtomicUsize>) {
-    let drops = Arc::new(AtomicUsize::new(0));
+fn foreign(access: Access, byte_offset: u64, shape: &[i64]) -> (Tensor, Drops) {
+    let drops = Drops::default();
     let mut memory = vec![0_u64; 32];
     // SAFETY: bytes of numbers, any of which is valid, and room for them.
     let bytes = unsafe {
@@ -35,10 +25,10 @@ fn foreign(access: Access, byte_offset: u64, shape: &[i64]) -> (Tensor, Arc<Atom
     for (index, place) in bytes[byte_offset as usize..].chunks_exact_mut(4).take(24).enumerate() {
         place.copy_from_slice(&(index as f32).to_ne_bytes());
     }
-    let mut owner = Foreign(memory, drops.clone());
-    let data = owner.0.as_mut_ptr().cast();
+    let data = memory.as_mut_ptr().cast();
+    let owner = Counted::new(memory, &drops);
     let parts = RawParts { access, byte_offset, ..RawParts::new(data, DataType::FLOAT32) };
-    // SAFETY: the owner's memory, which nobody else has.
+    // SAFETY: memory of the vector, which no other code has, and which stays where it is when the vector moves.
     let tensor = unsafe { Tensor::from_raw_parts(owner, parts, shape, None::<&[i64]>) };
     (tensor.unwrap(), drops)
 }
@@ -93,9 +83,9 @@ fn exclusive_memory_of_others_is_written_in_place() {
     flex.storage_mut::<f32>()[0] = 200.0;
     assert_eq!(other.storage::<f32>()[0], 100.0, "burn copied what it shares");
     assert_ne!(address(&flex), address(&other));
-    assert_eq!(drops.load(Ordering::SeqCst), 0);
+    assert_eq!(drops.count(), 0);
     std::thread::spawn(move || drop(other)).join().unwrap();
-    assert_eq!(drops.load(Ordering::SeqCst), 1);
+    assert_eq!(drops.count(), 1);
 }
 
 #[test]
@@ -109,7 +99,7 @@ fn what_others_have_too_is_copied_before_it_is_written() {
     assert_eq!((flex.storage::<f32>()[0], flex.storage::<f32>()[23]), (100.0, 23.0));
     assert_eq!(tensor.view::<f32>().unwrap()[[0, 0]], 0.0);
     drop(tensor);
-    assert_eq!(drops.load(Ordering::SeqCst), 1, "burn has let it go");
+    assert_eq!(drops.count(), 1, "burn has let it go");
 }
 
 #[test]
@@ -120,22 +110,22 @@ fn memory_that_others_may_write_is_refused() {
     assert_eq!(copy.storage::<f32>()[23], 23.0);
     assert_ne!(address(&copy), tensor.data().addr(), "copied");
     let error = tensor.into_flex().unwrap_err();
-    assert_eq!((&error, drops.load(Ordering::SeqCst)), (&unstable(Access::Shared), 1));
+    assert_eq!((&error, drops.count()), (&unstable(Access::Shared), 1));
     for way_out in ["Tensor::assume_immutable", "copy the tensor"] {
         assert!(error.to_string().contains(way_out), "{error}");
     }
     let (tensor, drops) = foreign(Access::Shared, 0, &[4, 6]);
     assert_eq!(tensor.into_burn::<2, Float>().unwrap_err(), unstable(Access::Shared));
-    assert_eq!(drops.load(Ordering::SeqCst), 1);
+    assert_eq!(drops.count(), 1);
     let (tensor, drops) = foreign(Access::Shared, 0, &[4, 6]);
     assert_eq!(tensor.into_read_only().into_flex().unwrap_err(), unstable(Access::ReadOnly));
-    assert_eq!(drops.load(Ordering::SeqCst), 1);
+    assert_eq!(drops.count(), 1);
 
     let (tensor, drops) = foreign(Access::Shared, 4, &[4, 6]);
     let first = tensor.data().addr();
     // SAFETY: nothing writes the elements.
     let flex = unsafe { tensor.assume_immutable() }.into_flex().unwrap();
-    assert_eq!((address(&flex), drops.load(Ordering::SeqCst)), (first, 0));
+    assert_eq!((address(&flex), drops.count()), (first, 0));
     assert_eq!(flex.into_tensor().unwrap().access(), Access::Immutable);
 
     let mut mask = vec![1_u8, 0];
@@ -159,9 +149,8 @@ fn burn_computes_on_strided_memory_of_others() {
     let back = burn.into_tensor().unwrap();
     assert_eq!((back.data().addr(), back.strides()), (last_row, &[1, -6][..]));
     assert_eq!(last_row - first, 18 * 4);
-    // SAFETY: just given out, and ours to give.
-    drop(unsafe { Tensor::from_raw(back.into_raw()) }.unwrap());
-    assert_eq!(drops.load(Ordering::SeqCst), 1);
+    drop(through_c(back));
+    assert_eq!(drops.count(), 1);
 }
 
 #[test]
@@ -172,7 +161,7 @@ fn gaps_in_memory_of_others_are_refused() {
         let expected = tensor.view::<f32>().unwrap().to_vec();
         assert_eq!(tensor.to_flex().unwrap().storage::<f32>(), expected);
         assert_eq!(tensor.into_flex().unwrap_err(), Error::Gaps);
-        assert_eq!(drops.load(Ordering::SeqCst), 1);
+        assert_eq!(drops.count(), 1);
     };
     gaps(|tensor| tensor.step_by(1, 2).unwrap());
     gaps(|tensor| tensor.slice(1, 0..5).unwrap());
@@ -191,7 +180,7 @@ fn odd_addresses_are_refused_and_copied() {
     assert_eq!(copy.storage::<f32>(), (0..24).map(|n| n as f32).collect::<Vec<_>>());
     let error = tensor.into_flex().unwrap_err();
     assert!(matches!(error, Error::Tensor(dlbridge::Error::Misaligned { required: 4, .. })));
-    assert_eq!(drops.load(Ordering::SeqCst), 1);
+    assert_eq!(drops.count(), 1);
 }
 
 #[test]
@@ -201,7 +190,7 @@ fn without_dimensions_and_without_elements() {
     let flex = tensor.into_flex().unwrap();
     assert_eq!((flex.layout().num_dims(), address(&flex)), (0, first));
     drop(flex);
-    assert_eq!(drops.load(Ordering::SeqCst), 1);
+    assert_eq!(drops.count(), 1);
     for shape in [&[0][..], &[3, 0]] {
         let tensor = Tensor::from_parts(Vec::<f32>::new(), shape).unwrap();
         assert_eq!(tensor.to_flex().unwrap().layout().shape().to_vec(), shape);
@@ -249,12 +238,7 @@ fn bytes_that_are_no_bool_are_refused() {
 
 #[test]
 fn memory_that_the_cpu_cannot_read() {
-    let parts = RawParts {
-        device: Device::new(DeviceType::CUDA, 0),
-        ..RawParts::new(std::ptr::without_provenance_mut(4096), DataType::FLOAT32)
-    };
-    // SAFETY: nobody follows an address on a device that the CPU cannot reach.
-    let tensor = unsafe { Tensor::from_raw_parts((), parts, &[2], None::<&[i64]>) }.unwrap();
+    let tensor = out_of_reach((), DataType::FLOAT32);
     let error = tensor.into_flex().unwrap_err();
     assert!(matches!(error, Error::Tensor(dlbridge::Error::NotHostAccessible { .. })));
 }
@@ -344,33 +328,12 @@ fn elements_that_are_not_those_of_the_owner_are_not_taken_for_them() {
     assert_eq!(gaps.unwrap().into_flex().unwrap_err(), Error::Gaps);
 }
 
-/// A tensor over memory that another handle writes, which was marked as read-only by safe code.
-fn written_by_another_handle() -> (Tensor, *mut DLManagedTensorVersioned) {
-    let tensor = Arc::new(Tensor::from(vec![1_i32, 2]));
-    let writer = tensor.lend();
-    let read_only = tensor.share().into_read_only();
-    // SAFETY: an integer that is alive, and no view is.
-    unsafe { (*writer).dl_tensor.data.cast::<i32>().write(7) };
-    assert_eq!(read_only.view::<i32>().unwrap().to_vec(), [7, 2]);
-    (read_only, writer)
-}
-
-/// Runs the deleter of a managed tensor.
-///
-/// # Safety
-/// The managed tensor was exported, and is not used again.
-unsafe fn delete(managed: *mut DLManagedTensorVersioned) {
-    // SAFETY: by contract.
-    unsafe { (*managed).deleter.unwrap()(managed) };
-}
-
 #[test]
 fn read_only_tensor_that_another_handle_writes_is_refused() {
     let (read_only, writer) = written_by_another_handle();
     let access = Access::ReadOnly;
     assert_eq!(read_only.into_flex().err(), Some(dlbridge::Error::Unstable { access }.into()));
-    // SAFETY: exported by `written_by_another_handle`, and not used again.
-    unsafe { delete(writer) };
+    drop(writer);
 }
 
 #[test]

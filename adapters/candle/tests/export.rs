@@ -11,6 +11,7 @@ use candle_core::{CpuStorage, DType, Device, IndexOp, InplaceOp1, Layout, Storag
 use common::address;
 use dlbridge::{Access, DataType, Element};
 use dlbridge_candle::{CandleExt, Error, TensorExt};
+use dlbridge_testing::{consume, through_c};
 use half::{bf16, f16};
 
 fn counted() -> Tensor {
@@ -24,8 +25,7 @@ fn out_and_back<T: Element>(candle: &Tensor) -> Vec<T> {
     assert_eq!((tensor.dtype(), tensor.access()), (T::DTYPE, Access::Immutable));
     assert_eq!(tensor.data().addr(), address(candle), "not a copy");
     let values = tensor.view::<T>().unwrap().to_vec();
-    // SAFETY: just given out, and ours to give.
-    let tensor = unsafe { dlbridge::Tensor::from_raw(tensor.into_raw()) }.unwrap();
+    let tensor = through_c(tensor);
     let back = tensor.into_candle().unwrap();
     assert_eq!(back.id(), candle.id(), "the same tensor of candle");
     back.zero_set().unwrap();
@@ -214,9 +214,7 @@ fn what_takes_the_lock_anew_waits_behind_a_writer() {
 #[test]
 fn a_consumer_releases_the_lock() {
     let candle = counted();
-    let managed = candle.clone().into_tensor().unwrap().into_raw();
-    // SAFETY: a managed tensor, whose consumer calls the deleter once.
-    unsafe { (*managed).deleter.unwrap()(managed) };
+    consume(candle.clone().into_tensor().unwrap());
     candle.zero_set().unwrap();
     assert_eq!(candle.sum_all().unwrap().to_scalar::<f32>().unwrap(), 0.0);
 }

@@ -9,6 +9,7 @@ use std::process::Command;
 use candle_core::{DType, Device};
 use dlbridge::{DataType, Tensor, TensorRef};
 use dlbridge_candle::{CandleExt, TensorExt};
+use dlbridge_testing::required;
 
 /// A power of two that `f32` has with all its bits.
 fn power(exponent: i32) -> f32 {
@@ -91,22 +92,20 @@ fn powers_of_candle() -> Vec<f32> {
 /// What PyTorch makes of every byte, by the Python that `DLBRIDGE_PYTHON` names, or nothing, with the reason printed,
 /// or that its torch has no such dtype. Where `DLBRIDGE_REQUIRE` is set both are failures.
 fn values_of_torch(dtype: &str) -> Option<Vec<f32>> {
-    let Some(python) = env::var_os("DLBRIDGE_PYTHON") else {
-        assert!(env::var_os("DLBRIDGE_REQUIRE").is_none(), "DLBRIDGE_PYTHON is not set");
-        eprintln!("skipped: DLBRIDGE_PYTHON does not name a Python with torch");
-        return None;
-    };
+    let python =
+        env::var_os("DLBRIDGE_PYTHON").ok_or("DLBRIDGE_PYTHON does not name a Python with torch");
+    let python = required("PyTorch", python)?;
     let script = "import sys, torch; d = getattr(torch, sys.argv[1], None); \
          b = torch.arange(256, dtype=torch.uint8); \
          print('none') if d is None else print(*b.view(d).float().view(torch.int32).tolist())";
     let output = Command::new(python).args(["-c", script, dtype]).output().expect("a Python");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let bits = String::from_utf8(output.stdout).unwrap();
-    if bits.trim() == "none" {
-        assert!(env::var_os("DLBRIDGE_REQUIRE").is_none(), "this torch has no {dtype}");
-        eprintln!("skipped: this torch has no {dtype}");
-        return None;
-    }
+    let bits = match bits.trim() {
+        "none" => Err("this torch lacks it"),
+        bits => Ok(bits),
+    };
+    let bits = required(&format!("{dtype} of PyTorch"), bits)?;
     let values: Vec<f32> = bits
         .split_whitespace()
         .map(|bits| f32::from_bits(bits.parse::<i32>().unwrap() as u32))

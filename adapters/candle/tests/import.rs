@@ -3,12 +3,12 @@
 mod common;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use candle_core::{DType, Device, WithDType};
 use common::address;
-use dlbridge::{Access, DataType, DeviceType, Element, Owner, RawParts, Tensor, TensorRef};
+use dlbridge::{Access, DataType, Element, RawParts, Tensor, TensorRef};
 use dlbridge_candle::{CandleExt, Error, TensorExt, TensorRefExt};
+use dlbridge_testing::{Counted, Drops, out_of_reach};
 use half::{bf16, f16};
 
 #[test]
@@ -216,56 +216,32 @@ fn dtypes_that_candle_does_not_have_are_refused_by_name() {
     }
 }
 
-/// Counts how often it is dropped.
-struct Counted(Vec<u8>, Arc<AtomicUsize>);
-
-// SAFETY: forwards to the vector.
-unsafe impl Owner for Counted {
-    type Item = u8;
-    const ACCESS: Access = Access::Exclusive;
-
-    fn items(&mut self) -> *mut [u8] {
-        self.0.items()
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.1.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
 #[test]
 fn the_owner_is_dropped_once_on_every_path() {
-    let drops = Arc::new(AtomicUsize::new(0));
     let tensor = |dtype| {
-        drops.store(0, Ordering::SeqCst);
-        Tensor::from_bytes(Counted(vec![0; 8], drops.clone()), dtype, [2], 0).unwrap()
+        let drops = Drops::default();
+        let owner = Counted::new(vec![0_u8; 8], &drops);
+        (Tensor::from_bytes(owner, dtype, [2], 0).unwrap(), drops)
     };
-    let dropped = || drops.load(Ordering::SeqCst);
 
-    let candle = tensor(DataType::FLOAT32).into_candle().unwrap();
-    assert_eq!(dropped(), 1, "copied");
+    let (float32, drops) = tensor(DataType::FLOAT32);
+    let candle = float32.into_candle().unwrap();
+    assert_eq!(drops.count(), 1, "copied");
     drop(candle);
-    tensor(DataType::COMPLEX32).into_candle().unwrap_err();
-    assert_eq!(dropped(), 1, "refused");
-    let kept = tensor(DataType::INT16);
+    let (complex, drops) = tensor(DataType::COMPLEX32);
+    complex.into_candle().unwrap_err();
+    assert_eq!(drops.count(), 1, "refused");
+    let (kept, drops) = tensor(DataType::INT16);
     drop(kept.to_candle().unwrap());
     drop(dlbridge::TensorRef::from(&kept).to_candle().unwrap());
-    assert_eq!(dropped(), 0, "borrowed");
+    assert_eq!(drops.count(), 0, "borrowed");
     let moved = std::thread::spawn(move || kept.into_candle().unwrap()).join().unwrap();
-    assert_eq!((dropped(), moved.elem_count()), (1, 2));
+    assert_eq!((drops.count(), moved.elem_count()), (1, 2));
 }
 
 #[test]
 fn memory_that_the_cpu_cannot_read() {
-    let parts = RawParts {
-        device: dlbridge::Device::new(DeviceType::CUDA, 0),
-        ..RawParts::new(std::ptr::without_provenance_mut(4096), DataType::FLOAT32)
-    };
-    // SAFETY: nobody follows an address on a device that the CPU cannot reach.
-    let tensor = unsafe { Tensor::from_raw_parts((), parts, &[2], None::<&[i64]>) }.unwrap();
-    let error = tensor.into_candle().unwrap_err();
+    let error = out_of_reach((), DataType::FLOAT32).into_candle().unwrap_err();
     assert!(matches!(error, Error::Tensor(dlbridge::Error::NotHostAccessible { .. })));
 }
 
@@ -316,12 +292,6 @@ fn elements_that_are_not_the_vectors_are_copied() {
 
 #[test]
 fn a_vector_on_a_device_that_the_cpu_cannot_read() {
-    let parts = RawParts {
-        device: dlbridge::Device::new(DeviceType::CUDA, 0),
-        ..RawParts::new(std::ptr::without_provenance_mut(4096), DataType::FLOAT32)
-    };
-    // SAFETY: nobody follows an address on a device that the CPU cannot reach.
-    let tensor = unsafe { Tensor::from_raw_parts(vec![1.0_f32; 2], parts, &[2], None::<&[i64]>) };
-    let error = tensor.unwrap().into_candle().unwrap_err();
+    let error = out_of_reach(vec![1.0_f32; 2], DataType::FLOAT32).into_candle().unwrap_err();
     assert!(matches!(error, Error::Tensor(dlbridge::Error::NotHostAccessible { .. })));
 }

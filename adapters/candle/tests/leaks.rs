@@ -1,64 +1,22 @@
-//! What is allocated, and that all of it is freed once on every path. An allocator of its own counts
+//! What is allocated, and that all of it is freed once on every path. An allocator counts
 //! what this thread does. Miri looks for both itself.
 
 #![cfg(not(miri))]
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
 use candle_core::{Device, Tensor};
 use dlbridge::DataType;
 use dlbridge_candle::{CandleExt, TensorExt};
+use dlbridge_testing::{Counting, consume, large_allocations};
 
 /// Large enough that nothing but elements takes so much.
 const ELEMENTS: usize = 4096;
-
-thread_local! {
-    static LARGE: Cell<usize> = const { Cell::new(0) };
-    static LIVE: Cell<isize> = const { Cell::new(0) };
-}
-
-/// The system's allocator, with a count per thread.
-struct Counting;
-
-impl Counting {
-    fn count(size: usize) {
-        LARGE.set(LARGE.get() + usize::from(size >= ELEMENTS));
-    }
-}
-
-// SAFETY: forwards to the system's allocator. Counters that need no initialisation and no drop
-// allocate nothing themselves.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        Self::count(layout.size());
-        LIVE.set(LIVE.get() + 1);
-        // SAFETY: the same contract.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        Self::count(size);
-        // SAFETY: the same contract.
-        unsafe { System.realloc(memory, layout, size) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        LIVE.set(LIVE.get() - 1);
-        // SAFETY: the same contract.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
 /// How often `f` allocates memory for elements. No allocation is left when it is done.
 fn copies(f: impl FnOnce()) -> usize {
-    let (before, live) = (LARGE.get(), LIVE.get());
-    f();
-    assert_eq!(LIVE.get(), live, "each allocation is freed once");
-    LARGE.get() - before
+    large_allocations(ELEMENTS, f)
 }
 
 /// Two rows of elements, each byte of which is 1.
@@ -108,9 +66,7 @@ fn what_is_copied_is_copied_once() {
 fn consumers_and_refusals_free_everything() {
     copies(|| {
         let candle = Tensor::new(&[1_u8, 2, 3], &Device::Cpu).unwrap();
-        let managed = candle.into_tensor().unwrap().into_raw();
-        // SAFETY: a managed tensor, whose consumer calls the deleter once.
-        unsafe { (*managed).deleter.unwrap()(managed) };
+        consume(candle.into_tensor().unwrap());
     });
     copies(|| drop(rows(DataType::BOOL).into_candle().unwrap_err()));
     copies(|| {

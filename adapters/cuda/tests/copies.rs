@@ -2,37 +2,34 @@
 
 mod common;
 
-use common::{cuda, numbers};
-use dlbridge::{Access, DataType, Device, DeviceType, Tensor, TensorRef};
+use common::cuda;
+use dlbridge::{Access, Device, DeviceType, Tensor};
 use dlbridge_cuda::{Error, SliceExt, TensorExt, to_device};
+use dlbridge_testing::{SLICES, assert_bytes, for_each_dtype, for_each_shape, numbers, sliced};
 
 #[test]
 fn every_dtype_goes_and_comes() {
     let Some(cuda) = cuda() else { return };
     let stream = cuda.context(0).new_stream().unwrap();
-    let dtypes = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 bfloat16 complex64 \
-                  complex128 float8_e4m3fn float8_e5m2 float4_e2m1fn float6_e2m3fn int4 uint4 float32x4";
-    for name in dtypes.split_whitespace() {
-        let dtype: DataType = name.parse().unwrap();
-        for (padded, elements) in [(false, 3), (true, 3)] {
+    for_each_dtype(|dtype, packed| {
+        for padded in [false, true] {
             if padded && !dtype.is_subbyte() {
                 continue;
             }
-            let bits = if padded { 8 * elements } else { dtype.element_bits() as usize * elements };
-            let bytes: Vec<u8> = (1..=bits.div_ceil(8) as u8).collect();
+            let bytes = if padded { &[1, 2, 3] } else { packed };
             let host = match padded {
-                true => Tensor::from_padded_bytes(bytes.clone(), dtype, [elements], 0),
-                false => Tensor::from_bytes(bytes.clone(), dtype, [elements], 0),
+                true => Tensor::from_padded_bytes(bytes.to_vec(), dtype, [3], 0),
+                false => Tensor::from_bytes(bytes.to_vec(), dtype, [3], 0),
             };
             let tensor = to_device(&host.unwrap(), &stream).unwrap();
             assert_eq!(tensor.device(), Device::new(DeviceType::CUDA, 0));
-            assert_eq!((tensor.dtype(), tensor.is_subbyte_padded()), (dtype, padded), "{name}");
+            assert_eq!((tensor.dtype(), tensor.is_subbyte_padded()), (dtype, padded));
             assert_eq!(tensor.access(), Access::Exclusive);
             let host = tensor.to_host(&stream).unwrap();
-            assert_eq!((host.dtype(), host.is_subbyte_padded()), (dtype, padded), "{name}");
-            assert_eq!(TensorRef::from(&host).as_bytes().unwrap(), bytes, "{name}");
+            assert_eq!(host.is_subbyte_padded(), padded, "{dtype}");
+            assert_bytes(&host, dtype, bytes);
         }
-    }
+    });
 }
 
 #[test]
@@ -54,7 +51,7 @@ fn large_ones_go_through_two_pieces_in_turn() {
 fn nothing_and_one_and_strided_go_to_the_device() {
     let Some(cuda) = cuda() else { return };
     let stream = cuda.context(1).new_stream().unwrap();
-    let to_and_fro = |host: &Tensor| {
+    for_each_shape(|host| {
         let device = to_device(host, &stream).unwrap();
         assert_eq!((device.shape(), device.dtype()), (host.shape(), host.dtype()));
         assert_eq!(device.device(), Device::new(DeviceType::CUDA, 1));
@@ -62,10 +59,7 @@ fn nothing_and_one_and_strided_go_to_the_device() {
         assert_eq!(numbers(&device.to_host(&stream).unwrap()), numbers(host));
         let again = device.copy_to(&stream).unwrap();
         assert_eq!(numbers(&again.to_host(&stream).unwrap()), numbers(host));
-    };
-    to_and_fro(&Tensor::zeroed(DataType::FLOAT32, [0, 3]).unwrap());
-    to_and_fro(&Tensor::from(vec![7.0_f32]).reshape([]).unwrap());
-    to_and_fro(&Tensor::from([[1.0_f32, 2.0], [3.0, 4.0]]).transpose());
+    });
     let tensor = to_device(&[1.0_f32], &stream).unwrap();
     assert!(to_device(&tensor, &stream).is_err(), "it is no memory of the host");
 }
@@ -75,21 +69,9 @@ fn parts_are_copied_as_they_lie() {
     let Some(cuda) = cuda() else { return };
     let (stream, other) =
         (cuda.context(0).new_stream().unwrap(), cuda.context(1).new_stream().unwrap());
-    let values: Vec<f32> = (0..24).map(|i| i as f32).collect();
-    type Part = fn(Tensor) -> dlbridge::Result<Tensor>;
-    let parts: [(&str, Part); 7] = [
-        ("slice", |t| t.slice(1, 1..3)),
-        ("index", |t| t.index_axis(0, 1)),
-        ("steps", |t| t.step_by(2, 2)),
-        ("backwards", |t| t.flip(0)?.flip(2)),
-        ("transposed", |t| Ok(t.transpose())),
-        ("one element", |t| t.index_axis(0, 1)?.index_axis(0, 2)?.index_axis(0, 3)),
-        ("nothing", |t| t.slice(0, 1..1)),
-    ];
-    for (name, part) in parts {
-        let make = || Tensor::from(values.clone()).reshape([2, 3, 4]).unwrap();
-        let host = part(make()).unwrap();
-        let device = part(to_device(&make(), &stream).unwrap()).unwrap();
+    for (name, slice, _) in SLICES {
+        let host = slice(sliced()).unwrap();
+        let device = slice(to_device(&sliced(), &stream).unwrap()).unwrap();
         let fetched = device.to_host(&stream).unwrap();
         assert!(fetched.is_c_contiguous());
         assert_eq!((fetched.shape(), numbers(&fetched)), (host.shape(), numbers(&host)), "{name}");

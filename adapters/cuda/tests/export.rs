@@ -6,13 +6,14 @@ use std::ptr;
 use std::sync::Arc;
 use std::thread;
 
-use common::{cuda, numbers};
+use common::cuda;
 use cudarc::driver::{
     CudaContext, CudaSlice, DevicePtr, HostSlice, PinnedHostSlice, UnifiedSlice,
     sys::CUmemAttach_flags,
 };
 use dlbridge::{Access, DataType, Device, DeviceType, Tensor};
 use dlbridge_cuda::{Error, SliceExt, TensorExt, device_of, to_device};
+use dlbridge_testing::numbers;
 
 #[test]
 fn a_slice_is_a_tensor_in_the_order_of_the_default_stream() {

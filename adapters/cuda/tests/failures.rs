@@ -3,36 +3,27 @@
 mod common;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use common::{Cuda, address, bytes, cuda};
 use cudarc::driver::{CudaSlice, CudaStream, UnifiedSlice};
 use dlbridge::{Access, DataType, Device, DeviceType, RawParts, Tensor};
 use dlbridge_cuda::{CudaTensor, LendExt, LendMutExt, SliceExt, TensorExt};
-
-/// A producer that counts how often its memory was given back.
-struct Producer(Arc<AtomicUsize>);
-
-impl Drop for Producer {
-    fn drop(&mut self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-}
+use dlbridge_testing::{Counted, Drops};
 
 /// Memory of another's in use on a stream, where a kernel is still to write a seven.
 fn in_use(
     cuda: &Cuda,
     slice: &CudaSlice<f32>,
     stream: &Arc<CudaStream>,
-) -> (CudaTensor<f32>, Arc<AtomicUsize>) {
-    let deleted = Arc::default();
+) -> (CudaTensor<f32>, Drops) {
+    let deleted = Drops::default();
     let data = std::ptr::without_provenance_mut(address(slice) as usize);
     let parts = RawParts {
         device: Device::new(DeviceType::CUDA, 0),
         access: Access::Exclusive,
         ..RawParts::new(data, DataType::FLOAT32)
     };
-    let owner = Producer(Arc::clone(&deleted));
+    let owner = Counted::new((), &deleted);
     // SAFETY: two floats, which the tests keep longer.
     let tensor = unsafe { Tensor::from_raw_parts(owner, parts, &[2_i64], None::<&[i64]>) };
     let memory = tensor.unwrap().into_cuda::<f32>(stream).unwrap();
@@ -48,7 +39,7 @@ fn the_host_waits_before_the_producers_deleter_runs() {
     let slice = cuda.slice(&context.default_stream(), &[1.0_f32, 2.0]);
     let (memory, deleted) = in_use(&cuda, &slice, &mine);
     cuda.without_events(|| drop(memory));
-    assert_eq!(deleted.load(Ordering::Relaxed), 1);
+    assert_eq!(deleted.count(), 1);
     assert_eq!(cuda.now(address(&slice), 8), bytes(&[7.0_f32, 2.0]));
     let _told = context.check_err();
 }
@@ -117,13 +108,13 @@ fn what_nobody_can_wait_for_is_kept_from_its_producer() {
     let (memory, deleted) = in_use(&cuda, &slice, &mine);
     cuda.without_waits(|| drop(memory));
     assert!(context.check_err().is_err());
-    assert_eq!(deleted.load(Ordering::Relaxed), 0);
+    assert_eq!(deleted.count(), 0);
     let (memory, deleted) = in_use(&cuda, &slice, &mine);
     let tensor = cuda.without_waits(|| memory.into_tensor());
     assert!(context.check_err().is_err());
     assert_eq!((tensor.access(), tensor.shape()), (Access::ReadOnly, &[2][..]));
     drop(tensor);
-    assert_eq!(deleted.load(Ordering::Relaxed), 0);
+    assert_eq!(deleted.count(), 0);
     // The slice is the test's own.
     mine.synchronize().unwrap();
 }

@@ -3,18 +3,18 @@
 mod common;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use common::{Cuda, cuda, fetched, numbers};
+use common::{Cuda, cuda, fetched};
 use cudarc::driver::{CudaSlice, CudaStream};
-use dlbridge::{Access, DataType, Device, DeviceType, Element, RawParts, Tensor};
+use dlbridge::{Access, DataType, Device, DeviceType, RawParts, Tensor};
 use dlbridge_cuda::{CudaTensor, Error, SliceExt, TensorExt, to_device};
+use dlbridge_testing::{Counted, Drops, Narrow, numbers, through_c, through_legacy_c};
 
 /// Memory of a library that is not cudarc's, on device 0: freed by its deleter at once, without any wait.
 struct Foreign {
     memory: Option<CudaSlice<f32>>,
-    deleted: Arc<AtomicUsize>,
+    _deleted: Counted<()>,
     /// What the memory held when it was deleted, after what the default stream had to do.
     seen: Arc<std::sync::Mutex<Vec<f32>>>,
 }
@@ -33,20 +33,19 @@ impl Drop for Foreign {
             default.synchronize().unwrap();
             *self.seen.lock().unwrap() = seen;
         }
-        self.deleted.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 /// What the tests look at of a foreign tensor.
 #[derive(Default)]
 struct Fate {
-    deleted: Arc<AtomicUsize>,
+    deleted: Drops,
     seen: Arc<std::sync::Mutex<Vec<f32>>>,
 }
 
 impl Fate {
     fn deleted(&self) -> usize {
-        self.deleted.load(Ordering::Relaxed)
+        self.deleted.count()
     }
 
     fn seen(&self) -> Vec<f32> {
@@ -69,8 +68,11 @@ fn foreign(
         device: Device::new(DeviceType::CUDA, ordinal as i32),
         ..RawParts::new(data, DataType::FLOAT32)
     };
-    let owner =
-        Foreign { memory: Some(memory), deleted: fate.deleted.clone(), seen: fate.seen.clone() };
+    let owner = Foreign {
+        memory: Some(memory),
+        _deleted: Counted::new((), &fate.deleted),
+        seen: fate.seen.clone(),
+    };
     // SAFETY: four floats, of which no test reaches others.
     let tensor = unsafe { Tensor::from_raw_parts(owner, change(parts), shape, Some(strides)) };
     (tensor.unwrap(), fate)
@@ -316,16 +318,6 @@ fn what_cudarc_cannot_say_is_refused_and_deleted_once() {
     assert!(host.to_string().contains("copy it there with to_device"), "{host}");
 }
 
-/// A float of four bits in a byte of its own.
-#[derive(Clone, Copy)]
-#[repr(transparent)]
-struct Narrow(u8);
-
-// SAFETY: a byte, of which any is a value here.
-unsafe impl Element for Narrow {
-    const DTYPE: DataType = DataType::FLOAT4_E2M1FN;
-}
-
 #[test]
 fn narrow_elements_and_those_of_no_type_are_bytes() {
     let Some(cuda) = cuda() else { return };
@@ -380,14 +372,10 @@ fn the_round_trip_by_the_c_abi_is_in_order_and_frees_once() {
     let Some(cuda) = cuda() else { return };
     let context = cuda.context(0);
     let (mine, yours) = (context.new_stream().unwrap(), context.new_stream().unwrap());
-    let managed = cuda.slice(&mine, &[1.0_f32, 2.0]).into_tensor([2]).unwrap().into_raw();
-    // SAFETY: a valid managed tensor, which is ours.
-    let tensor = unsafe { Tensor::from_raw(managed) }.unwrap();
+    let tensor = through_c(cuda.slice(&mine, &[1.0_f32, 2.0]).into_tensor([2]).unwrap());
     let mut memory = tensor.into_cuda::<f32>(&yours).unwrap();
     yours.memset_zeros(&mut memory.view_mut().unwrap().slice_mut(1..)).unwrap();
-    let legacy = memory.into_tensor().into_raw_legacy().unwrap();
-    // SAFETY: as above.
-    let tensor = unsafe { Tensor::from_raw_legacy(legacy) }.unwrap();
+    let tensor = through_legacy_c(memory.into_tensor());
     assert_eq!(numbers(&tensor.to_host(&mine).unwrap()), [1.0, 0.0]);
     drop(tensor);
     assert_eq!(cuda.regions(), 0);

@@ -7,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use common::{bytes, cuda, fetched};
 use dlbridge::{Device, DeviceType};
 use dlbridge_cuda::{Error, LendExt, LendMutExt, SliceExt, TensorExt};
+use dlbridge_testing::numbers;
 
 #[test]
 fn a_view_is_a_tensor_for_the_length_of_a_call() {
@@ -103,5 +104,5 @@ fn what_comes_later_on_the_slices_stream_waits_without_notes_too() {
     assert_eq!(cuda.events(), events, "there are none");
     other.memset_zeros(&mut memory.view_mut().unwrap().slice_mut(1..)).unwrap();
     let tensor = memory.into_tensor();
-    assert_eq!(common::numbers(&tensor.to_host(&mine).unwrap()), [7.0, 0.0]);
+    assert_eq!(numbers(&tensor.to_host(&mine).unwrap()), [7.0, 0.0]);
 }

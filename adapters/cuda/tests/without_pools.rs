@@ -2,8 +2,9 @@
 
 mod common;
 
-use common::{cuda, numbers};
+use common::cuda;
 use dlbridge_cuda::{SliceExt, TensorExt};
+use dlbridge_testing::numbers;
 
 #[test]
 fn memory_without_a_pool_is_freed_after_what_consumers_did() {

@@ -3,7 +3,7 @@
 
 use dlbridge::Tensor;
 use dlbridge_faer::MatrixExt;
-use dlbridge_testing::{Counting, allocations};
+use dlbridge_testing::{Counting, allocations, consume, through_c};
 use faer::{Col, Mat};
 
 #[global_allocator]
@@ -18,9 +18,7 @@ fn a_tensor_takes_one_allocation_and_the_way_back_none() {
     assert_eq!(allocations(|| back(matrix().into_tensor())), 2);
     assert_eq!(allocations(|| drop(matrix().as_tensor_ref())), 1);
     let through_c = || {
-        let managed = matrix().into_tensor().into_raw();
-        // SAFETY: just given out, and ours to give.
-        back(unsafe { Tensor::from_raw(managed) }.unwrap());
+        back(through_c(matrix().into_tensor()));
     };
     assert_eq!(allocations(through_c), 2);
 }
@@ -28,9 +26,7 @@ fn a_tensor_takes_one_allocation_and_the_way_back_none() {
 #[test]
 fn a_consumer_frees_the_matrix() {
     allocations(|| {
-        let managed = Col::<f64>::zeros(3).into_tensor().into_raw();
-        // SAFETY: a managed tensor, whose consumer calls the deleter once.
-        unsafe { (*managed).deleter.unwrap()(managed) };
+        consume(Col::<f64>::zeros(3).into_tensor());
     });
 }
 

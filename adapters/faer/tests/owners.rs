@@ -1,7 +1,8 @@
 //! Matrices of faer become tensors and come back: the same memory, the same values.
 
-use dlbridge::{Access, DataType, Element, Tensor};
+use dlbridge::{Access, DataType, Element};
 use dlbridge_faer::MatrixExt;
+use dlbridge_testing::through_c;
 use faer::{Col, Mat, c64, col, mat};
 
 #[test]
@@ -19,8 +20,7 @@ fn a_matrix_stays_where_it_is() {
     assert_eq!(tensor.data().addr(), first);
     let copy = tensor.to_copy().unwrap();
     assert!(copy.view::<f32>().unwrap().iter().eq(tensor.view::<f32>().unwrap().iter()));
-    // SAFETY: a managed tensor that was just given out, and is ours to give.
-    let tensor = unsafe { Tensor::from_raw(tensor.into_raw()) }.unwrap();
+    let tensor = through_c(tensor);
     let tensor = tensor.try_into_owner::<Mat<f64>>().unwrap_err();
     let matrix = tensor.try_into_owner::<Mat<f32>>().unwrap();
     assert_eq!((matrix.as_ptr().addr(), matrix), (first, same));

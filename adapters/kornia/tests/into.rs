@@ -3,20 +3,10 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use dlbridge::{Access, DataType, Device, DeviceType, Error, RawParts, Tensor};
+use dlbridge::{Access, DataType, Error, RawParts, Tensor};
 use dlbridge_kornia::{KorniaExt, TensorExt};
-use dlbridge_testing::{foreign, written_by_another_handle};
+use dlbridge_testing::{foreign, misaligned_floats, out_of_reach, written_by_another_handle};
 use kornia_tensor::Tensor as Kornia;
-
-/// A float32 tensor of one dimension at an address that is not aligned for it.
-fn misaligned(elements: &[f32]) -> Tensor {
-    let mut bytes = vec![0; 4 * elements.len() + 8];
-    let offset = bytes.as_ptr().align_offset(4) + 1;
-    for (place, element) in bytes[offset..].chunks_exact_mut(4).zip(elements) {
-        place.copy_from_slice(&element.to_ne_bytes());
-    }
-    Tensor::from_bytes(bytes, DataType::FLOAT32, [elements.len()], offset).unwrap()
-}
 
 #[test]
 fn what_is_exclusive_is_written_in_place() {
@@ -123,7 +113,7 @@ fn repeated_elements_without_room_are_refused() {
     let error = tensor.to_kornia::<u8, 1>().err();
     assert_eq!(error, Some(Error::OutOfMemory { bytes: BYTES, for_copy: true }));
     // The same for elements that are not aligned.
-    let one = misaligned(&[1.0]);
+    let one = misaligned_floats(&[1.0]);
     let parts = RawParts { access: Access::ReadOnly, ..RawParts::new(one.data(), one.dtype()) };
     // SAFETY: the one element, again and again, which the other tensor keeps alive.
     let tensor = unsafe { Tensor::from_raw_parts(one, parts, &[BYTES / 4], Some(&[0_i64])) };
@@ -134,7 +124,7 @@ fn repeated_elements_without_room_are_refused() {
 
 #[test]
 fn misaligned_elements_are_copied() {
-    let tensor = misaligned(&[1.0, 2.0, 3.0]);
+    let tensor = misaligned_floats(&[1.0, 2.0, 3.0]);
     assert_eq!(tensor.to_kornia::<f32, 1>().unwrap().as_slice(), [1.0, 2.0, 3.0]);
     let address = tensor.data().addr();
     let error = Error::Misaligned { address, required: 4 };
@@ -176,13 +166,8 @@ fn refusals_drop_the_tensor_once() {
 
 #[test]
 fn other_devices_are_refused() {
-    let device = Device::new(DeviceType::CUDA, 1);
-    let parts = RawParts {
-        device,
-        ..RawParts::new(std::ptr::without_provenance_mut(256), DataType::UINT8)
-    };
-    // SAFETY: nothing reads the data of a device that the CPU cannot reach.
-    let tensor = unsafe { Tensor::from_raw_parts((), parts, &[2], None::<&[i64]>) }.unwrap();
+    let tensor = out_of_reach((), DataType::UINT8);
+    let device = tensor.device();
     assert_eq!(tensor.to_kornia::<u8, 1>().err(), Some(Error::NotHostAccessible { device }));
     assert_eq!(tensor.into_kornia::<u8, 1>().err(), Some(Error::NotHostAccessible { device }));
 }

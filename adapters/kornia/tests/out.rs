@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use dlbridge::{Access, Device, DeviceType, Element, Error, Tensor};
+use dlbridge::{Access, Device, DeviceType, Element, Error};
 use dlbridge_kornia::{KorniaExt, TensorExt};
-use dlbridge_testing::foreign;
+use dlbridge_testing::{foreign, through_c};
 use half::{bf16, f16};
 use kornia_image::{Image, ImageSize};
 use kornia_tensor::{MemoryDomain, Tensor as Kornia};
@@ -152,9 +152,7 @@ fn images_are_height_width_channels() {
 fn through_a_managed_tensor_and_back() {
     let kornia = Kornia::from_shape_vec([2, 2], vec![1.0, 2.0, 3.0, 4.0_f32]).unwrap();
     let first = kornia.as_ptr().addr();
-    let managed = kornia.into_tensor().unwrap().into_raw();
-    // SAFETY: a managed tensor that was just given out, and is ours to give.
-    let tensor = unsafe { Tensor::from_raw(managed) }.unwrap();
+    let tensor = through_c(kornia.into_tensor().unwrap());
     let kornia = tensor.into_kornia::<f32, 2>().unwrap();
     assert_eq!(kornia.as_ptr().addr(), first);
     assert_eq!(kornia.into_vec(), [1.0, 2.0, 3.0, 4.0], "kornia's own memory again");

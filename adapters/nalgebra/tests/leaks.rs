@@ -3,7 +3,7 @@
 
 use dlbridge::Tensor;
 use dlbridge_nalgebra::MatrixExt;
-use dlbridge_testing::{Counting, allocations};
+use dlbridge_testing::{Counting, allocations, consume, through_c};
 use nalgebra::{DMatrix, DVector, Matrix2};
 
 #[global_allocator]
@@ -19,9 +19,7 @@ fn a_tensor_takes_one_allocation_and_the_way_back_none() {
     assert_eq!(allocations(|| drop(matrix().into_tensor().try_into_owner::<Vec<f64>>())), 2);
     assert_eq!(allocations(|| drop(matrix().as_tensor_ref())), 1);
     let through_c = || {
-        let managed = matrix().into_tensor().into_raw();
-        // SAFETY: just given out, and ours to give.
-        back(unsafe { Tensor::from_raw(managed) }.unwrap());
+        back(through_c(matrix().into_tensor()));
     };
     assert_eq!(allocations(through_c), 2);
 }
@@ -29,9 +27,7 @@ fn a_tensor_takes_one_allocation_and_the_way_back_none() {
 #[test]
 fn a_consumer_frees_the_matrix() {
     allocations(|| {
-        let managed = DVector::<f64>::zeros(3).into_tensor().into_raw();
-        // SAFETY: a managed tensor, whose consumer calls the deleter once.
-        unsafe { (*managed).deleter.unwrap()(managed) };
+        consume(DVector::<f64>::zeros(3).into_tensor());
     });
 }
 

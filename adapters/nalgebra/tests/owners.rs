@@ -4,6 +4,7 @@ use std::fmt::Debug;
 
 use dlbridge::{Access, DataType, Element, Tensor};
 use dlbridge_nalgebra::MatrixExt;
+use dlbridge_testing::through_c;
 use nalgebra::{
     Complex, DMatrix, DVector, Matrix2x3, Matrix3xX, MatrixXx3, RowDVector, RowVector3, SMatrix,
     Vector3, dmatrix, dvector, matrix, vector,
@@ -56,8 +57,7 @@ where
     let tensor = matrix.clone().into_tensor();
     assert_eq!((tensor.shape(), tensor.strides()), (shape, strides));
     assert_eq!(tensor.view::<i32>().unwrap().to_vec(), elements);
-    // SAFETY: a managed tensor that was just given out, and is ours to give.
-    let tensor = unsafe { Tensor::from_raw(tensor.into_raw()) }.unwrap();
+    let tensor = through_c(tensor);
     assert_eq!(M::try_from_tensor(tensor).unwrap(), matrix);
 }
 

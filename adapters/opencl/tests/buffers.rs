@@ -2,13 +2,15 @@
 //!
 //! Without one nothing is tried, which is a failure where `DLBRIDGE_REQUIRE` is set.
 
+use std::ptr;
 use std::sync::{Mutex, PoisonError};
-use std::{env, ptr};
 
-use dlbridge::{
-    Access, DataType, Device as TensorDevice, DeviceType, Element, RawParts, Tensor, TensorRef,
-};
+use dlbridge::{Access, DataType, Device as TensorDevice, DeviceType, RawParts, Tensor};
 use dlbridge_opencl::{BufferExt, Error, TensorExt, to_device};
+use dlbridge_testing::{
+    Narrow, assert_bytes, assert_slices, for_each_dtype, for_each_shape, numbers, required,
+    through_c, through_legacy_c,
+};
 use opencl3::command_queue::{CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, CommandQueue};
 use opencl3::context::Context;
 use opencl3::device::{CL_DEVICE_TYPE_ALL, Device, get_all_devices};
@@ -38,14 +40,7 @@ fn opencl() -> Option<OpenCl> {
         let queue = CommandQueue::create_default(&context, 0).map_err(|e| e.to_string())?;
         Ok(OpenCl { context, queue })
     });
-    match made {
-        Ok(opencl) => Some(opencl),
-        Err(reason) => {
-            assert!(env::var_os("DLBRIDGE_REQUIRE").is_none(), "OpenCL is required: {reason}");
-            println!("skipped: no OpenCL: {reason}");
-            None
-        }
-    }
+    required("OpenCL", made)
 }
 
 impl OpenCl {
@@ -61,10 +56,6 @@ impl OpenCl {
             .unwrap();
         buffer
     }
-}
-
-fn numbers(tensor: &Tensor) -> Vec<f32> {
-    tensor.view::<f32>().unwrap().to_vec()
 }
 
 #[test]
@@ -111,43 +102,19 @@ fn references_are_counted() {
 #[test]
 fn the_memory_outlives_the_buffer_and_crosses_the_c_abi() {
     let Some(cl) = opencl() else { return };
-    let managed = cl.filled(&[1.0, 2.0]).into_tensor([2]).unwrap().into_raw();
-    // SAFETY: a valid managed tensor, which is ours.
-    let tensor = unsafe { Tensor::from_raw(managed) }.unwrap();
+    let tensor = through_c(cl.filled(&[1.0, 2.0]).into_tensor([2]).unwrap());
     assert_eq!(numbers(&tensor.to_host(&cl.queue).unwrap()), [1.0, 2.0]);
-    let legacy = tensor.into_raw_legacy().unwrap();
-    // SAFETY: as above.
-    let tensor = unsafe { Tensor::from_raw_legacy(legacy) }.unwrap();
+    let tensor = through_legacy_c(tensor);
     assert_eq!(numbers(&tensor.to_host(&cl.queue).unwrap()), [1.0, 2.0]);
 }
 
 #[test]
 fn parts_are_the_parent_and_a_byte_offset() {
     let Some(cl) = opencl() else { return };
-    let values: Vec<f32> = (0..24).map(|i| i as f32).collect();
-    let make = || {
-        let host = Tensor::from(values.clone()).reshape([2, 3, 4]).unwrap();
-        (to_device(&host, &cl.context, &cl.queue).unwrap(), host)
-    };
-    type Part = fn(Tensor) -> dlbridge::Result<Tensor>;
-    let parts: [(&str, Part); 7] = [
-        ("slice", |t| t.slice(1, 1..3)),
-        ("index", |t| t.index_axis(0, 1)),
-        ("steps", |t| t.step_by(2, 2)),
-        ("backwards", |t| t.flip(0)?.flip(2)),
-        ("transposed", |t| Ok(t.transpose())),
-        ("one element", |t| t.index_axis(0, 1)?.index_axis(0, 2)?.index_axis(0, 3)),
-        ("nothing", |t| t.slice(0, 1..1)),
-    ];
-    for (name, part) in parts {
-        let (device, host) = make();
-        let handle = device.data();
-        let (device, host) = (part(device).unwrap(), part(host).unwrap());
-        assert_eq!(device.shape(), host.shape(), "{name}");
-        assert!(device.is_empty() || device.data() == handle, "{name}");
-        assert_eq!(numbers(&device.to_host(&cl.queue).unwrap()), numbers(&host), "{name}");
-    }
-    assert_eq!(make().0.index_axis(0, 1).unwrap().byte_offset(), 48);
+    assert_slices(
+        |host| to_device(host, &cl.context, &cl.queue).unwrap(),
+        |tensor| tensor.to_host(&cl.queue).unwrap(),
+    );
 }
 
 #[test]
@@ -179,40 +146,28 @@ fn a_kernel_writes_what_the_tensor_sees() {
 #[test]
 fn every_dtype_comes_and_goes() {
     let Some(cl) = opencl() else { return };
-    let dtypes = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 bfloat16 complex64 \
-                  complex128 float8_e4m3fn float8_e5m2 float4_e2m1fn float6_e2m3fn int4 uint4 float32x4";
-    for name in dtypes.split_whitespace() {
-        let dtype: DataType = name.parse().unwrap();
-        let elements = 3;
-        let len = (dtype.element_bits() as usize * elements).div_ceil(8);
-        let bytes: Vec<u8> = (1..=len as u8).collect();
-        let mut buffer = cl.buffer::<u8>(CL_MEM_READ_WRITE, len + 32);
+    for_each_dtype(|dtype, bytes| {
+        let mut buffer = cl.buffer::<u8>(CL_MEM_READ_WRITE, bytes.len() + 32);
         // SAFETY: so many bytes, copied when this returns.
-        unsafe { cl.queue.enqueue_write_buffer(&mut buffer, CL_BLOCKING, 32, &bytes, &[]) }
-            .unwrap();
-        let tensor = buffer.into_tensor_of(dtype, 32, [elements]).unwrap();
-        assert_eq!((tensor.dtype(), tensor.byte_offset()), (dtype, 32), "{name}");
+        unsafe { cl.queue.enqueue_write_buffer(&mut buffer, CL_BLOCKING, 32, bytes, &[]) }.unwrap();
+        let tensor = buffer.into_tensor_of(dtype, 32, [3]).unwrap();
+        assert_eq!((tensor.dtype(), tensor.byte_offset()), (dtype, 32));
         let host = tensor.to_host(&cl.queue).unwrap();
-        assert_eq!(TensorRef::from(&host).as_bytes().unwrap(), bytes, "{name}");
+        assert_bytes(&host, dtype, bytes);
         let back = to_device(&host, &cl.context, &cl.queue).unwrap();
-        let host = back.to_host(&cl.queue).unwrap();
-        assert_eq!((host.dtype(), host.nbytes()), (dtype, len as u128), "{name}");
-        assert_eq!(TensorRef::from(&host).as_bytes().unwrap(), bytes, "{name}");
-    }
+        assert_bytes(&back.to_host(&cl.queue).unwrap(), dtype, bytes);
+    });
 }
 
 #[test]
 fn nothing_and_one_and_strided_go_to_the_device() {
     let Some(cl) = opencl() else { return };
-    let to_and_fro = |host: &Tensor| {
+    for_each_shape(|host| {
         let device = to_device(host, &cl.context, &cl.queue).unwrap();
         assert_eq!((device.shape(), device.dtype()), (host.shape(), host.dtype()));
         assert_eq!(device.device().device_type(), DeviceType::OPENCL);
         assert_eq!(numbers(&device.to_host(&cl.queue).unwrap()), numbers(host));
-    };
-    to_and_fro(&Tensor::zeroed(DataType::FLOAT32, [0, 3]).unwrap());
-    to_and_fro(&Tensor::from(vec![7.0_f32]).reshape([]).unwrap());
-    to_and_fro(&Tensor::from([[1.0_f32, 2.0], [3.0, 4.0]]).transpose());
+    });
     let column = to_device(&[[1_i64, 2], [3, 4]], &cl.context, &cl.queue).unwrap();
     assert_eq!(column.to_host(&cl.queue).unwrap().view::<i64>().unwrap().to_vec(), [1, 2, 3, 4]);
 }
@@ -270,16 +225,6 @@ fn elements_of_no_type_of_rust_reach_a_kernel_as_bytes() {
     let empty = cl.filled(&[0.0; 4]).into_tensor([0]).unwrap();
     assert!(matches!(empty.to_buffer::<f32>(), Err(Error::Empty)));
     assert_eq!(empty.to_host(&cl.queue).unwrap().shape(), [0]);
-}
-
-/// A float of four bits in a byte of its own.
-#[derive(Clone, Copy)]
-#[repr(transparent)]
-struct Narrow(u8);
-
-// SAFETY: a byte, of which any is a value here.
-unsafe impl Element for Narrow {
-    const DTYPE: DataType = DataType::FLOAT4_E2M1FN;
 }
 
 #[test]

@@ -2,17 +2,15 @@
 
 mod support;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use dlbridge::{Access, DataType, Error as Refusal, RawParts, Tensor};
+use dlbridge::{Access, DataType, Error as Refusal, Tensor};
 use dlbridge_ort::{Error, Input, TensorExt, ValueExt};
+use dlbridge_testing::numbers;
 use ort::environment::Environment;
 use ort::memory::Allocator;
 use ort::session::IoBinding;
 use ort::session::Session;
 use ort::value::{DynTensor, TensorElementType};
-use support::{Counted, Model, environment};
+use support::{Model, environment, square};
 
 /// A session of a model.
 fn session(environment: &Environment, model: &Model) -> Session {
@@ -52,21 +50,6 @@ fn nothing() -> Model {
     }
 }
 
-/// A tensor of [[1, 2], [3, 4]] with an access, and the number of times that it was dropped.
-fn square(access: Access) -> (Tensor, Arc<AtomicUsize>) {
-    let drops = Arc::new(AtomicUsize::new(0));
-    let mut owner = Counted(vec![1.0, 2.0, 3.0, 4.0], drops.clone());
-    let parts =
-        RawParts { access, ..RawParts::new(owner.0.as_mut_ptr().cast(), DataType::FLOAT32) };
-    // SAFETY: four floats, which stay where they are when the vector moves, and nobody else has them.
-    let tensor = unsafe { Tensor::from_raw_parts(owner, parts, &[2, 2], None::<&[i64]>) };
-    (tensor.unwrap(), drops)
-}
-
-fn numbers(tensor: &Tensor) -> Vec<f32> {
-    tensor.view::<f32>().unwrap().to_vec()
-}
-
 #[test]
 fn a_model_runs_on_a_tensor_of_any_access() {
     let Some(environment) = environment() else { return };
@@ -86,9 +69,9 @@ fn a_model_runs_on_a_tensor_of_any_access() {
         let seen = input.as_value();
         assert_eq!(seen.try_extract_tensor::<f32>().unwrap().1, [1.0, 2.0, 3.0, 4.0]);
         drop(seen);
-        assert_eq!(drops.load(Ordering::Relaxed), 0);
+        assert_eq!(drops.count(), 0);
         drop(input);
-        assert_eq!(drops.load(Ordering::Relaxed), 1);
+        assert_eq!(drops.count(), 1);
     }
 }
 
@@ -103,7 +86,7 @@ fn an_output_outlives_its_session() {
     // SAFETY: no code writes the output, the input, or another value on that memory.
     let managed = unsafe { output.into_tensor() }.unwrap().into_raw();
     drop((session, input));
-    assert_eq!(drops.load(Ordering::Relaxed), 1);
+    assert_eq!(drops.count(), 1);
     // SAFETY: out of `into_raw`.
     let tensor = unsafe { Tensor::from_raw(managed) }.unwrap();
     assert_eq!(numbers(&tensor), [2.0, 4.0, 6.0, 8.0]);
@@ -139,9 +122,9 @@ fn a_model_sees_the_memory_of_the_tensor_and_keeps_it() {
         assert_eq!(tensor.data(), address, "the output is the input");
         assert_eq!(tensor.access(), access, "what must not be written stays so");
         drop(input);
-        assert_eq!((drops.load(Ordering::Relaxed), numbers(&tensor)[3]), (0, 4.0));
+        assert_eq!((drops.count(), numbers(&tensor)[3]), (0, 4.0));
         drop(tensor);
-        assert_eq!(drops.load(Ordering::Relaxed), 1);
+        assert_eq!(drops.count(), 1);
     }
     // Who is over that memory next is not taken for it.
     let (tensor, _) = square(Access::Exclusive);
@@ -173,10 +156,10 @@ fn the_memory_of_an_input_becomes_no_value() {
         let input = unsafe { tensor.into_input() }.unwrap();
         let (one, other) = (run(&input), run(&input));
         assert_eq!(refused(one), error);
-        assert_eq!(drops.load(Ordering::Relaxed), 0);
+        assert_eq!(drops.count(), 0);
         drop(input);
         assert_eq!(refused(other), error, "the last value, but the memory may still be shared");
-        assert_eq!(drops.load(Ordering::Relaxed), 1);
+        assert_eq!(drops.count(), 1);
     }
     static WEIGHTS: [f32; 4] = [1.0; 4];
     // SAFETY: no code writes an output.
@@ -256,11 +239,11 @@ fn what_a_model_hands_on_in_a_loop_makes_no_chain() {
             tensor = unsafe { output.into_tensor() }.unwrap();
         }
         assert_eq!((tensor.data(), tensor.access()), (address, access));
-        assert_eq!(drops.load(Ordering::Relaxed), 0);
+        assert_eq!(drops.count(), 0);
         // A chain would not fit on its stack.
         let small = std::thread::Builder::new().stack_size(64 << 10);
         small.spawn(move || drop(tensor)).unwrap().join().unwrap();
-        assert_eq!(drops.load(Ordering::Relaxed), 1);
+        assert_eq!(drops.count(), 1);
     }
 }
 
@@ -283,7 +266,7 @@ fn a_model_writes_into_the_memory_of_a_tensor() {
     let tensor = unsafe { output.into_tensor() }.unwrap();
     assert_eq!((tensor.data(), numbers(&tensor)), (address, vec![2.0, 4.0, 6.0, 8.0]));
     drop(tensor);
-    let drops = [input_drops, output_drops].map(|drops| drops.load(Ordering::Relaxed));
+    let drops = [input_drops, output_drops].map(|drops| drops.count());
     assert_eq!(drops, [1, 1]);
 }
 

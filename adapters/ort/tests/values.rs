@@ -6,17 +6,15 @@ mod support;
 
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use dlbridge::{
-    Access, DataType, Device, DeviceType, Error as Refusal, RawParts, Tensor, TensorRef,
-};
+use dlbridge::{Access, DataType, Device, Error as Refusal, RawParts, Tensor, TensorRef};
 use dlbridge_ort::{Error, TensorExt, ValueExt};
+use dlbridge_testing::{Counted, Drops, out_of_reach, through_c};
 use ort::AsPointer;
 use ort::memory::{AllocationDevice, Allocator, AllocatorType, MemoryInfo, MemoryType};
 use ort::value::{DynTensor, DynValue, Map, Sequence, TensorElementType};
-use support::{Counted, environment};
+use support::{environment, square};
 
 const DTYPES: &str = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 bfloat16 float32 float64 \
                       float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu int2 uint2 int4 \
@@ -28,23 +26,6 @@ fn sample(dtype: DataType, elements: usize) -> Tensor {
     let byte = |place: usize| if dtype == DataType::BOOL { place % 2 } else { place + 1 } as u8;
     let bytes: Vec<u8> = (0..len).map(byte).collect();
     Tensor::from_bytes(bytes, dtype, [elements], 0).unwrap().to_copy().unwrap()
-}
-
-/// A tensor over a counted vector, with the given access.
-fn counted(access: Access, drops: &Arc<AtomicUsize>) -> Tensor {
-    let mut owner = Counted(vec![1.0, 2.0, 3.0, 4.0], drops.clone());
-    let parts =
-        RawParts { access, ..RawParts::new(owner.0.as_mut_ptr().cast(), DataType::FLOAT32) };
-    // SAFETY: four floats, which stay where they are when the vector moves, and nobody else has them.
-    unsafe { Tensor::from_raw_parts(owner, parts, &[2, 2], None::<&[i64]>) }.unwrap()
-}
-
-fn drops() -> Arc<AtomicUsize> {
-    Arc::new(AtomicUsize::new(0))
-}
-
-fn count(drops: &Arc<AtomicUsize>) -> usize {
-    drops.load(Ordering::Relaxed)
 }
 
 fn refusal(error: Error) -> Refusal {
@@ -230,22 +211,20 @@ fn a_tensor_is_dropped_with_the_last_value() {
     if environment().is_none() {
         return;
     }
-    let drops = drops();
-    let value = counted(Access::Exclusive, &drops).into_value().unwrap();
-    assert_eq!(count(&drops), 0);
+    let (tensor, drops) = square(Access::Exclusive);
+    let value = tensor.into_value().unwrap();
+    assert_eq!(drops.count(), 0);
     // SAFETY: the only value on its memory.
-    let tensor = unsafe { value.into_tensor() }.unwrap();
-    let managed = tensor.into_raw();
-    // SAFETY: a valid managed tensor, which is ours.
-    let tensor = unsafe { Tensor::from_raw(managed) }.unwrap();
+    let tensor = through_c(unsafe { value.into_tensor() }.unwrap());
     assert_eq!(tensor.view::<f32>().unwrap().to_vec(), [1.0, 2.0, 3.0, 4.0]);
-    assert_eq!(count(&drops), 0);
+    assert_eq!(drops.count(), 0);
     thread::spawn(move || drop(tensor)).join().unwrap();
-    assert_eq!(count(&drops), 1);
+    assert_eq!(drops.count(), 1);
+    let (tensor, drops) = square(Access::ReadOnly);
     // SAFETY: no model runs on the input.
-    let input = unsafe { counted(Access::ReadOnly, &drops).into_input() }.unwrap();
+    let input = unsafe { tensor.into_input() }.unwrap();
     thread::spawn(move || drop(input)).join().unwrap();
-    assert_eq!(count(&drops), 2);
+    assert_eq!(drops.count(), 1);
 }
 
 #[test]
@@ -253,24 +232,28 @@ fn what_is_refused_is_dropped_once() {
     if environment().is_none() {
         return;
     }
-    let drops = drops();
-    let strided = counted(Access::Exclusive, &drops).transpose().into_value().unwrap_err();
-    assert_eq!((refusal(strided), count(&drops)), (Refusal::NotContiguous, 1));
-    let shared = counted(Access::Shared, &drops).into_value().unwrap_err();
-    assert_eq!((refusal(shared), count(&drops)), (Refusal::Shared, 2));
-    let read_only = counted(Access::ReadOnly, &drops).into_value().unwrap_err();
-    assert_eq!((refusal(read_only), count(&drops)), (Refusal::ReadOnly, 3));
-    let other = counted(Access::Exclusive, &drops).into_value_of::<i32>().unwrap_err();
+    let refused = |access, convert: fn(Tensor) -> Option<Error>| {
+        let (tensor, drops) = square(access);
+        let error = convert(tensor).unwrap();
+        assert_eq!(drops.count(), 1);
+        refusal(error)
+    };
+    let transposed = refused(Access::Exclusive, |t| t.transpose().into_value().err());
+    assert_eq!(transposed, Refusal::NotContiguous);
+    assert_eq!(refused(Access::Shared, |t| t.into_value().err()), Refusal::Shared);
+    assert_eq!(refused(Access::ReadOnly, |t| t.into_value().err()), Refusal::ReadOnly);
     let expected = Refusal::DataType { expected: DataType::INT32, found: DataType::FLOAT32 };
-    assert_eq!((refusal(other), count(&drops)), (expected, 4));
+    assert_eq!(refused(Access::Exclusive, |t| t.into_value_of::<i32>().err()), expected);
     // ONNX Runtime itself refuses this one.
-    let mut owner = Counted(vec![0.0; 4], drops.clone());
-    let data = owner.0.as_mut_ptr().cast();
+    let (mut floats, drops) = (vec![0.0_f32; 4], Drops::default());
+    let data = floats.as_mut_ptr().cast();
+    let owner = Counted::new(floats, &drops);
     let parts = RawParts { access: Access::Exclusive, ..RawParts::new(data, DataType::COMPLEX64) };
-    // SAFETY: four floats are two complex numbers, which nobody else has.
+    // SAFETY: four floats are two complex numbers, which no other code has, and which stay where they are when the
+    // vector moves.
     let complex = unsafe { Tensor::from_raw_parts(owner, parts, &[2], None::<&[i64]>) }.unwrap();
     assert!(matches!(complex.into_value(), Err(Error::Ort(_))));
-    assert_eq!(count(&drops), 5);
+    assert_eq!(drops.count(), 1);
 }
 
 #[test]
@@ -289,12 +272,8 @@ fn elements_must_be_on_the_host_and_aligned() {
     assert!(matches!(error, Refusal::Misaligned { required: 4, .. }), "{error}");
     let copy = odd().to_value().unwrap();
     assert_eq!(copy.try_extract_tensor::<f32>().unwrap().1, [1.5]);
-    let mut bytes = [0_u8; 4];
-    let device = Device::new(DeviceType::CUDA, 0);
-    let data = bytes.as_mut_ptr().cast();
-    let parts = RawParts { device, ..RawParts::new(data, DataType::FLOAT32) };
-    // SAFETY: nobody reads what is said to be on a device.
-    let far = unsafe { Tensor::from_raw_parts((), parts, &[1], None::<&[i64]>) }.unwrap();
+    let far = out_of_reach((), DataType::FLOAT32);
+    let device = far.device();
     let error = refusal(far.to_value().unwrap_err());
     assert_eq!(error, Refusal::NotHostAccessible { device });
     // SAFETY: no model runs on the input.
@@ -307,21 +286,21 @@ fn nothing_and_one_are_values() {
     if environment().is_none() {
         return;
     }
-    let drops = drops();
-    let one = Tensor::from_parts(Counted(vec![7.0], drops.clone()), []).unwrap();
+    let drops = Drops::default();
+    let one = Tensor::from_parts(Counted::new(vec![7.0_f32], &drops), []).unwrap();
     let value = one.into_value_of::<f32>().unwrap();
     assert_eq!((value.shape().len(), value.extract_tensor().1), (0, &[7.0][..]));
     // SAFETY: the only value on its memory.
     assert_eq!(unsafe { value.into_tensor() }.unwrap().shape(), [0_i64; 0]);
-    assert_eq!(count(&drops), 1);
-    let nothing = Tensor::from_parts(Counted(Vec::new(), drops.clone()), [0, 3]).unwrap();
+    assert_eq!(drops.count(), 1);
+    let nothing = Tensor::from_parts(Counted::new(Vec::<f32>::new(), &drops), [0, 3]).unwrap();
     let value = nothing.into_value_of::<f32>().unwrap();
     assert_eq!((&**value.shape(), value.extract_tensor().1), (&[0, 3][..], &[][..]));
     // SAFETY: the only value on its memory.
     let tensor = unsafe { value.into_tensor() }.unwrap();
     assert_eq!((tensor.shape(), tensor.data().is_null()), (&[0, 3][..], true));
     assert_eq!(&**tensor.into_value().unwrap().shape(), [0, 3]);
-    assert_eq!(count(&drops), 2);
+    assert_eq!(drops.count(), 2);
 }
 
 #[test]
@@ -371,8 +350,7 @@ fn a_value_comes_back_as_the_same_object() {
     assert_eq!(value.ptr(), object);
     // SAFETY: the only value on its memory.
     let tensor = unsafe { value.into_tensor() }.unwrap();
-    // SAFETY: out of `into_raw`.
-    let tensor = unsafe { Tensor::from_raw(tensor.into_raw()) }.unwrap();
+    let tensor = through_c(tensor);
     let value = tensor.into_value().unwrap();
     assert_eq!(value.ptr(), object);
     // An input is a value of its own, over the same memory, so that what protects it lasts as long as it does.

@@ -1,10 +1,8 @@
 //! Data frames out and in: columns in one allocation, and columns that are not.
 
-mod common;
-
-use common::{Layout, lent};
 use dlbridge::{Access, Error as TensorError, Tensor};
 use dlbridge_polars::{DataFrameExt, Error, SeriesExt, TensorExt};
+use dlbridge_testing::{Layout, foreign_strided, through_c};
 use polars_core::df;
 use polars_core::prelude::*;
 
@@ -122,7 +120,7 @@ fn columns_of_a_tensor_are_read_where_they_are() {
     for access in [Access::Exclusive, Access::Immutable] {
         for ((shape, strides, offset), again) in layouts {
             let (tensor, dropped) =
-                lent((0..12).collect::<Vec<i32>>(), (shape, strides, offset), access);
+                foreign_strided((0..12).collect::<Vec<i32>>(), (shape, strides, offset), access);
             let (first, values) = (tensor.data().addr(), tensor.view::<i32>().unwrap().to_vec());
             let names: Vec<String> = (0..shape[1]).map(|nth| format!("column {nth}")).collect();
             let frame = tensor.into_data_frame(names).unwrap();
@@ -143,26 +141,27 @@ fn columns_of_a_tensor_are_read_where_they_are() {
             }
             let last = frame.columns()[1].as_materialized_series().clone();
             drop(frame);
-            assert_eq!(dropped.get(), 0);
+            assert_eq!(dropped.count(), 0);
             std::thread::spawn(move || drop(last)).join().unwrap();
-            assert_eq!(dropped.get(), 1);
+            assert_eq!(dropped.count(), 1);
         }
     }
 }
 
 #[test]
 fn what_a_data_frame_cannot_be_is_refused() {
-    let make = |access| lent(vec![1, 2, 3, 4], (&[2, 2], &[1, 2], 0), access);
-    let (tensor, dropped) = lent(vec![1, 2, 3, 4], (&[2, 2], &[2, 1], 0), Access::Exclusive);
+    let make = |access| foreign_strided(vec![1, 2, 3, 4], (&[2, 2], &[1, 2], 0), access);
+    let (tensor, dropped) =
+        foreign_strided(vec![1, 2, 3, 4], (&[2, 2], &[2, 1], 0), Access::Exclusive);
     let copy = tensor.to_data_frame(["a", "b"]).unwrap();
     assert_eq!(copy.column("b").unwrap().i32().unwrap().cont_slice().unwrap(), [2, 4]);
     assert!(matches!(tensor.into_data_frame(["a", "b"]), Err(Error::RowStride { stride: 2 })));
-    assert_eq!(dropped.get(), 1);
+    assert_eq!(dropped.count(), 1);
     for access in [Access::Shared, Access::ReadOnly] {
         let (tensor, dropped) = make(access);
         let error = tensor.into_data_frame(["a", "b"]).unwrap_err();
         assert!(matches!(error, Error::Tensor(TensorError::Unstable { .. })), "{error}");
-        assert_eq!(dropped.get(), 1);
+        assert_eq!(dropped.count(), 1);
     }
     let (tensor, dropped) = make(Access::Exclusive);
     let error = tensor.to_data_frame(["a"]).unwrap_err();
@@ -171,10 +170,10 @@ fn what_a_data_frame_cannot_be_is_refused() {
         tensor.into_data_frame(["a"]),
         Err(Error::NameCount { names: 1, columns: 2 })
     ));
-    assert_eq!(dropped.get(), 1);
+    assert_eq!(dropped.count(), 1);
     let (tensor, dropped) = make(Access::Exclusive);
     assert!(matches!(tensor.into_data_frame(["a", "a"]), Err(Error::Polars(_))));
-    assert_eq!(dropped.get(), 1);
+    assert_eq!(dropped.count(), 1);
     for result in
         [Tensor::from(vec![1]).into_data_frame(["a"]), Tensor::from(vec![1]).to_data_frame(["a"])]
     {
@@ -225,9 +224,7 @@ fn parts_of_a_series_are_columns_and_its_memory_comes_back() {
     let at = tensor.data().addr();
     let frame = tensor.reshape([2, 3]).unwrap().transpose().into_data_frame(["x", "y"]).unwrap();
     assert_eq!(addresses(&frame), [at, at + 12]);
-    let managed = frame.into_tensor().unwrap().into_raw();
-    // SAFETY: just given out, and ours to give.
-    let tensor = unsafe { Tensor::from_raw(managed) }.unwrap();
+    let tensor = through_c(frame.into_tensor().unwrap());
     assert_eq!((tensor.shape(), tensor.data().addr()), (&[3, 2][..], at));
     assert!(tensor.try_into_data_frame().is_ok());
 }

@@ -1,14 +1,13 @@
 //! Series out and in: every type of Polars, its address and its values, or its refusal.
 
-mod common;
-
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use common::{Layout, counted, lent, misaligned, on_cuda};
-use dlbridge::sys::DLManagedTensorVersioned;
 use dlbridge::{Access, DataType as Dtype, Element, Error as TensorError, Tensor};
 use dlbridge_polars::{Error, SeriesExt, TensorExt};
+use dlbridge_testing::{
+    Layout, foreign_strided, foreign_vec, misaligned, on_cuda, through_c, written_by_another_handle,
+};
 use half::f16;
 use polars_core::prelude::*;
 use polars_utils::float16::pf16;
@@ -51,21 +50,21 @@ where
     assert_eq!(again.unpack::<P>().unwrap().cont_slice().unwrap(), &values[1..]);
 
     for access in [Access::Exclusive, Access::Immutable] {
-        let (tensor, dropped) = lent(elements.to_vec(), (&[2], &[1], 2), access);
+        let (tensor, dropped) = foreign_strided(elements.to_vec(), (&[2], &[1], 2), access);
         let at = tensor.data().addr();
         let series = tensor.into_series("c").unwrap();
         assert_eq!((address::<P>(&series), series.chunks().len()), (at, 1));
         assert_eq!(series.unpack::<P>().unwrap().cont_slice().unwrap(), &values[2..]);
         let tail = series.slice(1, 1);
         drop(series);
-        assert_eq!(dropped.get(), 0);
+        assert_eq!(dropped.count(), 0);
         let tensor = tail.into_tensor().unwrap();
         assert_eq!(
             (tensor.data().addr(), tensor.access()),
             (at + size_of::<E>(), Access::Immutable)
         );
         std::thread::spawn(move || drop(tensor)).join().unwrap();
-        assert_eq!(dropped.get(), 1);
+        assert_eq!(dropped.count(), 1);
     }
 }
 
@@ -234,8 +233,8 @@ fn nothing_is_an_empty_tensor() {
     let tensor = Series::new("a".into(), [1, 2]).slice(1, 0).into_tensor().unwrap();
     assert_eq!(tensor.shape(), [0]);
     assert_eq!(Series::new("a".into(), Vec::<bool>::new()).to_tensor().unwrap().shape(), [0]);
-    let (tensor, dropped) = lent(vec![1_i64], (&[0], &[1], 1), Access::Shared);
-    assert_eq!((tensor.into_series("a").unwrap().len(), dropped.get()), (0, 1));
+    let (tensor, dropped) = foreign_strided(vec![1_i64], (&[0], &[1], 1), Access::Shared);
+    assert_eq!((tensor.into_series("a").unwrap().len(), dropped.count()), (0, 1));
 }
 
 #[test]
@@ -286,16 +285,17 @@ fn what_is_not_adjacent_is_refused_and_dropped_or_copied() {
         ((&[3], &[0], 4), &[4, 4, 4]),
     ];
     for (layout, expected) in layouts {
-        let (tensor, dropped) = lent((0..6).collect::<Vec<i32>>(), layout, Access::Immutable);
+        let (tensor, dropped) =
+            foreign_strided((0..6).collect::<Vec<i32>>(), layout, Access::Immutable);
         let copy = tensor.to_series("a").unwrap();
         assert_eq!(copy.i32().unwrap().cont_slice().unwrap(), expected);
         let stride = layout.1[0];
         assert!(
             matches!(tensor.into_series("a"), Err(Error::RowStride { stride: s }) if s == stride)
         );
-        assert_eq!(dropped.get(), 1);
+        assert_eq!(dropped.count(), 1);
     }
-    let (tensor, _) = lent(vec![1, 2], (&[1], &[-9], 1), Access::Immutable);
+    let (tensor, _) = foreign_strided(vec![1, 2], (&[1], &[-9], 1), Access::Immutable);
     assert_eq!(tensor.into_series("a").unwrap().len(), 1, "an axis of one has no stride");
 }
 
@@ -311,21 +311,21 @@ fn what_a_series_cannot_be_is_refused() {
     }
     for shape in [&[][..], &[1, 1]] {
         let (tensor, dropped) =
-            lent(vec![1], (shape, &[1, 1][..shape.len()], 0), Access::Exclusive);
+            foreign_strided(vec![1], (shape, &[1, 1][..shape.len()], 0), Access::Exclusive);
         let ndim = TensorError::Ndim { expected: 1, found: shape.len() };
         assert_eq!(refused(tensor.to_series("a")), ndim);
         assert_eq!(refused(tensor.into_series("a")), ndim);
-        assert_eq!(dropped.get(), 1);
+        assert_eq!(dropped.count(), 1);
     }
-    let (tensor, dropped) = lent(vec![1], (&[1], &[1], 0), Access::Shared);
+    let (tensor, dropped) = foreign_strided(vec![1], (&[1], &[1], 0), Access::Shared);
     assert_eq!(tensor.to_series("a").unwrap().len(), 1, "a copy is nobody else's");
     drop(tensor);
-    assert_eq!(dropped.get(), 1);
+    assert_eq!(dropped.count(), 1);
     for access in [Access::Shared, Access::ReadOnly] {
-        let (tensor, dropped) = lent(vec![1], (&[1], &[1], 0), access);
+        let (tensor, dropped) = foreign_strided(vec![1], (&[1], &[1], 0), access);
         assert_eq!(refused(tensor.into_series("a")), TensorError::Unstable { access });
-        assert_eq!(dropped.get(), 1);
-        let (tensor, _) = lent(vec![1], (&[1], &[1], 0), access);
+        assert_eq!(dropped.count(), 1);
+        let (tensor, _) = foreign_strided(vec![1], (&[1], &[1], 0), access);
         // SAFETY: nothing writes the vector.
         let tensor = unsafe { tensor.assume_immutable() };
         assert_eq!(tensor.into_series("a").unwrap().len(), 1);
@@ -334,21 +334,19 @@ fn what_a_series_cannot_be_is_refused() {
     let device = tensor.device();
     assert_eq!(refused(tensor.to_series("a")), TensorError::NotHostAccessible { device });
     assert_eq!(refused(tensor.into_series("a")), TensorError::NotHostAccessible { device });
-    assert_eq!(dropped.get(), 1);
+    assert_eq!(dropped.count(), 1);
     let (tensor, dropped) = misaligned();
     let address = tensor.data().addr();
     assert_eq!(tensor.to_series("a").unwrap().len(), 2, "a copy is aligned");
     assert_eq!(refused(tensor.into_series("a")), TensorError::Misaligned { address, required: 4 });
-    assert_eq!(dropped.get(), 1);
+    assert_eq!(dropped.count(), 1);
 }
 
 #[test]
 fn series_go_round_through_c_and_are_not_taken_from_others() {
     let series = Series::new("a".into(), [1, 2, 3]);
     let at = address::<Int32Type>(&series);
-    let managed = series.into_tensor().unwrap().into_raw();
-    // SAFETY: just given out, and ours to give.
-    let tensor = unsafe { Tensor::from_raw(managed) }.unwrap();
+    let tensor = through_c(series.into_tensor().unwrap());
     let tensor = Arc::new(tensor.try_into_immutable().unwrap());
     let shared = tensor.share().into_series("a").unwrap();
     assert_eq!(address::<Int32Type>(&shared), at);
@@ -358,32 +356,12 @@ fn series_go_round_through_c_and_are_not_taken_from_others() {
     assert_eq!(address::<Int32Type>(&series), at);
     let tensor = series.into_tensor().unwrap();
     assert_eq!(tensor.access(), Access::Exclusive, "the last one has the memory itself");
-    let (tensor, dropped) = counted(vec![1, 2]);
+    let (tensor, dropped) = foreign_vec(vec![1, 2]);
     let managed = tensor.into_series("a").unwrap().into_tensor().unwrap().into_raw();
-    assert_eq!(dropped.get(), 0);
+    assert_eq!(dropped.count(), 0);
     // SAFETY: as above.
     drop(unsafe { Tensor::from_raw(managed) }.unwrap());
-    assert_eq!(dropped.get(), 1);
-}
-
-/// A tensor over memory that another handle writes, which was marked as read-only by safe code.
-fn written_by_another_handle() -> (Tensor, *mut DLManagedTensorVersioned) {
-    let tensor = Arc::new(Tensor::from(vec![1_i32, 2]));
-    let writer = tensor.lend();
-    let read_only = tensor.share().into_read_only();
-    // SAFETY: an integer that is alive, and no view is.
-    unsafe { (*writer).dl_tensor.data.cast::<i32>().write(7) };
-    assert_eq!(read_only.view::<i32>().unwrap().to_vec(), [7, 2]);
-    (read_only, writer)
-}
-
-/// Runs the deleter of a managed tensor.
-///
-/// # Safety
-/// The managed tensor was exported, and is not used again.
-unsafe fn delete(managed: *mut DLManagedTensorVersioned) {
-    // SAFETY: by contract.
-    unsafe { (*managed).deleter.unwrap()(managed) };
+    assert_eq!(dropped.count(), 1);
 }
 
 #[test]
@@ -391,8 +369,7 @@ fn read_only_tensor_that_another_handle_writes_is_refused() {
     let (read_only, writer) = written_by_another_handle();
     let access = Access::ReadOnly;
     assert_eq!(refused(read_only.into_series("a")), TensorError::Unstable { access });
-    // SAFETY: exported by `written_by_another_handle`, and not used again.
-    unsafe { delete(writer) };
+    drop(writer);
 }
 
 #[test]

@@ -1,21 +1,11 @@
 //! Tensors become tensors of rten, which keep them alive, and views views.
 
-use dlbridge::{Access, DataType, Device, DeviceType, Error, RawParts, Tensor};
+use dlbridge::{Access, DataType, Error, RawParts, Tensor};
 use dlbridge_rten::{RtenExt, TensorExt, TensorViewExt, TensorViewMutExt};
-use dlbridge_testing::{foreign, written_by_another_handle};
+use dlbridge_testing::{foreign, misaligned_floats, out_of_reach, written_by_another_handle};
 use rten_tensor::prelude::*;
 use rten_tensor::{DynLayout, TensorBase};
 use std::sync::Arc;
-
-/// A float32 tensor of one dimension at an address that is not aligned for it.
-fn misaligned(elements: &[f32]) -> Tensor {
-    let mut bytes = vec![0; 4 * elements.len() + 8];
-    let offset = bytes.as_ptr().align_offset(4) + 1;
-    for (place, element) in bytes[offset..].chunks_exact_mut(4).zip(elements) {
-        place.copy_from_slice(&element.to_ne_bytes());
-    }
-    Tensor::from_bytes(bytes, DataType::FLOAT32, [elements.len()], offset).unwrap()
-}
 
 #[test]
 fn what_is_exclusive_is_written_in_place() {
@@ -51,7 +41,7 @@ fn repeated_elements_without_room_are_refused() {
     let error = tensor.to_rten::<u8>().err();
     assert_eq!(error, Some(Error::OutOfMemory { bytes: BYTES, for_copy: true }));
     // The same for elements that are not aligned.
-    let one = misaligned(&[1.0]);
+    let one = misaligned_floats(&[1.0]);
     let parts = RawParts { access: Access::Immutable, ..RawParts::new(one.data(), one.dtype()) };
     // SAFETY: the one element, again and again, which the other tensor keeps alive.
     let tensor = unsafe { Tensor::from_raw_parts(one, parts, &[BYTES / 4], Some(&[0_i64])) };
@@ -185,7 +175,7 @@ fn no_memory_lies_beyond_the_elements() {
 
 #[test]
 fn misaligned_elements_are_copied() {
-    let tensor = misaligned(&[1.0, 2.0, 3.0]);
+    let tensor = misaligned_floats(&[1.0, 2.0, 3.0]);
     assert_eq!(tensor.to_rten::<f32>().unwrap().to_vec(), [1.0, 2.0, 3.0]);
     let error = Error::Misaligned { address: tensor.data().addr(), required: 4 };
     assert_eq!(tensor.into_rten::<f32>().err(), Some(error));
@@ -210,11 +200,8 @@ fn refusals_drop_the_tensor_once() {
 
 #[test]
 fn other_devices_are_refused() {
-    let device = Device::new(DeviceType::CUDA, 1);
-    let data = std::ptr::without_provenance_mut(256);
-    let parts = RawParts { device, ..RawParts::new(data, DataType::UINT8) };
-    // SAFETY: nothing reads the data of a device that the CPU cannot reach.
-    let tensor = unsafe { Tensor::from_raw_parts((), parts, &[2], None::<&[i64]>) }.unwrap();
+    let tensor = out_of_reach((), DataType::UINT8);
+    let device = tensor.device();
     let error = Some(Error::NotHostAccessible { device });
     assert_eq!(tensor.to_rten::<u8>().err(), error);
     assert_eq!(tensor.into_rten::<u8>().err(), error);

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use dlbridge::{Access, Element, Error, Tensor};
+use dlbridge::{Access, Element, Error};
 use dlbridge_rten::{RtenExt, RtenRefExt, TensorExt, TensorStorage};
-use dlbridge_testing::foreign;
+use dlbridge_testing::{foreign, through_c};
 use half::{bf16, f16};
 use num_complex::Complex;
 use rten_tensor::prelude::*;
@@ -126,8 +126,7 @@ fn through_a_managed_tensor_and_back() {
     let first = tensor.data().addr();
     let tensor = tensor.into_rten::<f32>().unwrap().into_tensor().unwrap();
     assert_eq!((tensor.data().addr(), tensor.access()), (first, Access::Immutable));
-    // SAFETY: a managed tensor that was just given out, and is ours to give.
-    let tensor = unsafe { Tensor::from_raw(tensor.into_raw()) }.unwrap();
+    let tensor = through_c(tensor);
     let rten = tensor.into_rten::<f32>().unwrap();
     assert_eq!((rten.data_ptr().addr(), drops.count()), (first, 0));
     // The same object, not one around another.

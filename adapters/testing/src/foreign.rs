@@ -1,9 +1,10 @@
 //! Tensors of a producer that counts how often it is asked to free them.
 
+use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use dlbridge::{Access, DataType, Device, DeviceType, Element, RawParts, Tensor};
+use dlbridge::{Access, DataType, Device, DeviceType, Element, Owner, RawParts, Tensor};
 
 /// How many owners were dropped.
 #[derive(Clone, Debug, Default)]
@@ -16,15 +17,33 @@ impl Drops {
     }
 }
 
-/// A vector that counts its drops.
-struct Counted<T> {
-    elements: Vec<T>,
+/// A value that counts its drops.
+#[derive(Debug)]
+pub struct Counted<T> {
+    value: T,
     drops: Drops,
+}
+
+impl<T> Counted<T> {
+    /// Counts the drop of a value with those of others.
+    pub fn new(value: T, drops: &Drops) -> Self {
+        Self { value, drops: drops.clone() }
+    }
 }
 
 impl<T> Drop for Counted<T> {
     fn drop(&mut self) {
         self.drops.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+// SAFETY: forwards to the vector.
+unsafe impl<T: Element> Owner for Counted<Vec<T>> {
+    type Item = T;
+    const ACCESS: Access = Vec::<T>::ACCESS;
+
+    fn items(&mut self) -> *mut [T] {
+        self.value.items()
     }
 }
 
@@ -70,6 +89,24 @@ pub fn misaligned() -> (Tensor, Drops) {
     (tensor.expect("a tensor"), drops)
 }
 
+/// Returns floats in one dimension, at an address that is not aligned for them.
+pub fn misaligned_floats(elements: &[f32]) -> Tensor {
+    let mut bytes = vec![0; 4 * elements.len() + 8];
+    let offset = bytes.as_ptr().align_offset(4) + 1;
+    for (place, element) in bytes[offset..].chunks_exact_mut(4).zip(elements) {
+        place.copy_from_slice(&element.to_ne_bytes());
+    }
+    Tensor::from_bytes(bytes, DataType::FLOAT32, [elements.len()], offset).expect("a tensor")
+}
+
+/// Returns two elements on a GPU, at an address that the CPU cannot read.
+pub fn out_of_reach(owner: impl Send + 'static, dtype: DataType) -> Tensor {
+    let device = Device::new(DeviceType::CUDA, 1);
+    let parts = RawParts { device, ..RawParts::new(ptr::without_provenance_mut(4096), dtype) };
+    // SAFETY: nothing follows an address on a device that the CPU cannot reach.
+    unsafe { Tensor::from_raw_parts(owner, parts, &[2], None::<&[i64]>) }.expect("a tensor")
+}
+
 fn described<T: Element>(
     device: Device,
     elements: Vec<T>,
@@ -77,8 +114,8 @@ fn described<T: Element>(
     access: Access,
 ) -> (Tensor, Drops) {
     let drops = Drops::default();
-    let mut owner = Counted { elements, drops: drops.clone() };
-    let first = owner.elements.as_mut_ptr().wrapping_add(offset);
+    let mut owner = Counted::new(elements, &drops);
+    let first = owner.value.as_mut_ptr().wrapping_add(offset);
     let parts = RawParts { device, ..RawParts::of_elements(first, access) };
     // SAFETY: the tests describe elements of the vector, which no other code has, and which stay where they are when
     // it moves.

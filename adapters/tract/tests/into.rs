@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use dlbridge::{Access, DataType, Device, DeviceType, RawParts, Tensor};
-use dlbridge_testing::foreign;
+use dlbridge::{Access, DataType, Tensor};
+use dlbridge_testing::{foreign, out_of_reach};
 use dlbridge_tract::{Error, TensorExt};
 use half::bf16;
 use tract_data::prelude::{Tensor as Tract, tensor1, tensor2};
@@ -88,11 +88,8 @@ fn refusals_drop_the_tensor_once() {
 
 #[test]
 fn other_devices_are_refused() {
-    let device = Device::new(DeviceType::CUDA, 1);
-    let data = std::ptr::without_provenance_mut(256);
-    let parts = RawParts { device, ..RawParts::new(data, DataType::UINT8) };
-    // SAFETY: nothing reads the data of a device that the CPU cannot reach.
-    let tensor = unsafe { Tensor::from_raw_parts((), parts, &[2], None::<&[i64]>) }.unwrap();
+    let tensor = out_of_reach((), DataType::UINT8);
+    let device = tensor.device();
     let error = Error::Tensor(dlbridge::Error::NotHostAccessible { device });
     assert_eq!(tensor.to_tract().unwrap_err(), error);
     assert_eq!(tensor.into_tract().unwrap_err(), error);

@@ -5,6 +5,7 @@ use std::hash::Hasher;
 use std::sync::{Arc, OnceLock};
 
 use dlbridge::{Access, DataType, Element, Tensor};
+use dlbridge_testing::through_c;
 use dlbridge_tract::{Error, TensorExt, TractExt};
 use half::f16;
 use tract_data::internal::ExoticFact;
@@ -143,8 +144,7 @@ fn a_part_is_copied() {
 fn through_a_managed_tensor_and_back_on_another_thread() {
     let tract = Arc::new(tensor1(&[1.0_f32, 2.0]));
     let tensor = Arc::clone(&tract).into_dlbridge().unwrap();
-    // SAFETY: a managed tensor that was just given out, and is ours to give.
-    let tensor = unsafe { Tensor::from_raw(tensor.into_raw()) }.unwrap();
+    let tensor = through_c(tensor);
     assert_eq!(Arc::strong_count(&tract), 2);
     std::thread::scope(|threads| {
         threads.spawn(|| assert!(Arc::ptr_eq(&tensor.into_tract().unwrap(), &tract)));

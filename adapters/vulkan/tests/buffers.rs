@@ -9,16 +9,14 @@ use std::thread;
 use std::time::Duration;
 
 use ash::vk::Handle;
-use dlbridge::{
-    Access, DataType, Device as TensorDevice, DeviceType, Element, RawParts, Tensor, TensorRef,
+use dlbridge::{Access, DataType, Device as TensorDevice, DeviceType, RawParts, Tensor, TensorRef};
+use dlbridge_testing::{
+    Narrow, assert_bytes, assert_slices, for_each_dtype, for_each_shape, numbers, through_c,
+    through_legacy_c,
 };
 use dlbridge_vulkan::{Error, TensorExt, to_device};
 use fill::fill;
 use support::device;
-
-fn numbers(tensor: &Tensor) -> Vec<f32> {
-    tensor.view::<f32>().unwrap().to_vec()
-}
 
 #[test]
 fn what_goes_to_the_device_is_a_buffer() {
@@ -40,28 +38,10 @@ fn what_goes_to_the_device_is_a_buffer() {
 #[test]
 fn parts_are_the_parent_and_a_byte_offset() {
     let Some(device) = device() else { return };
-    let values: Vec<f32> = (0..24).map(|i| i as f32).collect();
-    type Part = fn(Tensor) -> dlbridge::Result<Tensor>;
-    let parts: [(&str, Part, u64); 8] = [
-        ("slice", |t| t.slice(1, 1..3), 16),
-        ("index", |t| t.index_axis(0, 1), 48),
-        ("steps", |t| t.step_by(2, 2), 0),
-        ("backwards", |t| t.flip(0)?.flip(2), 60),
-        ("transposed", |t| Ok(t.transpose()), 0),
-        ("a part of a transposed one", |t| t.transpose().slice(0, 1..3)?.flip(1), 36),
-        ("one element", |t| t.index_axis(0, 1)?.index_axis(0, 2)?.index_axis(0, 3), 92),
-        ("nothing", |t| t.slice(0, 1..1), 0),
-    ];
-    for (name, part, byte_offset) in parts {
-        let host = Tensor::from(values.clone()).reshape([2, 3, 4]).unwrap();
-        let on_device = to_device(&host, &device).unwrap();
-        let handle = on_device.data();
-        let (on_device, host) = (part(on_device).unwrap(), part(host).unwrap());
-        assert_eq!((on_device.shape(), on_device.strides()), (host.shape(), host.strides()));
-        assert_eq!(on_device.byte_offset(), byte_offset, "{name}");
-        assert!(on_device.is_empty() || on_device.data() == handle, "{name}");
-        assert_eq!(numbers(&on_device.to_host(&device).unwrap()), numbers(&host), "{name}");
-    }
+    assert_slices(
+        |host| to_device(host, &device).unwrap(),
+        |tensor| tensor.to_host(&device).unwrap(),
+    );
 }
 
 #[test]
@@ -76,29 +56,12 @@ fn bytes_are_from_the_lowest_to_the_highest() {
 #[test]
 fn every_dtype_comes_and_goes() {
     let Some(device) = device() else { return };
-    let dtypes = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 bfloat16 complex64 \
-                  complex128 float8_e4m3fn float8_e5m2 float4_e2m1fn float6_e2m3fn int4 uint4 float32x4";
-    for name in dtypes.split_whitespace() {
-        let dtype: DataType = name.parse().unwrap();
-        let len = (dtype.element_bits() as usize * 3).div_ceil(8);
-        let bytes: Vec<u8> = (1..=len as u8).collect();
-        let host = Tensor::from_bytes(bytes.clone(), dtype, [3], 0).unwrap();
+    for_each_dtype(|dtype, bytes| {
+        let host = Tensor::from_bytes(bytes.to_vec(), dtype, [3], 0).unwrap();
         let tensor = to_device(&host, &device).unwrap();
-        assert_eq!((tensor.dtype(), tensor.shape()), (dtype, &[3][..]), "{name}");
-        let host = tensor.to_host(&device).unwrap();
-        assert_eq!((host.dtype(), host.nbytes()), (dtype, len as u128), "{name}");
-        assert_eq!(TensorRef::from(&host).as_bytes().unwrap(), bytes, "{name}");
-    }
-}
-
-/// A float of four bits in a byte of its own.
-#[derive(Clone, Copy)]
-#[repr(transparent)]
-struct Narrow(u8);
-
-// SAFETY: a byte, of which any is a value here.
-unsafe impl Element for Narrow {
-    const DTYPE: DataType = DataType::FLOAT4_E2M1FN;
+        assert_eq!((tensor.dtype(), tensor.shape()), (dtype, &[3][..]));
+        assert_bytes(&tensor.to_host(&device).unwrap(), dtype, bytes);
+    });
 }
 
 #[test]
@@ -122,9 +85,7 @@ fn nothing_and_one_and_strided_go_to_the_device() {
         assert_eq!(tensor.device().device_type(), DeviceType::VULKAN);
         assert_eq!(numbers(&tensor.to_host(&device).unwrap()), numbers(host));
     };
-    to_and_fro(&Tensor::zeroed(DataType::FLOAT32, [0, 3]).unwrap());
-    to_and_fro(&Tensor::from(vec![7.0_f32]).reshape([]).unwrap());
-    to_and_fro(&Tensor::from([[1.0_f32, 2.0], [3.0, 4.0]]).transpose());
+    for_each_shape(to_and_fro);
     to_and_fro(&Tensor::from((0..1_000_003).map(|i| i as f32).collect::<Vec<_>>()));
     let empty = to_device(&[0.0_f32; 0], &device).unwrap();
     assert!(matches!(empty.to_buffer(), Err(Error::Empty)));
@@ -136,16 +97,12 @@ fn a_tensor_is_known_again_whichever_way_it_went() {
     let Some(device) = device() else { return };
     let tensor = to_device(&[1.0_f32, 2.0, 3.0], &device).unwrap();
     let read = |tensor: &Tensor| numbers(&tensor.to_host(&device).unwrap());
-    let managed = tensor.into_raw();
-    // SAFETY: a valid managed tensor, which is ours.
-    let tensor = unsafe { Tensor::from_raw(managed) }.unwrap();
+    let tensor = through_c(tensor);
     assert_eq!(read(&tensor), [1.0, 2.0, 3.0]);
-    let legacy = tensor.into_raw_legacy().unwrap();
-    // SAFETY: as above.
-    let tensor = Arc::new(unsafe { Tensor::from_raw_legacy(legacy) }.unwrap());
+    let tensor = Arc::new(through_legacy_c(tensor));
     assert_eq!(read(&tensor), [1.0, 2.0, 3.0]);
     let shared = tensor.share();
-    // SAFETY: as above.
+    // SAFETY: a managed tensor that was just exported, and is imported once.
     let lent = unsafe { Tensor::from_raw(tensor.lend()) }.unwrap().slice(0, 1..).unwrap();
     // As a foreign library would have it: another managed tensor, over the same handle.
     let parts = RawParts {

@@ -3,40 +3,32 @@
 mod support;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use ash::vk;
 use ash::vk::Handle;
 use dlbridge::{Access, DataType, Device as TensorDevice, DeviceType, Tensor, TensorRef};
+use dlbridge_testing::{Counted, Drops, consume};
 use dlbridge_vulkan::{BufferParts, Device, DeviceParts, Error, TensorExt, from_buffer, to_device};
 use support::device;
-
-/// How many of something have been dropped.
-type Count = Arc<AtomicUsize>;
-
-fn dropped(count: &Count) -> usize {
-    count.load(Ordering::SeqCst)
-}
 
 /// A logical device that the program made itself, and destroys.
 struct Engine {
     parts: DeviceParts,
     _instance: Device,
-    count: Count,
+    _dropped: Counted<()>,
 }
 
 impl Drop for Engine {
     fn drop(&mut self) {
         // SAFETY: the last handle on it.
         unsafe { self.parts.device.destroy_device(None) };
-        self.count.fetch_add(1, Ordering::SeqCst);
     }
 }
 
 impl Engine {
     /// A second logical device of an instance that `device` keeps.
-    fn new(device: &Device, count: &Count) -> Self {
+    fn new(device: &Device, drops: &Drops) -> Self {
         let DeviceParts { instance, physical_device, queue_family, .. } = device.parts().clone();
         let queues = [vk::DeviceQueueCreateInfo::default()
             .queue_family_index(queue_family)
@@ -49,11 +41,11 @@ impl Engine {
             (made, queue, device.clone())
         };
         let parts = DeviceParts { instance, physical_device, device, queue_family, queue };
-        Self { parts, _instance: keeper, count: Arc::clone(count) }
+        Self { parts, _instance: keeper, _dropped: Counted::new((), drops) }
     }
 
-    fn adopted(device: &Device, count: &Count) -> Device {
-        let engine = Self::new(device, count);
+    fn adopted(device: &Device, drops: &Drops) -> Device {
+        let engine = Self::new(device, drops);
         let parts = engine.parts.clone();
         // SAFETY: the engine keeps all of it, and nobody else submits.
         unsafe { Device::from_parts(engine, parts) }.unwrap()
@@ -65,7 +57,7 @@ struct Floats {
     device: Device,
     buffer: vk::Buffer,
     memory: vk::DeviceMemory,
-    count: Count,
+    _dropped: Counted<()>,
 }
 
 impl Drop for Floats {
@@ -75,7 +67,6 @@ impl Drop for Floats {
             self.device.ash().destroy_buffer(self.buffer, None);
             self.device.ash().free_memory(self.memory, None);
         }
-        self.count.fetch_add(1, Ordering::SeqCst);
     }
 }
 
@@ -83,7 +74,7 @@ impl Floats {
     const SIZE: u64 = 64;
 
     /// The numbers from 0 to 15.
-    fn new(device: &Device, count: &Count) -> Self {
+    fn new(device: &Device, drops: &Drops) -> Self {
         let ash = device.ash();
         let usage = vk::BufferUsageFlags::STORAGE_BUFFER
             | vk::BufferUsageFlags::TRANSFER_SRC
@@ -110,7 +101,7 @@ impl Floats {
             let first = ash.map_memory(memory, 0, Self::SIZE, none).unwrap().cast::<[f32; 16]>();
             first.write(std::array::from_fn(|i| i as f32));
             ash.unmap_memory(memory);
-            Self { device: device.clone(), buffer, memory, count: Arc::clone(count) }
+            Self { device: device.clone(), buffer, memory, _dropped: Counted::new((), drops) }
         }
     }
 
@@ -137,8 +128,8 @@ fn read(tensor: &Tensor, device: &Device) -> Vec<f32> {
 #[test]
 fn a_buffer_of_the_programs_own_is_a_tensor() {
     let Some(device) = device() else { return };
-    let count = Count::default();
-    let floats = Floats::new(&device, &count);
+    let drops = Drops::default();
+    let floats = Floats::new(&device, &drops);
     let (handle, parts) = (floats.buffer, floats.parts());
     let tensor = floats.into_tensor(parts, &[4, 4]).unwrap();
     assert_eq!(tensor.device(), TensorDevice::new(DeviceType::VULKAN, 0));
@@ -148,39 +139,39 @@ fn a_buffer_of_the_programs_own_is_a_tensor() {
     assert!(matches!(tensor.to_host(&device), Err(Error::OtherDevice)), "nobody says whose it is");
     assert_eq!(read(&tensor, &device), (0..16).map(|i| i as f32).collect::<Vec<_>>());
     let managed = tensor.slice(0, 1..3).unwrap().transpose().flip(1).unwrap().into_raw();
-    assert_eq!(dropped(&count), 0);
+    assert_eq!(drops.count(), 0);
     // SAFETY: a valid managed tensor, which is ours.
     let part = unsafe { Tensor::from_raw(managed) }.unwrap();
     assert_eq!((part.byte_offset(), part.to_buffer().unwrap().bytes()), (32, 16..48));
     assert_eq!(read(&part, &device), [8.0, 4.0, 9.0, 5.0, 10.0, 6.0, 11.0, 7.0]);
     thread::spawn(move || drop(part)).join().unwrap();
-    assert_eq!(dropped(&count), 1);
+    assert_eq!(drops.count(), 1);
 }
 
 #[test]
 fn a_deleter_drops_the_buffer_once() {
     let Some(device) = device() else { return };
-    let count = Count::default();
-    let floats = Floats::new(&device, &count);
+    let drops = Drops::default();
+    let floats = Floats::new(&device, &drops);
     let parts = BufferParts { byte_offset: 8, ..floats.parts() };
     let tensor = Arc::new(floats.into_tensor(parts, &[14]).unwrap());
     let (lent, legacy) = (tensor.lend(), tensor.lend_legacy().unwrap());
     drop(tensor);
-    assert_eq!(dropped(&count), 0);
+    assert_eq!(drops.count(), 0);
     // SAFETY: out of `lend`; its deleter is called once.
     unsafe { (*lent).deleter.unwrap()(lent) };
-    assert_eq!(dropped(&count), 0);
+    assert_eq!(drops.count(), 0);
     // SAFETY: as above.
     unsafe { (*legacy).deleter.unwrap()(legacy) };
-    assert_eq!(dropped(&count), 1);
+    assert_eq!(drops.count(), 1);
 }
 
 #[test]
 fn elements_of_any_dtype_begin_anywhere() {
     let Some(device) = device() else { return };
-    let count = Count::default();
+    let drops = Drops::default();
     let make = |dtype, byte_offset, subbyte_padded, shape: &[usize]| {
-        let floats = Floats::new(&device, &count);
+        let floats = Floats::new(&device, &drops);
         let parts = BufferParts { dtype, byte_offset, subbyte_padded, ..floats.parts() };
         floats.into_tensor(parts, shape)
     };
@@ -200,20 +191,20 @@ fn elements_of_any_dtype_begin_anywhere() {
     let long = make(DataType::UINT4, 1, false, &[128]);
     assert!(matches!(long, Err(Error::TooSmall { first: 1, end: 65, size: 64 })));
     drop((halves, flags));
-    assert_eq!(dropped(&count), 6);
+    assert_eq!(drops.count(), 6);
 }
 
 #[test]
 fn what_does_not_fit_is_refused_and_the_owner_dropped() {
     let Some(device) = device() else { return };
-    let count = Count::default();
+    let drops = Drops::default();
     let refused = |change: fn(&mut BufferParts), shape: &[usize]| {
-        let floats = Floats::new(&device, &count);
+        let floats = Floats::new(&device, &drops);
         let mut parts = floats.parts();
         change(&mut parts);
-        let before = dropped(&count);
+        let before = drops.count();
         let refusal = floats.into_tensor(parts, shape).unwrap_err();
-        assert_eq!(dropped(&count), before + 1, "{refusal}");
+        assert_eq!(drops.count(), before + 1, "{refusal}");
         refusal
     };
     let long = refused(|_| (), &[17]);
@@ -233,8 +224,8 @@ fn what_does_not_fit_is_refused_and_the_owner_dropped() {
 #[test]
 fn what_there_is_no_memory_for_is_an_error() {
     let Some(device) = device() else { return };
-    let count = Count::default();
-    let floats = Floats::new(&device, &count);
+    let drops = Drops::default();
+    let floats = Floats::new(&device, &drops);
     let parts = BufferParts { size: 1 << 52, ..floats.parts() };
     let tensor = floats.into_tensor(parts, &[1 << 50]).unwrap();
     // SAFETY: nothing is copied, since there is no memory of the host for so much.
@@ -243,22 +234,22 @@ fn what_there_is_no_memory_for_is_an_error() {
     let said = refusal.to_string();
     assert!(said.starts_with("Vulkan: ") && said.contains("(ERROR_OUT_OF_"), "{said}");
     drop(tensor);
-    assert_eq!(dropped(&count), 1);
+    assert_eq!(drops.count(), 1);
 }
 
 #[test]
 fn access_is_what_the_owner_says() {
     let Some(device) = device() else { return };
-    let count = Count::default();
+    let drops = Drops::default();
     for access in [Access::Exclusive, Access::Shared, Access::ReadOnly] {
-        let floats = Floats::new(&device, &count);
+        let floats = Floats::new(&device, &drops);
         let parts = BufferParts { access, id: 3, ..floats.parts() };
         let tensor = floats.into_tensor(parts, &[16]).unwrap();
         assert_eq!((tensor.access(), tensor.device().id()), (access, 3));
         assert_eq!(tensor.to_buffer().is_err(), access == Access::ReadOnly);
         assert!(tensor.to_read_only_buffer().is_ok());
     }
-    let floats = Floats::new(&device, &count);
+    let floats = Floats::new(&device, &drops);
     let parts = floats.parts();
     let empty = floats.into_tensor(parts, &[0, 3]).unwrap();
     assert!(empty.data().is_null());
@@ -268,36 +259,34 @@ fn access_is_what_the_owner_says() {
 #[test]
 fn tensors_keep_the_device_that_they_were_made_with() {
     let Some(own) = device() else { return };
-    let count = Count::default();
-    let device = Engine::adopted(&own, &count);
+    let drops = Drops::default();
+    let device = Engine::adopted(&own, &drops);
     assert_eq!((device.id(), device.parts().queue_family), (own.id(), own.parts().queue_family));
     let tensor = to_device(&[1.0_f32, 2.0, 3.0], &device).unwrap();
     assert!(matches!(tensor.to_host(&own), Err(Error::OtherDevice)));
     assert_eq!(numbers(&tensor.to_host(&device).unwrap()), [1.0, 2.0, 3.0]);
     drop((own, device));
-    assert_eq!(dropped(&count), 0, "the tensor's buffer is still there");
+    assert_eq!(drops.count(), 0, "the tensor's buffer is still there");
     let part = tensor.slice(0, 1..).unwrap();
-    assert_eq!(dropped(&count), 0);
+    assert_eq!(drops.count(), 0);
     thread::spawn(move || {
-        let managed = part.into_raw();
-        // SAFETY: out of `into_raw`; its deleter is called once.
-        unsafe { (*managed).deleter.unwrap()(managed) };
+        consume(part);
     })
     .join()
     .unwrap();
-    assert_eq!(dropped(&count), 1);
+    assert_eq!(drops.count(), 1);
 }
 
 #[test]
 fn a_physical_device_of_another_instance_is_refused() {
     let (Some(one), Some(other)) = (device(), device()) else { return };
-    let count = Count::default();
-    let engine = Engine::new(&one, &count);
+    let drops = Drops::default();
+    let engine = Engine::new(&one, &drops);
     let physical_device = other.parts().physical_device;
     assert_ne!(engine.parts.physical_device, physical_device, "each instance lists its own");
     let parts = DeviceParts { physical_device, ..engine.parts.clone() };
     // SAFETY: the parts do not belong together, which is refused before anything is done with them.
     let refusal = unsafe { Device::from_parts(engine, parts) }.unwrap_err();
     assert!(matches!(refusal, Error::UnlistedDevice), "{refusal}");
-    assert_eq!(dropped(&count), 1);
+    assert_eq!(drops.count(), 1);
 }

@@ -13,7 +13,7 @@ use std::{env, fs, process, ptr, thread};
 use cudarc::driver::{
     CudaContext, CudaSlice, CudaStream, CudaView, DevicePtr, DeviceRepr, DeviceSlice,
 };
-use dlbridge::Tensor;
+use dlbridge_testing::required;
 use libloading::Library;
 
 /// An error of the driver.
@@ -36,22 +36,11 @@ pub(crate) struct Cuda {
 pub(crate) fn cuda() -> Option<Cuda> {
     static TURN: Mutex<()> = Mutex::new(());
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    match library() {
-        Ok(library) => {
-            let mut cuda = Cuda { library, left: (0, 0), faults: 0, _turn: turn };
-            cuda.left = cuda.lives();
-            cuda.faults = cuda.faults();
-            Some(cuda)
-        }
-        Err(reason) => {
-            assert!(
-                env::var_os("DLBRIDGE_REQUIRE").is_none(),
-                "the stand-in is required: {reason}"
-            );
-            println!("skipped: no stand-in for the CUDA driver: {reason}");
-            None
-        }
-    }
+    let library = required("stand-in for the CUDA driver", library())?;
+    let mut cuda = Cuda { library, left: (0, 0), faults: 0, _turn: turn };
+    cuda.left = cuda.lives();
+    cuda.faults = cuda.faults();
+    Some(cuda)
 }
 
 fn library() -> Result<&'static Library, &'static str> {
@@ -85,7 +74,7 @@ impl Cuda {
     /// # Safety
     /// `F` is a pointer to a function of the type that it has in the source.
     unsafe fn function<F: Copy>(&self, name: &str) -> F {
-        // SAFETY: by contract.
+        // SAFETY: the caller guarantees the type of the function, which the library has as long as the program runs.
         *unsafe { self.library.get::<F>(name.as_bytes()) }.unwrap()
     }
 
@@ -273,8 +262,4 @@ pub(crate) fn fetched<T: DeviceRepr>(stream: &Arc<CudaStream>, view: &CudaView<'
     stream.synchronize().unwrap();
     assert_eq!(fetched.len(), DeviceSlice::len(view));
     fetched
-}
-
-pub(crate) fn numbers(tensor: &Tensor) -> Vec<f32> {
-    tensor.view::<f32>().unwrap().to_vec()
 }

@@ -1,11 +1,11 @@
-//! The environment of ONNX Runtime, owners that count, and small models in the protobuf encoding of ONNX.
+//! The environment of ONNX Runtime, a tensor that counts its drops, and small models in the protobuf encoding of ONNX.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use std::env;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
-use dlbridge::{Access, Owner};
+use dlbridge::{Access, Tensor};
+use dlbridge_testing::{Drops, foreign, required};
 use ort::environment::Environment;
 
 /// The number of float32 in ONNX.
@@ -19,36 +19,12 @@ pub(crate) fn environment() -> Option<&'static Environment> {
         let builder = ort::init_from(path).map_err(|e| e.to_string())?;
         builder.with_telemetry(false).build().map_err(|e| e.to_string())
     });
-    match made {
-        Ok(environment) => Some(environment),
-        Err(reason) => {
-            assert!(
-                env::var_os("DLBRIDGE_REQUIRE").is_none(),
-                "ONNX Runtime is required: {reason}"
-            );
-            println!("skipped: no ONNX Runtime: {reason}");
-            None
-        }
-    }
+    required("ONNX Runtime", made.as_ref())
 }
 
-/// Floats, and how often such were dropped.
-pub(crate) struct Counted(pub(crate) Vec<f32>, pub(crate) Arc<AtomicUsize>);
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.1.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-// SAFETY: as for the vector that it is.
-unsafe impl Owner for Counted {
-    type Item = f32;
-    const ACCESS: Access = Access::Exclusive;
-
-    fn items(&mut self) -> *mut [f32] {
-        self.0.as_mut_slice()
-    }
+/// A tensor of [[1, 2], [3, 4]] with an access, and the number of times that it was dropped.
+pub(crate) fn square(access: Access) -> (Tensor, Drops) {
+    foreign(&[1.0_f32, 2.0, 3.0, 4.0], &[2, 2], access)
 }
 
 /// A model of one input `x` and one output, of float32.

@@ -3,13 +3,15 @@
 use std::sync::Arc;
 use std::{ptr, thread};
 
-use dlbridge::{
-    Access, DataType, Device as TensorDevice, DeviceType, Element, RawParts, Tensor, TensorRef,
+use dlbridge::{Access, DataType, Device as TensorDevice, DeviceType, RawParts, Tensor};
+use dlbridge_testing::{
+    Narrow, assert_bytes, assert_slices, consume, for_each_dtype, for_each_shape, numbers,
+    through_c, through_legacy_c,
 };
 use dlbridge_wgpu::{BufferExt, Error, TENSOR_USAGES, TensorExt, to_device};
 use wgpu::{BufferUsages, Limits};
 
-use crate::gpu::{gpu, numbers};
+use crate::gpu::gpu;
 
 #[test]
 fn a_buffer_is_a_tensor_and_a_tensor_a_buffer() {
@@ -35,13 +37,10 @@ fn the_buffer_is_found_whatever_way_the_tensor_went() {
     let buffer = gpu.filled(&[1.0, 2.0, 3.0, 4.0]);
     let tensor = buffer.clone().into_tensor::<f32>([4]).unwrap();
     let address = tensor.data();
-    // SAFETY: a valid managed tensor, which is ours.
-    let tensor = unsafe { Tensor::from_raw(tensor.into_raw()) }.unwrap();
+    let tensor = through_c(tensor);
     assert_eq!((tensor.data(), tensor.to_buffer().unwrap()), (address, buffer.clone()));
-    let legacy = tensor.into_raw_legacy().unwrap();
-    // SAFETY: as above.
-    let tensor = Arc::new(unsafe { Tensor::from_raw_legacy(legacy) }.unwrap());
-    // SAFETY: as above, of a handle of its own.
+    let tensor = Arc::new(through_legacy_c(tensor));
+    // SAFETY: a managed tensor that was just exported, and is imported once.
     let lent = unsafe { Tensor::from_raw(tensor.lend()) }.unwrap();
     assert_eq!(lent.to_buffer().unwrap(), buffer);
     let part = tensor.share().slice(0, 1..3).unwrap();
@@ -93,71 +92,39 @@ fn a_buffer_is_not_found_when_its_owner_is_gone() {
 #[test]
 fn parts_are_the_parent_and_a_byte_offset() {
     let Some(gpu) = gpu() else { return };
-    let values: Vec<f32> = (0..24).map(|i| i as f32).collect();
-    let make = || {
-        let host = Tensor::from(values.clone()).reshape([2, 3, 4]).unwrap();
-        (to_device(&host, &gpu.device).unwrap(), host)
-    };
-    type Part = fn(Tensor) -> dlbridge::Result<Tensor>;
-    let parts: [(&str, Part); 8] = [
-        ("slice", |t| t.slice(1, 1..3)),
-        ("index", |t| t.index_axis(0, 1)),
-        ("steps", |t| t.step_by(2, 2)),
-        ("backwards", |t| t.flip(0)?.flip(2)),
-        ("transposed", |t| Ok(t.transpose())),
-        ("one element", |t| t.index_axis(0, 1)?.index_axis(0, 2)?.index_axis(0, 3)),
-        ("repeated", |t| Arc::new(t.index_axis(0, 1)?).share().slice(0, 1..2)?.index_axis(1, 3)),
-        ("nothing", |t| t.slice(0, 1..1)),
-    ];
-    for (name, part) in parts {
-        let (device, host) = make();
-        let address = device.data();
-        let (device, host) = (part(device).unwrap(), part(host).unwrap());
-        assert_eq!(device.shape(), host.shape(), "{name}");
-        assert!(device.is_empty() || device.data() == address, "{name}");
-        assert_eq!(gpu.host(&device), numbers(&host), "{name}");
-    }
-    assert_eq!(make().0.index_axis(0, 1).unwrap().byte_offset(), 48);
+    assert_slices(
+        |host| to_device(host, &gpu.device).unwrap(),
+        |tensor| tensor.to_host(&gpu.device, &gpu.queue).unwrap(),
+    );
 }
 
 #[test]
 fn every_dtype_comes_and_goes_at_any_byte() {
     let Some(gpu) = gpu() else { return };
-    let dtypes = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 bfloat16 complex64 \
-                  complex128 float8_e4m3fn float8_e5m2 float4_e2m1fn float6_e2m3fn int4 uint4 float32x4";
-    for name in dtypes.split_whitespace() {
-        let dtype: DataType = name.parse().unwrap();
-        let elements = 3;
-        let len = (dtype.element_bits() as usize * elements).div_ceil(8);
-        let bytes: Vec<u8> = (1..=len as u8).collect();
+    for_each_dtype(|dtype, bytes| {
         for offset in [0, 1, 3, 6] {
             let mut all = vec![0xff; 72];
-            all[offset..offset + len].copy_from_slice(&bytes);
+            all[offset..offset + bytes.len()].copy_from_slice(bytes);
             let buffer = to_device(&Tensor::from(all), &gpu.device).unwrap().to_buffer().unwrap();
-            let tensor = buffer.into_tensor_of(dtype, offset as u64, [elements]).unwrap();
-            assert_eq!((tensor.dtype(), tensor.byte_offset()), (dtype, offset as u64), "{name}");
+            let tensor = buffer.into_tensor_of(dtype, offset as u64, [3]).unwrap();
+            assert_eq!((tensor.dtype(), tensor.byte_offset()), (dtype, offset as u64));
             let host = tensor.to_host(&gpu.device, &gpu.queue).unwrap();
+            assert_bytes(&host, dtype, bytes);
             let back = to_device(&host, &gpu.device).unwrap();
-            for host in [host, back.to_host(&gpu.device, &gpu.queue).unwrap()] {
-                assert_eq!((host.dtype(), host.nbytes()), (dtype, len as u128), "{name}");
-                assert_eq!(TensorRef::from(&host).as_bytes().unwrap(), bytes, "{name} at {offset}");
-            }
+            assert_bytes(&back.to_host(&gpu.device, &gpu.queue).unwrap(), dtype, bytes);
         }
-    }
+    });
 }
 
 #[test]
 fn nothing_and_one_and_strided_go_to_the_device() {
     let Some(gpu) = gpu() else { return };
-    let to_and_fro = |host: &Tensor| {
+    for_each_shape(|host| {
         let device = to_device(host, &gpu.device).unwrap();
         assert_eq!((device.shape(), device.dtype()), (host.shape(), host.dtype()));
         assert_eq!(device.device().device_type(), DeviceType::WEB_GPU);
         assert_eq!(gpu.host(&device), numbers(host));
-    };
-    to_and_fro(&Tensor::zeroed(DataType::FLOAT32, [0, 3]).unwrap());
-    to_and_fro(&Tensor::from(vec![7.0_f32]).reshape([]).unwrap());
-    to_and_fro(&Tensor::from([[1.0_f32, 2.0], [3.0, 4.0]]).transpose());
+    });
     let flags = to_device(&[true, false, true], &gpu.device).unwrap();
     assert_eq!(flags.to_buffer().unwrap().size(), 4, "padded to what WebGPU copies");
     let flags = flags.flip(0).unwrap().slice(0, 0..2).unwrap();
@@ -264,23 +231,11 @@ fn any_thread_drops_it() {
         let (device, queue) = (gpu.device.clone(), gpu.queue.clone());
         thread::spawn(move || {
             assert_eq!(numbers(&tensor.to_host(&device, &queue).unwrap()), [i as f32]);
-            let managed = tensor.into_raw();
-            // SAFETY: out of `into_raw`, and its deleter is called once.
-            unsafe { (*managed).deleter.unwrap()(managed) };
+            consume(tensor);
         })
     });
     let threads: Vec<_> = threads.collect();
     threads.into_iter().for_each(|thread| thread.join().unwrap());
-}
-
-/// A float of four bits in a byte of its own.
-#[derive(Clone, Copy)]
-#[repr(transparent)]
-struct Narrow(u8);
-
-// SAFETY: a byte, of which any is a value here.
-unsafe impl Element for Narrow {
-    const DTYPE: DataType = DataType::FLOAT4_E2M1FN;
 }
 
 #[test]

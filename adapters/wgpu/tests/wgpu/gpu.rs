@@ -1,10 +1,10 @@
 //! A device of wgpu's Vulkan backend, or none.
 
-use std::env;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use dlbridge::Tensor;
+use dlbridge_testing::{numbers, required};
 use wgpu::util::{BufferInitDescriptor, DeviceExt};
 use wgpu::{
     Adapter, Backends, BindGroupDescriptor, BindGroupEntry, BufferDescriptor, BufferUsages,
@@ -48,14 +48,7 @@ pub(crate) fn gpu() -> Option<Gpu> {
     let made = ready(instance.request_adapter(&Default::default()))
         .map_err(|e| e.to_string())
         .and_then(|adapter| Gpu::new(adapter, Limits::default()));
-    match made {
-        Ok(gpu) => Some(gpu),
-        Err(reason) => {
-            assert!(env::var_os("DLBRIDGE_REQUIRE").is_none(), "Vulkan is required: {reason}");
-            println!("skipped: no Vulkan: {reason}");
-            None
-        }
-    }
+    required("Vulkan", made)
 }
 
 impl Gpu {
@@ -135,8 +128,4 @@ impl Gpu {
         drop(pass);
         self.queue.submit([encoder.finish()]);
     }
-}
-
-pub(crate) fn numbers(tensor: &Tensor) -> Vec<f32> {
-    tensor.view::<f32>().unwrap().to_vec()
 }
