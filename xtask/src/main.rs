@@ -5,6 +5,7 @@
 //! | `demo` | from a fresh clone to the image pipeline and the interop table |
 //! | `compare` | the comparison with peers, and its tables in the documentation |
 //! | `gpu` | the suite for GPUs, and what it does where there is none |
+//! | `book` | the book of `docs/`, made by mdBook |
 //! | `bench` | the benchmarks, their page, and the instruction budgets |
 //! | `peers` | extensions written with peers, for both |
 //! | `test` | lists of `steps`, and how long they take |
@@ -22,11 +23,13 @@
 //! | `seeded_faults` | whether the conformance kit finds faults made on purpose |
 //! | `template` | the template, built outside the repository as its README says |
 //! | `toolchains` | what has to compile with another Rust, or for another target |
+//! | `links` | the links of the Markdown pages |
 //! | `layers` | the modules of each crate, and circles among their imports |
 //! | `unsafe_table` | the table of unsafe code in the documentation, checked or written |
 //! | `wording` | what the compiler says of two mistakes with typed arguments |
 
 mod bench;
+mod book;
 mod c_examples;
 mod common;
 mod compare;
@@ -36,6 +39,7 @@ mod demo;
 mod devices;
 mod gpu;
 mod layers;
+mod links;
 mod nightly;
 mod peers;
 mod pins;
@@ -104,6 +108,10 @@ cargo xtask gpu-test [--quick] [--only NAMES] [--json FILE]
     --only NAMES  some of driver, torch, cupy, numba, jax and timings, separated by commas
     --json FILE   a file for the results
 
+cargo xtask book
+    Checks the links of all pages, installs mdBook in target/tools, and builds the book of docs/ in target/book.
+    A warning is an error.
+
 cargo xtask seeded-faults [--check]
     Makes one fault after another in a copy of the last commit, and writes which rules of the
     conformance kit notice to docs/conformance-faults.md. Fails if none notices.
@@ -127,6 +135,7 @@ enum Task {
     Compare,
     Ports(ports::Options),
     Bench(bench::Options),
+    Book,
     GpuTest(gpu::Options),
     Layers,
     SeededFaults { check: bool },
@@ -164,6 +173,7 @@ fn main() -> ExitCode {
         Task::GpuTest(options) => {
             Workplace::find().and_then(|w| gpu::run(&w, &options)).map(|()| true)
         }
+        Task::Book => Workplace::find().and_then(|w| book::run(&w)).map(|()| true),
         Task::Layers => Workplace::find().and_then(|w| layers::run(&w)).map(|()| true),
         Task::UnsafeTable => {
             Workplace::find().and_then(|w| unsafe_table::write(&w.root)).map(|()| true)
@@ -295,6 +305,11 @@ fn parse(arguments: &[String]) -> Result<Task> {
             Some("--help" | "-h") => Ok(Task::Help),
             Some(argument) => unknown(argument),
         },
+        "book" => match rest.next() {
+            None => Ok(Task::Book),
+            Some("--help" | "-h") => Ok(Task::Help),
+            Some(argument) => unknown(argument),
+        },
         "seeded-faults" => match rest.next() {
             None => Ok(Task::SeededFaults { check: false }),
             Some("--check") if rest.next().is_none() => Ok(Task::SeededFaults { check: true }),
@@ -349,6 +364,7 @@ mod tests {
         assert_eq!(parsed("help"), Ok(Task::Help));
         assert_eq!(parsed("demo --help"), Ok(Task::Help));
         assert_eq!(parsed("compare"), Ok(Task::Compare));
+        assert_eq!(parsed("book"), Ok(Task::Book));
         assert_eq!(parsed("layers"), Ok(Task::Layers));
         assert_eq!(parsed("unsafe-table"), Ok(Task::UnsafeTable));
         assert_eq!(parsed("test"), Ok(Task::Test(Tests::Common)));
@@ -403,6 +419,7 @@ mod tests {
             "bench --write",
             "bench --quick --instructions",
             "bench quick",
+            "book --open",
             "ports fastpdb",
             "ports --only",
             "gpu-test torch",

@@ -84,6 +84,9 @@ pub(crate) const DLPACK_HEADER: &str = "apache-tvm-ffi==0.1.15.post2";
 /// Builds and runs the fuzz targets.
 pub(crate) const CARGO_FUZZ: &str = "cargo-fuzz@0.13.1";
 
+/// Builds the book.
+pub(crate) const MDBOOK: &str = "mdbook@0.5.4";
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,7 +10,7 @@ use crate::seeded_faults::KIT;
 use crate::steps::{Begun, Finished, Steps, in_ci};
 use crate::workplace::names;
 use crate::{
-    Result, Workplace, bench, c_examples, compare, crates, debian, gpu, nightly, pins, process,
+    Result, Workplace, bench, book, c_examples, compare, crates, debian, gpu, nightly, pins, process,
     stable_abi, template, toolchains, wording,
 };
 
@@ -87,6 +87,7 @@ fn begin_with_other_pythons(
 
 fn one_after_another(steps: &mut Steps, workplace: &Workplace) -> Option<()> {
     common::sources(steps, workplace);
+    steps.run("the book", || book::run(workplace));
     crates::lint_core(steps, workplace);
     let mut venv = Venv::of(workplace);
     steps.need(".venv", || venv.ready())?;
