@@ -13,7 +13,17 @@ from conftest import Run, missing
 FRAMEWORKS = ("numpy", "torch", "jax", "pyarrow", "tensorflow", "paddle", "cupy", "mpi4py")
 
 #: The pages of docs/ that are for users of Python.
-PAGES = ("exchange.md", "processes.md", "conformance.md")
+PAGES = (
+    "exchange.md",
+    "processes.md",
+    "conformance.md",
+    "getting-started/python.md",
+    "guides/share-between-processes.md",
+    "guides/gpu-streams.md",
+)
+
+#: The pages of docs/ with programs in Rust that readers paste.
+RUST_PAGES = ("libraries.md", "getting-started/rust.md", "guides/load-model-file.md", "guides/write-adapter.md")
 
 #: Runs a file of examples with prompts, as doctest does.
 DOCTEST = """
@@ -130,7 +140,7 @@ def test_readme_rust_has_no_hidden_lines() -> None:
     path = readme()
     if path is None:
         pytest.skip("an installed package does not include the README")
-    for page in (path, path.parent / "docs/libraries.md"):
+    for page in (path, *(path.parent / "docs" / name for name in RUST_PAGES)):
         text = page.read_text(encoding="utf-8")
         for block in re.findall(r"^```(?:rust|rs)[^\n]*\n(.*?)^```$", text, re.M | re.S):
             assert not re.search(r"^\s*# ", block, re.M), page.name
@@ -148,7 +158,7 @@ def test_links_lead_to_files_and_architecture_has_all_pages() -> None:
     path = readme()
     if path is None:
         pytest.skip("an installed package does not include the README")
-    docs = sorted((path.parent / "docs").glob("*.md"))
+    docs = sorted((path.parent / "docs").rglob("*.md"))
     for page in [path, path.parent / "CONTRIBUTING.md", path.parent / "CHANGELOG.md", *docs]:
         assert not [target for target in links(page) if not target.exists()], page.name
     listed = links(path.parent / "docs/architecture.md")

@@ -21,11 +21,11 @@
 //! | `c_examples` | the examples that are C programs |
 //! | `nightly` | Miri, sanitizers, fuzzing: what needs the nightly toolchain |
 //! | `seeded_faults` | whether the conformance kit finds faults made on purpose |
-//! | `template` | the template, built outside the repository as its README says |
 //! | `toolchains` | what has to compile with another Rust, or for another target |
 //! | `links` | the links of the Markdown pages |
 //! | `layers` | the modules of each crate, and circles among their imports |
 //! | `unsafe_table` | the table of unsafe code in the documentation, checked or written |
+//! | `walkthrough` | the template's README and the pages for a start, followed outside the repository |
 //! | `wording` | what the compiler says of two mistakes with typed arguments |
 
 mod bench;
@@ -50,10 +50,10 @@ mod python_tests;
 mod seeded_faults;
 mod stable_abi;
 mod steps;
-mod template;
 mod test;
 mod toolchains;
 mod unsafe_table;
+mod walkthrough;
 mod whole;
 mod wording;
 mod workplace;

@@ -11,7 +11,7 @@ use crate::steps::{Begun, Finished, Steps, in_ci};
 use crate::workplace::names;
 use crate::{
     Result, Workplace, bench, book, c_examples, compare, crates, debian, gpu, nightly, pins, process,
-    stable_abi, template, toolchains, wording,
+    stable_abi, toolchains, walkthrough, wording,
 };
 
 /// The tests of the conformance kit, which wait for processes most of the time.
@@ -128,7 +128,11 @@ fn with_python(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) -> Opt
     nightly::with_onnx_runtime(steps, workplace, venv);
     steps.run("the stub of the template", || venv.compare_stub("examples/template"));
     steps.run("the wording of compile errors", || wording::check(workplace, venv));
-    steps.try_run("the template, outside", || template::build_outside(workplace, venv));
+    for page in walkthrough::PAGES {
+        steps.try_run(&format!("{}, outside", page.1), || {
+            walkthrough::follow(workplace, venv, *page)
+        });
+    }
     python_tests::type_checks(steps, workplace, venv);
     python_tests::run(steps, workplace, venv, python_tests::PACKAGE);
     let pages = [

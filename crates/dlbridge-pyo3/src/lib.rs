@@ -207,3 +207,19 @@ struct Guide;
 #[cfg(all(doctest, feature = "ndarray"))]
 #[doc = include_str!("../../../docs/migration.md")]
 struct Migration;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/getting-started/pyo3.md")]
+struct GettingStarted;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guides/return-numpy.md")]
+struct ReturnNumpy;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guides/accept-any-framework.md")]
+struct AcceptAnyFramework;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guides/gpu-streams.md")]
+struct GpuStreams;

@@ -181,3 +181,19 @@ struct ProjectReadme;
 #[cfg(all(doctest, feature = "ndarray", feature = "image", feature = "safetensors"))]
 #[doc = include_str!("../../../docs/libraries.md")]
 struct Libraries;
+
+#[cfg(all(doctest, feature = "ndarray"))]
+#[doc = include_str!("../../../docs/getting-started/rust.md")]
+struct GettingStarted;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/getting-started/c.md")]
+struct GettingStartedInC;
+
+#[cfg(all(doctest, feature = "memmap2", feature = "ndarray", feature = "safetensors"))]
+#[doc = include_str!("../../../docs/guides/load-model-file.md")]
+struct LoadModelFile;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guides/write-adapter.md")]
+struct WriteAdapter;

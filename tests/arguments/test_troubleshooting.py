@@ -1,0 +1,145 @@
+"""docs/troubleshooting.md has messages that dlbridge writes: each is raised here, and each one that is raised here is on the page."""
+
+from __future__ import annotations
+
+import array
+import re
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import dlbridge
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+import torch
+import typed_arguments
+
+PAGE = Path(__file__).resolve().parents[2] / "docs/troubleshooting.md"
+
+asdlpack = dlbridge.asdlpack
+
+
+def used_capsule() -> None:
+    capsule = np.arange(3).__dlpack__()
+    asdlpack(capsule)
+    asdlpack(capsule)
+
+
+def deleted() -> None:
+    x = jnp.ones(3)
+    x.delete()
+    asdlpack(x)
+
+
+def locked() -> None:
+    memory = bytearray(3)
+    t = asdlpack(memory)
+    memory.append(1)
+    del t
+
+
+def assigned() -> None:
+    t: Any = asdlpack(bytearray(3))
+    t[0] = 1
+
+
+def read_only_image() -> np.ndarray[Any, Any]:
+    image = np.ones((2, 2, 3), "uint8")
+    image.flags.writeable = False
+    return image
+
+
+MATRIX = np.ones((2, 3), "float32")
+VECTOR = np.ones(3)
+BIG_ENDIAN = np.arange(3, dtype=">i4")
+ANYTHING: Any = dlbridge
+
+#: A heading of the page, and what raises the message below it.
+CASES: dict[str, Callable[[], object]] = {
+    "The object is not an array": lambda: ANYTHING.asdlpack([1, 2]),
+    "The object lacks `__dlpack__`": lambda: ANYTHING.from_dlpack(b"abc"),
+    "The tensor requires grad": lambda: asdlpack(torch.ones(2, requires_grad=True)),
+    "The conjugate bit is set": lambda: asdlpack(torch.ones(2, dtype=torch.complex64).conj()),
+    "The tensor is sparse": lambda: asdlpack(torch.eye(2).to_sparse()),
+    "The tensor is on the device `meta`": lambda: asdlpack(torch.ones(2, device="meta")),
+    "The array was deleted or donated": deleted,
+    "The array is a tracer": lambda: jax.jit(asdlpack)(jnp.ones(2)),
+    "The elements are Python objects": lambda: asdlpack(np.array([1, None])),
+    "The elements are dates": lambda: asdlpack(np.array(["2020-01-01"], "datetime64[D]")),
+    "Masked elements": lambda: asdlpack(np.ma.array([1, 2], mask=[False, True])),
+    "Nulls": lambda: asdlpack(pa.array([1, None])),
+    "Several chunks": lambda: asdlpack(pa.chunked_array([[1], [2]])),
+    "A whole table": lambda: asdlpack(pd.DataFrame({"a": [1]})),
+    "`copy=False` forbids a copy that is needed": lambda: asdlpack(BIG_ENDIAN, copy=False),
+    "Read-only data, and `writable=True` with `copy=False`": lambda: asdlpack(b"a", writable=True, copy=False),
+    "The capsule was used before": used_capsule,
+    "No CUDA driver": lambda: asdlpack(VECTOR, device="cuda:0"),
+    "PyTorch and read-only data": lambda: asdlpack(b"abc").torch(copy=False),
+    "PyTorch and negative strides": lambda: asdlpack(VECTOR[::-1]).torch(copy=False),
+    "JAX and 64 bits": lambda: asdlpack(VECTOR).jax(),
+    "JAX and alignment": lambda: asdlpack(dlbridge.empty(9)[1:]).jax(copy=False),
+    "The library is not installed": lambda: asdlpack(b"abc").to("cupy"),
+    "The library has no name in dlbridge": lambda: asdlpack(b"abc").to("nonumpy"),
+    "Arithmetic": lambda: asdlpack(b"abc") + 1,
+    "Assignment": assigned,
+    "Conversion of the dtype": lambda: asdlpack(b"abc").astype("float32"),  # type: ignore[arg-type]
+    "A shape that needs a copy": lambda: asdlpack(MATRIX).T.reshape(6),
+    "A `bytearray` or `array.array` cannot be resized": locked,
+    "Another dtype": lambda: typed_arguments.mean(MATRIX.astype("float64")),
+    "Another number of dimensions": lambda: typed_arguments.mean(MATRIX[0]),
+    "Another order": lambda: typed_arguments.total(MATRIX.T),
+    "Other extents": lambda: typed_arguments.brightest(np.ones((2, 2, 4), "uint8")),
+    "A list": lambda: typed_arguments.mean([[1, 2]]),
+    "Read-only data": lambda: typed_arguments.invert(read_only_image()),
+    "One array twice": lambda: typed_arguments.swap(VECTOR, VECTOR),
+    "Bytes that are not booleans": lambda: typed_arguments.count(np.array([2, 3], "uint8").view(bool)),
+}
+
+
+def messages() -> dict[str, str]:
+    """The messages of the page by heading, without those of the compiler."""
+    text = PAGE.read_text(encoding="utf-8")
+    found = re.findall(r"^### ([^\n]+)\n\n```text\n(.*?)^```$", text, re.M | re.S)
+    return {heading: " ".join(message.split()) for heading, message in found if "error[E" not in message}
+
+
+def matches(message: str, pattern: str) -> bool:
+    """Compares a message with one on the page, where three dots stand for any text."""
+    expected = ".*".join(map(re.escape, pattern.split("...")))
+    return re.fullmatch(expected, " ".join(message.split())) is not None
+
+
+def test_page_and_cases_are_the_same() -> None:
+    assert messages().keys() == CASES.keys()
+
+
+@pytest.mark.parametrize("heading", CASES)
+def test_message_is_that_of_the_page(heading: str) -> None:
+    if heading == "The library is not installed" and "cupy" in sys.modules:
+        pytest.fail("the test needs a library that is not installed")
+    with pytest.raises((TypeError, ValueError, BufferError, AttributeError, ImportError)) as raised:
+        CASES[heading]()
+    kind = {"TensorMismatchError": "TypeError", "TensorBorrowError": "BufferError"}
+    name = kind.get(raised.type.__name__, raised.type.__name__)
+    message = f"{name}: {raised.value}"
+    assert matches(message, messages()[heading]), "\n".join(textwrap.wrap(message, 140))
+
+
+def test_another_message_does_not_match() -> None:
+    assert matches("a 1 b", "a ... b")
+    assert not matches("a 1 c", "a ... b")
+    assert not matches("a b.", "a b")
+
+
+def test_resized_array_is_refused_too() -> None:
+    numbers = array.array("f", [1, 2])
+    t = asdlpack(numbers)
+    with pytest.raises(BufferError, match="cannot resize an array that is exporting buffers"):
+        numbers.append(3)
+    del t
