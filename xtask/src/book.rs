@@ -42,7 +42,8 @@ fn installed(workplace: &Workplace) -> Result<PathBuf> {
     let has = process::answer(workplace.command(&tool).arg("--version"));
     if has.is_none_or(|has| has.trim() != format!("mdbook v{version}")) {
         // Without its server, which most of its dependencies are for. It is fast enough unoptimised.
-        let mut install = workplace.cargo(&["install", "--locked", "--quiet", "--debug", "--force"]);
+        let mut install =
+            workplace.cargo(&["install", "--locked", "--quiet", "--debug", "--force"]);
         install.args(["--no-default-features", "--features", "search", pins::MDBOOK]);
         install.arg("--target-dir").arg(root.join("target"));
         process::run(install.arg("--root").arg(&root))?;
@@ -60,7 +61,8 @@ fn copy_pages(workplace: &Workplace) -> Result<PathBuf> {
     // Pages that were deleted must not stay.
     let _ = fs::remove_dir_all(&copy);
     let mut files = vec![PathBuf::from(SETTINGS)];
-    links::collect(&workplace.root, Path::new(DOCS), &mut files).map_err(failed(Path::new(DOCS)))?;
+    links::collect(&workplace.root, Path::new(DOCS), &mut files)
+        .map_err(failed(Path::new(DOCS)))?;
     for file in &files {
         let (from, to) = (workplace.root.join(file), copy.join(file));
         fs::create_dir_all(to.parent().unwrap_or(&copy)).map_err(failed(&to))?;
@@ -89,12 +91,18 @@ fn inside(page: &Path, text: &str) -> Result<String> {
         }
         // `[text](` before the target, `)` after it.
         let Some(open) = opening(&text[..link.at]) else {
-            return Err(format!("{}: the text of the link to `{path}` is not clear", page.display()));
+            return Err(format!(
+                "{}: the text of the link to `{path}` is not clear",
+                page.display()
+            ));
         };
         let end = link.at + text[link.at..].find(')').unwrap_or_default() + 1;
         out.push_str(&text[done..open]);
         let inner = &text[open + 1..link.at - 2];
-        out.push_str(&format!("<abbr title=\"in the repository: {}\">{inner}</abbr>", file.display()));
+        out.push_str(&format!(
+            "<abbr title=\"in the repository: {}\">{inner}</abbr>",
+            file.display()
+        ));
         done = end;
     }
     out.push_str(&text[done..]);

@@ -55,11 +55,7 @@ pub(crate) fn pages(root: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// The files in a folder and those below it, from the root and in a fixed order.
-pub(crate) fn collect(
-    root: &Path,
-    folder: &Path,
-    found: &mut Vec<PathBuf>,
-) -> std::io::Result<()> {
+pub(crate) fn collect(root: &Path, folder: &Path, found: &mut Vec<PathBuf>) -> std::io::Result<()> {
     let mut entries: Vec<_> =
         fs::read_dir(root.join(folder))?.collect::<std::io::Result<Vec<_>>>()?;
     entries.sort_by_key(fs::DirEntry::file_name);
@@ -131,7 +127,8 @@ pub(crate) fn links(text: &str) -> Vec<Link<'_>> {
     let mut from = 0;
     while let Some(at) = prose[from..].find("](").map(|at| from + at + 2) {
         from = at;
-        let Some(end) = prose[at..].find([')', '\n']).filter(|end| prose[at + end..].starts_with(')'))
+        let Some(end) =
+            prose[at..].find([')', '\n']).filter(|end| prose[at + end..].starts_with(')'))
         else {
             continue;
         };
@@ -253,7 +250,10 @@ mod tests {
 
     #[test]
     fn links_in_prose_are_found() {
-        assert_eq!(targets("[a](b.md) and ![c](d.svg), [`e`](f.md#g)"), ["b.md", "d.svg", "f.md#g"]);
+        assert_eq!(
+            targets("[a](b.md) and ![c](d.svg), [`e`](f.md#g)"),
+            ["b.md", "d.svg", "f.md#g"]
+        );
         assert_eq!(targets("[a](b.md \"title\")\n[c]: d.md\n"), ["b.md", "d.md"]);
         assert_eq!(targets("x\n[two\nlines](a.md)"), ["a.md"]);
     }
@@ -280,7 +280,8 @@ mod tests {
 
     #[test]
     fn anchors_are_those_of_headings() {
-        let text = "# A b\n## `c_d` e's, (f)\n```sh\n# not one\n```\n## A b\n### [g](h.md) i\n#no\n";
+        let text =
+            "# A b\n## `c_d` e's, (f)\n```sh\n# not one\n```\n## A b\n### [g](h.md) i\n#no\n";
         let expected = ["a-b", "a-b-1", "c_d-es-f", "g-i"];
         assert!(anchors(text).iter().map(String::as_str).eq(expected));
     }

@@ -96,7 +96,8 @@ fn script(page: &str, clone: &str) -> Result<String> {
             (None, Some(("sh", _) | (_, Some(_)))) => script += &format!("{line}\n"),
             (None, Some(_)) => {}
             (None, None) => {
-                if let Some(name) = line.strip_prefix(SAVE).and_then(|rest| rest.split('`').next()) {
+                if let Some(name) = line.strip_prefix(SAVE).and_then(|rest| rest.split('`').next())
+                {
                     save = Some(name);
                 }
             }

@@ -10,8 +10,8 @@ use crate::seeded_faults::KIT;
 use crate::steps::{Begun, Finished, Steps, in_ci};
 use crate::workplace::names;
 use crate::{
-    Result, Workplace, bench, book, c_examples, compare, crates, debian, gpu, nightly, pins, process,
-    stable_abi, toolchains, walkthrough, wording,
+    Result, Workplace, bench, book, c_examples, compare, crates, debian, gpu, nightly, pins,
+    process, stable_abi, toolchains, walkthrough, wording,
 };
 
 /// The tests of the conformance kit, which wait for processes most of the time.
