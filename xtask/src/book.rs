@@ -1,12 +1,12 @@
 //! `cargo xtask book`: the pages of `docs/` as a book, made by mdBook.
 //!
 //! Pages link to each other and to files of the repository by relative paths, so that links work on a forge and in a clone. The book
-//! holds the pages alone: there a link out of `docs/` becomes its text, with the path as a tooltip.
+//! holds the chapters alone: there a link to anything else becomes its text, with the path as a tooltip.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::links::{self, DOCS};
+use crate::links::{self, DOCS, SUMMARY};
 use crate::{Result, Workplace, pins, process};
 
 /// The settings of the book.
@@ -76,7 +76,7 @@ fn copy_pages(workplace: &Workplace) -> Result<PathBuf> {
     Ok(copy)
 }
 
-/// A page with every link out of `docs/` replaced by its text.
+/// A page with every link to what is not a chapter replaced by its text.
 fn inside(page: &Path, text: &str) -> Result<String> {
     let mut out = String::with_capacity(text.len());
     let mut done = 0;
@@ -86,7 +86,14 @@ fn inside(page: &Path, text: &str) -> Result<String> {
         }
         let path = link.target.split('#').next().unwrap_or_default();
         let file = if path.is_empty() { page.to_owned() } else { links::resolve(page, path)? };
-        if file.starts_with(DOCS) {
+        if file.starts_with(DOCS) && file != Path::new(SUMMARY) {
+            // mdBook calls the chapter `index.md`, and does not follow in links.
+            if let Some(folder) = path.strip_suffix("README.md") {
+                out.push_str(&text[done..link.at]);
+                out.push_str(folder);
+                out.push_str("index.md");
+                done = link.at + path.len();
+            }
             continue;
         }
         // `[text](` before the target, `)` after it.
@@ -146,6 +153,16 @@ mod tests {
     fn link_within_the_book_stays() {
         let text = "[a](#b) [c](d.md#e) [f](https://example.com/g) `[h](../../i)`\n";
         assert_eq!(page(text), text);
+    }
+
+    #[test]
+    fn chapter_of_a_folder_is_linked_as_mdbook_calls_it() {
+        assert_eq!(page("[a](../README.md#b)"), "[a](../index.md#b)");
+    }
+
+    #[test]
+    fn list_of_chapters_is_not_a_chapter() {
+        assert!(page("[a](../SUMMARY.md)").starts_with("<abbr "));
     }
 
     #[test]

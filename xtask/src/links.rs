@@ -10,7 +10,7 @@ use crate::Result;
 pub(crate) const DOCS: &str = "docs";
 
 /// The page that lists the chapters.
-const SUMMARY: &str = "docs/SUMMARY.md";
+pub(crate) const SUMMARY: &str = "docs/SUMMARY.md";
 
 /// Pages outside the book whose links are checked too.
 const OTHER_PAGES: &[&str] = &["README.md", "CONTRIBUTING.md"];
