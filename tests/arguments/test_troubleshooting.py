@@ -85,7 +85,7 @@ CASES: dict[str, Callable[[], object]] = {
     "JAX and 64 bits": lambda: asdlpack(VECTOR).jax(),
     "JAX and alignment": lambda: asdlpack(dlbridge.empty(9)[1:]).jax(copy=False),
     "The library is not installed": lambda: asdlpack(b"abc").to("cupy"),
-    "The library has no name in dlbridge": lambda: asdlpack(b"abc").to("nonumpy"),
+    "The library is unknown": lambda: asdlpack(b"abc").to("nonumpy"),
     "Arithmetic": lambda: asdlpack(b"abc") + 1,
     "Assignment": assigned,
     "Conversion of the dtype": lambda: asdlpack(b"abc").astype("float32"),  # type: ignore[arg-type]

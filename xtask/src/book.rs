@@ -26,7 +26,7 @@ pub(crate) fn run(workplace: &Workplace) -> Result<()> {
     if !ended.status.success() {
         return Err(format!("mdBook failed ({})", ended.status));
     }
-    // mdBook has no option for this.
+    // mdBook lacks an option for this.
     if let Some(warning) = log.lines().find(|line| is_warning(line)) {
         return Err(format!("mdBook warns, and a warning is an error here: {warning}"));
     }
@@ -130,7 +130,7 @@ fn opening(before: &str) -> Option<usize> {
     None
 }
 
-/// Whether a line of mdBook's log is a warning or an error.
+/// Returns true for a line of mdBook's log that is a warning or an error.
 fn is_warning(line: &str) -> bool {
     ["WARN", "ERROR"].iter().any(|level| line.split_whitespace().take(3).any(|word| word == *level))
 }

@@ -74,7 +74,7 @@ fn read(root: &Path, page: &Path) -> Result<String> {
     fs::read_to_string(root.join(page)).map_err(|e| format!("{}: {e}", page.display()))
 }
 
-/// Whether a target of a page exists, and has the heading that its anchor names.
+/// Checks that a target exists, and has the heading that its anchor names.
 fn check_link(root: &Path, page: &Path, target: &str) -> Result<()> {
     if is_external(target) {
         return Ok(());
@@ -223,7 +223,7 @@ fn without_code(text: &str) -> String {
     outside
 }
 
-/// The start of the next run of exactly so many backticks.
+/// The start of the next run of exactly `ticks` backticks.
 fn closing(text: &str, ticks: usize) -> Option<usize> {
     let mut from = 0;
     while let Some(at) = text[from..].find('`').map(|at| from + at) {

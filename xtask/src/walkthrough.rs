@@ -67,7 +67,7 @@ fn in_folder(workplace: &Workplace, venv: &Venv<'_>, folder: &Path, script: &str
     process::run(&mut shell)
 }
 
-/// What a reader of the page types, with the path of the clone put in.
+/// The commands of a page and its programs as one shell script, with the path of the clone put in.
 fn script(page: &str, clone: &str) -> Result<String> {
     let mut script = String::new();
     let mut named = false;
