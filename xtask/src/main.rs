@@ -206,7 +206,13 @@ fn parse(arguments: &[String]) -> Result<Task> {
         Some((name, value)) if name.starts_with("--") => vec![name, value],
         _ => vec![a],
     });
-    let unknown = |argument| Err(format!("`{task}` does not know `{argument}`"));
+    let unknown = |argument: &str| Err(format!("`{task}` does not know `{argument}`"));
+    // A task without options.
+    let alone = |task, argument: Option<&str>| match argument {
+        None => Ok(task),
+        Some("--help" | "-h") => Ok(Task::Help),
+        Some(argument) => unknown(argument),
+    };
     let value = |value: Option<&str>, of| match value {
         Some(value) if !value.is_empty() && !value.starts_with("--") => Ok(value.to_owned()),
         _ => Err(format!("`{of}` needs a value")),
@@ -300,32 +306,16 @@ fn parse(arguments: &[String]) -> Result<Task> {
             }
             Ok(Task::Ports(options))
         }
-        "compare" => match rest.next() {
-            None => Ok(Task::Compare),
-            Some("--help" | "-h") => Ok(Task::Help),
-            Some(argument) => unknown(argument),
-        },
-        "book" => match rest.next() {
-            None => Ok(Task::Book),
-            Some("--help" | "-h") => Ok(Task::Help),
-            Some(argument) => unknown(argument),
-        },
+        "compare" => alone(Task::Compare, rest.next()),
+        "book" => alone(Task::Book, rest.next()),
         "seeded-faults" => match rest.next() {
             None => Ok(Task::SeededFaults { check: false }),
             Some("--check") if rest.next().is_none() => Ok(Task::SeededFaults { check: true }),
             Some("--help" | "-h") => Ok(Task::Help),
             Some(argument) => unknown(argument),
         },
-        "layers" => match rest.next() {
-            None => Ok(Task::Layers),
-            Some("--help" | "-h") => Ok(Task::Help),
-            Some(argument) => unknown(argument),
-        },
-        "unsafe-table" => match rest.next() {
-            None => Ok(Task::UnsafeTable),
-            Some("--help" | "-h") => Ok(Task::Help),
-            Some(argument) => unknown(argument),
-        },
+        "layers" => alone(Task::Layers, rest.next()),
+        "unsafe-table" => alone(Task::UnsafeTable, rest.next()),
         _ => Err(format!("there is no task `{task}`")),
     }
 }
