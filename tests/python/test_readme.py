@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import re
 from pathlib import Path
 from typing import Any
 
+import dlbridge
 import pytest
 from conftest import Run, missing
 
@@ -126,6 +128,22 @@ def test_the_block_for_authors_of_extensions_is_one_that_is_compiled() -> None:
     [block] = re.findall(r"^```rs\n(.*?)^```$", path.read_text(encoding="utf-8"), re.M | re.S)
     crate = path.parent / "crates/dlbridge-pyo3/README.md"
     assert f"```rust,no_run\n{block}```" in crate.read_text(encoding="utf-8")
+
+
+def test_options_page_names_every_option() -> None:
+    path = readme()
+    if path is None:
+        pytest.skip("an installed package does not include the README")
+    page = (path.parent / "docs/options.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`\n]+)`", page))))
+    functions = (dlbridge.asdlpack, dlbridge.from_dlpack, dlbridge.empty, dlbridge.like)
+    parameters = {name for function in functions for name in inspect.signature(function).parameters}
+    public = {name for name in (*dir(dlbridge.Tensor), *dlbridge.__all__) if not name.startswith("_")}
+    constraints = path.parent / "crates/dlbridge-pyo3/src/argument/constraint.rs"
+    types = set(re.findall(r"^impl.* Constraint\s+for (\w+)", constraints.read_text(encoding="utf-8"), re.M))
+    assert "AllowCopy" in types
+    positional = {"x"}
+    assert not (parameters | public | types) - positional - named
 
 
 def test_readme_is_short() -> None:
