@@ -84,13 +84,12 @@ impl Source {
                 whole.slice_with_length(start, len)
             }
             Self::Kept(kept, first) => {
-                // SAFETY: within the tensor's memory, by contract.
-                let first = unsafe { first.offset(offset) };
-                // SAFETY: bytes of the tensor's elements are initialised and valid until the tensor is dropped,
-                // which the buffer does with its last handle. Nobody writes them until then: `check_stable` found the
+                // SAFETY: the caller guarantees that the bytes are of the tensor's elements, in the allocation that `first` is
+                // in. Bytes of the tensor's elements are initialised and valid until the tensor is dropped,
+                // which the buffer does with its last handle. Nothing writes them until then: `check_stable` found the
                 // tensor exclusive, so that `Kept` is the only holder and does not write (Exclusive), or immutable
                 // (Immutable).
-                unsafe { Buffer::from_custom_allocation(first, len, kept.clone()) }
+                unsafe { Buffer::from_custom_allocation(first.offset(offset), len, kept.clone()) }
             }
         }
     }

@@ -85,7 +85,8 @@ impl Part {
             Access::Shared | Access::ReadOnly | Access::Immutable => Access::Immutable,
         };
         let parts = RawParts { access, ..self.parts };
-        // SAFETY: the parts and the layout of the tensor, by contract; the owner was taken out of it alone.
+        // SAFETY: the parts and the layout are those of the tensor that the caller took the owner out of. The caller guarantees
+        // that the owner keeps the elements, and that nothing writes them meanwhile, which is what `access` declares.
         unsafe { Tensor::from_raw_parts(owner, parts, &self.shape, strides) }
     }
 }

@@ -38,8 +38,8 @@ pub enum Error {
     },
     /// Candle keeps such elements as bytes, and does not say how.
     #[error(
-        "candle keeps {} as bytes and does not say how elements lie in them; convert them to a dtype with which it \
-         computes",
+        "candle keeps {} as bytes and does not say how elements lie in them; convert them to a dtype that it \
+         computes with",
         .dtype.as_str()
     )]
     DType {

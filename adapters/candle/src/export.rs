@@ -79,8 +79,8 @@ impl CandleExt for candle_core::Tensor {
     unsafe fn into_tensor_unlocked(self) -> Result<Tensor> {
         let locked = Locked::new(self);
         let (parts, tensor) = (locked.parts()?, locked.tensor().clone());
-        // SAFETY: the tensor keeps the storage alive. It stays as long as it was found to be, and is not
-        // written while it is read, by contract.
+        // SAFETY: the tensor keeps the storage alive. The caller of `into_tensor_unlocked` guarantees that the storage keeps its
+        // length and is not written while it is read.
         unsafe { describe(locked.into_tensor(), parts, &tensor) }
     }
 }

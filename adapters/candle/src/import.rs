@@ -166,10 +166,11 @@ impl Part {
     }
 
     /// # Safety
-    /// The owner that was taken out is alive, and nobody writes the elements.
+    /// The owner that was taken out is alive, and nothing writes the elements.
     unsafe fn copied(&self) -> Result<candle_core::Tensor> {
         let strides = Some(&*self.strides);
-        // SAFETY: the elements of a tensor stay where they are while its owner is alive, and by contract.
+        // SAFETY: the parts and the layout are those of a tensor, whose elements stay where they are while the owner is alive.
+        // The caller guarantees that it is, and that nothing writes the elements until they are copied.
         unsafe { TensorRef::from_raw_parts(&self.parts, &self.shape, strides) }?.to_candle()
     }
 

@@ -41,7 +41,8 @@ impl<'a> Staging<'a> {
             copied.synchronize()?;
             let filled = &mut piece.as_mut_slice()?[..part.len()];
             filled.copy_from_slice(part);
-            // SAFETY: by contract; the piece is there until the copy is made.
+            // SAFETY: the parts together have as many bytes as the caller guarantees at the first address. The piece is neither
+            // written nor freed until the copy is made: `copied` is waited for before, and `drop` waits for the stream.
             unsafe { result::memcpy_htod_async(address, filled, self.stream.cu_stream()) }?;
             copied.record(self.stream)?;
             address += part.len() as u64;
@@ -59,7 +60,8 @@ impl<'a> Staging<'a> {
             let (turn, len) = (number % 2, part.len());
             let (piece, copied) = &mut self.pieces[turn];
             let piece = &mut piece.as_mut_slice()?[..len];
-            // SAFETY: by contract; the piece is there until the copy is made.
+            // SAFETY: the parts together have as many bytes as the caller guarantees at the first address. The piece is neither
+            // read nor freed until the copy is made: `empty` waits for `copied`, and `drop` for the stream.
             unsafe { result::memcpy_dtoh_async(piece, address, self.stream.cu_stream()) }?;
             copied.record(self.stream)?;
             address += len as u64;

@@ -156,8 +156,8 @@ fn is_whole<T, const N: usize>(
 ///
 /// # Safety
 /// `first` is the first of the elements of `shape`, which are aligned, initialised and adjacent in C order. They stay
-/// where they are until the owner is dropped, also when it moves. Until then nobody but the tensor of kornia writes
-/// them; if it is `writable`, nobody else reads them either.
+/// where they are until the owner is dropped, also when it moves. Until then only the tensor of kornia writes
+/// them; if it is `writable`, nothing else reads them either.
 unsafe fn adopt<T: Element, const N: usize>(
     owner: Tensor,
     first: *const T,
@@ -165,7 +165,9 @@ unsafe fn adopt<T: Element, const N: usize>(
     writable: bool,
 ) -> kornia_tensor::Tensor<T, N> {
     let (len, owner) = (shape.iter().product(), Arc::new(owner));
-    // SAFETY: by contract; kornia does not write what it has read-only.
+    // SAFETY: the caller guarantees aligned, initialised elements, contiguous in C order, as many as the shape has, that the
+    // owner keeps where they are, and that nothing else writes them. Kornia writes them only through the first function, for
+    // which the caller guarantees that nothing else reads them.
     let kornia = unsafe {
         match writable {
             true => kornia_tensor::Tensor::from_borrowed_host(shape, first, len, owner),

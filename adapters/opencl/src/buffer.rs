@@ -135,7 +135,7 @@ fn retained<T>(buffer: &Buffer<T>) -> Result<Buffer<u8>> {
 /// # Safety
 /// A `cl_mem` that lives.
 unsafe fn retain<T>(memory: cl_mem) -> Result<Buffer<T>> {
-    // SAFETY: by contract.
+    // SAFETY: the caller guarantees that the object lives; a buffer that is dropped gives this reference back.
     unsafe { retain_mem_object(memory) }.map_err(ClError)?;
     Ok(Buffer::new(memory))
 }

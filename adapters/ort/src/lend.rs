@@ -251,7 +251,7 @@ fn lend(
 /// # Safety
 /// Called once, by ONNX Runtime, with what [`lend`] gave it.
 unsafe extern "system" fn free(this: *mut OrtAllocator, _: *mut std::ffi::c_void) {
-    // SAFETY: by contract `this` is the reference on a `Lent` that was ONNX Runtime's.
+    // SAFETY: ONNX Runtime passes the pointer that `Arc::into_raw` made for it, with a reference of its own, and calls this once.
     drop(unsafe { Arc::from_raw(this.cast::<Lent>()) });
 }
 
@@ -260,6 +260,6 @@ unsafe extern "system" fn free(this: *mut OrtAllocator, _: *mut std::ffi::c_void
 /// # Safety
 /// Called by ONNX Runtime with what [`lend`] gave it, before [`free`].
 unsafe extern "system" fn memory_of(this: *const OrtAllocator) -> *const OrtMemoryInfo {
-    // SAFETY: by contract a `Lent` that lives.
+    // SAFETY: ONNX Runtime passes the pointer that `Arc::into_raw` made for it; the value is there until `free` is called.
     unsafe { (*this.cast::<Lent>()).memory }
 }

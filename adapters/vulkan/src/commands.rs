@@ -50,7 +50,7 @@ pub(crate) unsafe fn copy(
         .command_buffer_count(1);
     // SAFETY: the pool was made above, and nobody else has it.
     let buffer = unsafe { ash.allocate_command_buffers(&info) }?[0];
-    // SAFETY: of the pool above; the region by contract.
+    // SAFETY: a new command buffer of the pool above. The caller guarantees two buffers of this device that have the region.
     unsafe { record(ash, buffer, (from, to), region) }?;
     let (buffers, queue) = ([buffer], device.queue());
     let work = [vk::SubmitInfo::default().command_buffers(&buffers)];
@@ -92,7 +92,8 @@ unsafe fn record(
     let (all, copies) = (vk::PipelineStageFlags::ALL_COMMANDS, vk::PipelineStageFlags::TRANSFER);
     let users = all | vk::PipelineStageFlags::HOST;
     let flags = vk::DependencyFlags::empty();
-    // SAFETY: by contract.
+    // SAFETY: the caller guarantees a new command buffer, which nothing else records, and two buffers of its device that have
+    // the region and are for copies; barriers and the copy are commands of every queue that runs copies.
     unsafe {
         ash.begin_command_buffer(commands, &begin)?;
         ash.cmd_pipeline_barrier(commands, all, copies, flags, &before, &[], &[]);

@@ -78,7 +78,8 @@ pub(crate) unsafe fn to_host_unchecked(tensor: &Tensor, device: &Device) -> Resu
     if tensor.is_empty() {
         return nothing(tensor);
     }
-    // SAFETY: by contract.
+    // SAFETY: the caller guarantees what `fetch` demands, which is the contract of `TensorExt::to_host_unchecked`; a tensor
+    // without elements has returned.
     unsafe { fetch(tensor, BufferRef::of(tensor)?, device) }
 }
 
@@ -102,7 +103,8 @@ unsafe fn fetch(tensor: &Tensor, source: BufferRef<'_>, device: &Device) -> Resu
     let size = range.end - range.start;
     let mut staging = Buffer::to_copy_into(device, size)?;
     let region = vk::BufferCopy { src_offset: range.start, dst_offset: 0, size };
-    // SAFETY: by contract; what it is copied to was made above.
+    // SAFETY: the caller guarantees a buffer of this device that has the bytes and is for copies from it. The one that they are
+    // copied to was made above, of that size.
     unsafe { commands::copy(device, source.handle(), staging.handle(), region) }?;
     let bounds = TensorRef::from(tensor).byte_bounds();
     let mut bytes = Tensor::zeroed(DataType::UINT8, [bounds.len()])?;

@@ -109,7 +109,7 @@ impl Device {
     where
         O: Send + Sync + 'static,
     {
-        // SAFETY: an instance that lives, by contract.
+        // SAFETY: the caller guarantees that the instance lives until the owner is dropped.
         let devices = unsafe { parts.instance.enumerate_physical_devices() }?;
         let place = devices.iter().position(|&device| device == parts.physical_device);
         let id = place.and_then(|place| i32::try_from(place).ok());

@@ -126,7 +126,8 @@ impl<'a> Twice<'a> {
         let shader = vk::PipelineStageFlags::COMPUTE_SHADER;
         let none = vk::DependencyFlags::empty();
         let point = vk::PipelineBindPoint::COMPUTE;
-        // SAFETY: by contract.
+        // SAFETY: the caller guarantees a new command buffer, and a set whose buffer has the places. Pipeline and layout are of
+        // the same device.
         unsafe {
             ash.begin_command_buffer(buffer, &vk::CommandBufferBeginInfo::default()).unwrap();
             ash.cmd_pipeline_barrier(buffer, all, shader, none, &visible, &[], &[]);

@@ -109,8 +109,8 @@ impl VulkanExt for Tensor {
             subbyte_padded: self.is_subbyte_padded(),
             ..RawParts::new(handle, self.dtype())
         };
-        // SAFETY: the owner keeps the buffer, which nobody destroys, by contract; wgpu has initialised all of it, and the
-        // elements are within.
+        // SAFETY: the owner keeps the buffer, which the caller guarantees not to destroy; wgpu has initialised all of it, and
+        // `buffer::bytes` found the elements within.
         let tensor =
             unsafe { Tensor::from_raw_parts(memory, parts, self.shape(), Some(self.strides())) };
         Ok(tensor?)
@@ -141,11 +141,12 @@ impl VulkanExt for Tensor {
         let handle = vk::Buffer::from_raw(self.data().addr() as u64);
         // wgpu calls this with locks held.
         let done = Box::new(deleter::later(self)?);
-        // SAFETY: by contract it outlives the tensor, which is dropped behind the callback.
+        // SAFETY: the caller guarantees that the buffer lives until the tensor is dropped, which the callback does when wgpu has
+        // done with it.
         let adopted = unsafe { vulkan::Buffer::from_raw_externally_owned(handle, done) };
         let memory = wait::checked(device, || {
-            // SAFETY: by contract of this `VkDevice`, initialised, of this size, which is not zero, and for these
-            // usages.
+            // SAFETY: the caller guarantees a buffer of this `VkDevice`, initialised, of at least this size, and for these
+            // usages. `buffer::bytes` found an element within the size, so that is not zero.
             Ok(unsafe { device.create_buffer_from_hal::<Vulkan>(adopted, &descriptor) })
         })?;
         buffer::over(Memory::new(memory, Some(device)), parts, &shape, Some(&strides))

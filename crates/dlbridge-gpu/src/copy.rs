@@ -6,9 +6,10 @@ use std::sync::Arc;
 use dlbridge::{Access, Device, DeviceType, RawParts, Tensor, TensorRef};
 
 use super::driver::{Driver, Failure, MemoryFunctions, Result, StreamHandle};
-use super::event::{Capture, order};
+use super::event::order;
 use super::release::AfterStream;
 use super::staging::Transfer;
+use super::stream::Stream;
 
 /// Memory of a device. If the driver can, it is freed on the legacy stream, without a wait; otherwise the driver waits for
 /// the device.
@@ -21,19 +22,17 @@ struct DeviceMemory {
 }
 
 impl DeviceMemory {
-    /// Memory for work on a stream of the device, which is not captured.
-    ///
-    /// # Safety
-    /// A live stream.
-    unsafe fn new(transfer: &Transfer, size: usize) -> Result<Self> {
-        let &Transfer { driver, functions, device, stream } = transfer;
+    /// Memory for work on the stream of a transfer.
+    fn new(transfer: &Transfer, size: usize) -> Result<Self> {
+        let &Transfer { functions, stream } = transfer;
+        let (driver, device) = (stream.driver(), stream.device());
         let in_order = driver.has_pools(device);
         let _entered = driver.enter(device)?;
         let mut address = 0;
-        // SAFETY: a place for the address; the stream by contract.
+        // SAFETY: Live, and a place for the address.
         let status = unsafe {
             match in_order {
-                true => (functions.alloc_async)(&mut address, size, stream),
+                true => (functions.alloc_async)(&mut address, size, stream.handle()),
                 false => (functions.alloc)(&mut address, size),
             }
         };
@@ -43,17 +42,10 @@ impl DeviceMemory {
 
     /// The same, and its address; it is given back when the stream has passed what is on it then. It is held so before
     /// anything is copied to it: a copy that fails half way may still be under way.
-    ///
-    /// # Safety
-    /// A live stream of the device, which lives until the memory is given back.
-    unsafe fn after_stream(transfer: &Transfer, size: usize) -> Result<(AfterStream, u64)> {
-        let &Transfer { driver, device, stream, .. } = transfer;
-        // SAFETY: by contract.
-        unsafe {
-            let memory = Self::new(transfer, size)?;
-            let address = memory.address;
-            Ok((AfterStream::new(Box::new(memory), driver, device, stream), address))
-        }
+    fn after_stream(transfer: &Transfer, size: usize) -> Result<(AfterStream, u64)> {
+        let memory = Self::new(transfer, size)?;
+        let address = memory.address;
+        Ok((AfterStream::new(Box::new(memory), transfer.stream), address))
     }
 }
 
@@ -128,35 +120,35 @@ pub unsafe fn copied(
     // The device that the stream is of.
     let device = if to_host { from } else { to.device };
     let driver = Driver::of(device.device_type())?;
-    let functions = *driver.memory()?;
+    driver.memory()?;
     if tensor.is_empty() {
         return nothing(tensor, to.device);
     }
-    // SAFETY: by contract.
-    unsafe {
-        let of_stream = driver.device_of(to.stream, device.id())?;
-        if of_stream != device.id() {
-            return Err(Failure::new(format!(
-                "the stream {:#x} is of cuda:{of_stream}, and the copy is made on {device}",
-                to.stream
-            )));
-        }
-        let capture = Capture::of(driver, device.id(), to.stream)?;
-        capture.expect_none(to.stream, "which cannot have this copy")?;
-        match passed {
-            Some(passed) if from != device || passed != to.stream => {
-                order((from, passed), (device, to.stream))?;
-            }
-            _ => {}
-        }
+    // SAFETY: the caller guarantees that the stream lives: during this call, and as long as a copy on a device, which is as long
+    // as the value is used.
+    let stream = unsafe { Stream::of(driver, device.id(), to.stream) }?;
+    if stream.device() != device.id() {
+        return Err(Failure::new(format!(
+            "the stream {:#x} is of cuda:{}, and the copy is made on {device}",
+            to.stream,
+            stream.device()
+        )));
     }
-    let transfer = Transfer { driver, functions, device: device.id(), stream: to.stream };
-    // SAFETY: by contract, and not captured.
+    let transfer = Transfer::on(stream)?;
+    match passed {
+        Some(passed) if from != device || passed != to.stream => {
+            // SAFETY: the caller guarantees that both streams live.
+            unsafe { order((from, passed), (device, to.stream)) }?;
+        }
+        _ => {}
+    }
+    // SAFETY: the tensor is on the device that each function is for, and the stream is ordered behind the pending writes that the
+    // caller named.
     unsafe {
         match to_host {
             true => fetched(tensor, &transfer),
-            false if from.device_type().is_host_accessible() => sent(tensor, to, &transfer),
-            false => moved(tensor, to, &transfer),
+            false if from.device_type().is_host_accessible() => sent(tensor, to.device, &transfer),
+            false => moved(tensor, to.device, &transfer),
         }
     }
 }
@@ -189,19 +181,18 @@ fn span(tensor: &Tensor) -> (u64, usize) {
 /// From a device to the CPU.
 ///
 /// # Safety
-/// Elements on the device of the transfer, whose stream is not captured.
+/// The tensor's device is that of the transfer, and its pending writes come before on the stream.
 unsafe fn fetched(tensor: &Arc<Tensor>, transfer: &Transfer) -> Result<Tensor> {
     let (first, count) = span(tensor);
     let mut bytes = Tensor::zeros::<u8>([count]).map_err(Failure::core)?;
     let mut view = bytes.view_mut::<u8>().map_err(Failure::core)?;
     let target = view.as_mut_slice().expect("new memory is contiguous");
-    // SAFETY: by contract; the tensor is alive until all is there, or until the stream has passed.
-    unsafe {
-        if let Err(failure) = transfer.fetch(first, target) {
-            // Work queued on the stream before still reads the tensor.
-            transfer.after_stream(Box::new(Arc::clone(tensor)));
-            return Err(failure);
-        }
+    // SAFETY: the bytes of the tensor's elements (`span`). The tensor is alive until all is there, or after an error until the
+    // stream has passed.
+    if let Err(failure) = unsafe { transfer.fetch(first, target) } {
+        // Work queued on the stream before still reads the tensor.
+        transfer.after_stream(Box::new(Arc::clone(tensor)));
+        return Err(failure);
     }
     let start = TensorRef::from(&**tensor).byte_bounds().start;
     let parts = RawParts {
@@ -219,11 +210,8 @@ unsafe fn fetched(tensor: &Arc<Tensor>, transfer: &Transfer) -> Result<Tensor> {
     }
 }
 
-/// From the CPU to a device.
-///
-/// # Safety
-/// The stream of the transfer is not captured.
-unsafe fn sent(tensor: &Tensor, to: Place, transfer: &Transfer) -> Result<Tensor> {
+/// From the CPU to the device of a transfer, which is `to`.
+fn sent(tensor: &Tensor, to: Device, transfer: &Transfer) -> Result<Tensor> {
     let copy;
     let mut source = TensorRef::from(tensor);
     if !source.is_c_contiguous() {
@@ -231,9 +219,9 @@ unsafe fn sent(tensor: &Tensor, to: Place, transfer: &Transfer) -> Result<Tensor
         source = TensorRef::from(&copy);
     }
     let bytes = source.as_bytes().map_err(Failure::core)?;
-    // SAFETY: by contract; memory of that size, given back after the stream.
+    let (memory, address) = DeviceMemory::after_stream(transfer, bytes.len())?;
+    // SAFETY: memory of that size, which is given back when the stream has passed.
     unsafe {
-        let (memory, address) = DeviceMemory::after_stream(transfer, bytes.len())?;
         transfer.send(bytes, address)?;
         over(memory, address, 0, &source, None, to)
     }
@@ -242,24 +230,21 @@ unsafe fn sent(tensor: &Tensor, to: Place, transfer: &Transfer) -> Result<Tensor
 /// From a device to new memory of the same or another one.
 ///
 /// # Safety
-/// Elements on a device; the stream of the transfer is not captured.
-unsafe fn moved(tensor: &Arc<Tensor>, to: Place, transfer: &Transfer) -> Result<Tensor> {
+/// The tensor is on a device of CUDA, and its pending writes come before on the stream.
+unsafe fn moved(tensor: &Arc<Tensor>, to: Device, transfer: &Transfer) -> Result<Tensor> {
     let (first, count) = span(tensor);
-    let driver = transfer.driver;
+    let stream = transfer.stream;
     let source = TensorRef::from(&**tensor);
     let start = source.byte_bounds().start;
-    // SAFETY: by contract; memory of that size, given back after the stream, which is when the source is let go.
+    let (memory, address) = DeviceMemory::after_stream(transfer, count)?;
+    let from = tensor.device();
+    // Held from before the copy, so that the source is let go after it even if something fails.
+    let held = AfterStream::new(Box::new(Arc::clone(tensor)), stream);
+    // SAFETY: the bytes of the tensor's elements (`span`), and memory of that size. Both are given back when the stream has
+    // passed.
     unsafe {
-        let (memory, address) = DeviceMemory::after_stream(transfer, count)?;
-        let from = tensor.device();
-        // Held from before the copy, so that the source is let go after it even if something fails.
-        let held =
-            AfterStream::new(Box::new(Arc::clone(tensor)), driver, to.device.id(), to.stream);
-        match from.device_type() == DeviceType::CUDA && from.id() != to.device.id() {
-            true => {
-                let (target, source) = ((to.device.id(), address), (from.id(), first));
-                driver.copy_between(target, source, count, to.stream)?;
-            }
+        match from.device_type() == DeviceType::CUDA && from.id() != to.id() {
+            true => transfer.copy_from_device(address, (from.id(), first), count)?,
             false => transfer.copy(address, first, count)?,
         }
         drop(held);
@@ -270,23 +255,23 @@ unsafe fn moved(tensor: &Arc<Tensor>, to: Place, transfer: &Transfer) -> Result<
 /// The tensor over new memory, whose lowest byte is `start` bytes from the first element.
 ///
 /// # Safety
-/// As many bytes as the elements take; the stream lives as long as the tensor.
+/// The memory has as many bytes from the address on as the elements take, on device `device`.
 unsafe fn over(
     memory: AfterStream,
     address: u64,
     start: isize,
     like: &TensorRef<'_>,
     strides: Option<&[i64]>,
-    to: Place,
+    device: Device,
 ) -> Result<Tensor> {
     let address = ptr::without_provenance_mut::<u8>(address as usize);
     let parts = RawParts {
-        device: to.device,
+        device,
         access: Access::Exclusive,
         subbyte_padded: like.is_subbyte_padded(),
         ..RawParts::new(address.wrapping_byte_offset(-start).cast(), like.dtype())
     };
-    // SAFETY: memory that the owner has alone.
+    // SAFETY: the caller guarantees room for the elements in memory that the owner has alone, and keeps.
     unsafe { Tensor::from_raw_parts(memory, parts, &shape_of(like), strides) }
         .map_err(Failure::core)
 }

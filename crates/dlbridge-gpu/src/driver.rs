@@ -137,7 +137,7 @@ pub(super) struct MemoryFunctions {
     pub(super) alloc_async: unsafe extern "C" fn(*mut u64, usize, StreamHandle) -> Status,
     pub(super) free: unsafe extern "C" fn(u64) -> Status,
     pub(super) free_async: unsafe extern "C" fn(u64, StreamHandle) -> Status,
-    copy_peer_async:
+    pub(super) copy_peer_async:
         unsafe extern "C" fn(u64, ContextHandle, u64, ContextHandle, usize, StreamHandle) -> Status,
     pub(super) host_alloc: unsafe extern "C" fn(*mut *mut c_void, usize, c_uint) -> Status,
     pub(super) copy_async: unsafe extern "C" fn(u64, u64, usize, StreamHandle) -> Status,
@@ -387,25 +387,6 @@ impl Driver {
                 && value != 0
         })
     }
-
-    /// Puts a copy from one device to another on a stream.
-    ///
-    /// # Safety
-    /// A live stream of the device `to`; as many bytes at both addresses, valid until the stream has passed.
-    pub(super) unsafe fn copy_between(
-        &self,
-        (to, target): (i32, u64),
-        (from, source): (i32, u64),
-        count: usize,
-        stream: StreamHandle,
-    ) -> Result<()> {
-        let (to_context, from_context) = (self.context(to)?, self.context(from)?);
-        let copy = self.memory()?.copy_peer_async;
-        let _entered = self.enter(to)?;
-        // SAFETY: by contract.
-        let status = unsafe { copy(target, to_context, source, from_context, count, stream) };
-        self.check("copy between devices", status)
-    }
 }
 
 /// The library of a driver, which is never closed again.
@@ -431,7 +412,7 @@ impl Functions {
     /// # Safety
     /// The function is of this type.
     unsafe fn get<F: Copy>(&self, name: &CStr) -> Result<F> {
-        // SAFETY: by contract.
+        // SAFETY: the caller guarantees the type. The library is never closed, so the function stays.
         let found = unsafe { self.library.get::<F>(name.to_bytes_with_nul()) };
         found.map(|function| *function).map_err(|error| {
             Failure::new(format!("the driver of {} cannot be used: {error}", self.driver))
@@ -441,7 +422,7 @@ impl Functions {
     /// # Safety
     /// The function takes flags and returns a status.
     unsafe fn init(&self, name: &CStr) -> Result<()> {
-        // SAFETY: by contract; there are no flags.
+        // SAFETY: the caller guarantees the type; 0 means no flags, the only value that drivers accept.
         match unsafe { self.get::<unsafe extern "C" fn(c_uint) -> Status>(name)?(0) } {
             0 => Ok(()),
             status => {

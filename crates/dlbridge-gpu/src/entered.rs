@@ -82,12 +82,12 @@ impl Driver {
         }
         let mut device = 0;
         let status = match self.stream_context {
-            // SAFETY: a place for the number; the stream by contract.
+            // SAFETY: a place for the number; the caller guarantees that the stream lives.
             StreamContext::Rocm(of_stream) => unsafe { of_stream(stream, &mut device) },
             StreamContext::Cuda { of_stream, device: of_context } => {
                 let _entered = self.enter(meant)?;
                 let mut context = 0;
-                // SAFETY: a place for the context; the stream by contract.
+                // SAFETY: a place for the context; the caller guarantees that the stream lives.
                 let status = unsafe { of_stream(stream, &mut context) };
                 self.check("say of which device a stream is", status)?;
                 let _current = self.push(context, "enter the context of a stream")?;

@@ -3,6 +3,7 @@
 use dlbridge::Device;
 
 use super::driver::{Driver, EventHandle, Failure, Result, StreamHandle};
+use super::stream::Stream;
 
 /// The kind of event that is no clock.
 const DISABLE_TIMING: u32 = 2;
@@ -16,34 +17,26 @@ pub(super) struct Event {
 }
 
 impl Event {
-    /// Records what is under way on a stream of a device.
-    ///
-    /// # Safety
-    /// A live stream of the device, or the handle of a default one.
-    pub(super) unsafe fn on(
-        driver: &'static Driver,
-        device: i32,
-        stream: StreamHandle,
-    ) -> Result<Self> {
+    /// Records what is under way on a stream.
+    pub(super) fn on(stream: Stream) -> Result<Self> {
+        let (driver, device) = (stream.driver(), stream.device());
         let _entered = driver.enter(device)?;
         let mut handle = 0;
         // SAFETY: a place for the event.
         let status = unsafe { (driver.event_create)(&mut handle, DISABLE_TIMING) };
         driver.check("create an event", status)?;
         let event = Self { driver, device, handle };
-        // SAFETY: an event of the device; the stream by contract.
-        driver.check("record an event", unsafe { (driver.event_record)(handle, stream) })?;
+        // SAFETY: Live, and an event of the stream's device.
+        driver
+            .check("record an event", unsafe { (driver.event_record)(handle, stream.handle()) })?;
         Ok(event)
     }
 
     /// Makes a stream wait for it.
-    ///
-    /// # Safety
-    /// A live stream of the device `device`, or the handle of a default one.
-    pub(super) unsafe fn wait_on(&self, device: i32, stream: StreamHandle) -> Result<()> {
-        let _entered = self.driver.enter(device)?;
-        // SAFETY: a recorded event; the stream by contract.
-        let status = unsafe { (self.driver.stream_wait_event)(stream, self.handle, 0) };
+    pub(super) fn wait_on(&self, stream: Stream) -> Result<()> {
+        let _entered = self.driver.enter(stream.device())?;
+        // SAFETY: Live, and a recorded event.
+        let status = unsafe { (self.driver.stream_wait_event)(stream.handle(), self.handle, 0) };
         self.driver.check("let a stream wait", status)
     }
 
@@ -102,20 +95,18 @@ pub unsafe fn order(
     (waiting_on, waiting): (Device, StreamHandle),
 ) -> Result<()> {
     let driver = Driver::of(passed_on.device_type())?;
-    // SAFETY: by contract.
-    let (passed_on, waiting_on, before, after) = unsafe {
-        let passed_on = driver.device_of(passed, passed_on.id())?;
-        let waiting_on = driver.device_of(waiting, waiting_on.id())?;
-        let before = Capture::of(driver, passed_on, passed)?;
-        (passed_on, waiting_on, before, Capture::of(driver, waiting_on, waiting)?)
+    // SAFETY: the caller guarantees that both streams live during this call, at whose end the values are gone.
+    let (passed, waiting) = unsafe {
+        let passed = Stream::of(driver, passed_on.id(), passed)?;
+        (passed, Stream::of(driver, waiting_on.id(), waiting)?)
     };
+    let (before, after) = (Capture::of(passed)?, Capture::of(waiting)?);
     if before != after || before == Capture::OfAnother {
         let what = "and cannot be put in order with a stream that is not";
         before.expect_none(passed, what)?;
         after.expect_none(waiting, what)?;
     }
-    // SAFETY: by contract.
-    unsafe { Event::on(driver, passed_on, passed)?.wait_on(waiting_on, waiting) }
+    Event::on(passed)?.wait_on(waiting)
 }
 
 /// Waits for what is under way on a stream.
@@ -137,13 +128,10 @@ pub unsafe fn order(
 /// ```
 pub unsafe fn wait(device: Device, stream: StreamHandle) -> Result<()> {
     let driver = Driver::of(device.device_type())?;
-    // SAFETY: by contract.
-    unsafe {
-        let device = driver.device_of(stream, device.id())?;
-        let capture = Capture::of(driver, device, stream)?;
-        capture.expect_none(stream, "and cannot be waited for")?;
-        Event::on(driver, device, stream)?.wait()
-    }
+    // SAFETY: the caller guarantees that the stream lives during this call, at whose end the value is gone.
+    let stream = unsafe { Stream::of(driver, device.id(), stream) }?;
+    Capture::of(stream)?.expect_none(stream, "and cannot be waited for")?;
+    Event::on(stream)?.wait()
 }
 
 /// Whether work on a stream becomes part of a graph.
@@ -159,15 +147,13 @@ pub(super) enum Capture {
 
 impl Capture {
     /// Whether a stream is captured.
-    ///
-    /// # Safety
-    /// A live stream of the device, or the handle of a default one.
-    pub(super) unsafe fn of(driver: &Driver, device: i32, stream: StreamHandle) -> Result<Self> {
+    pub(super) fn of(stream: Stream) -> Result<Self> {
         const CAPTURE_IMPLICIT: i32 = 906;
-        let _entered = driver.enter(device)?;
+        let driver = stream.driver();
+        let _entered = driver.enter(stream.device())?;
         let (mut status, mut number) = (0, 0);
-        // SAFETY: places for both; the stream by contract.
-        match unsafe { (driver.stream_capture_info)(stream, &mut status, &mut number) } {
+        // SAFETY: Live, and places for both.
+        match unsafe { (driver.stream_capture_info)(stream.handle(), &mut status, &mut number) } {
             CAPTURE_IMPLICIT => Ok(Self::OfAnother),
             answer => {
                 driver.check("say whether a stream is captured", answer)?;
@@ -177,13 +163,14 @@ impl Capture {
     }
 
     /// The refusal of what cannot be part of a graph, or would spoil one.
-    pub(super) fn expect_none(self, stream: StreamHandle, what: &str) -> Result<()> {
+    pub(super) fn expect_none(self, stream: Stream, what: &str) -> Result<()> {
         match self {
             Self::None => Ok(()),
             Self::Of(_) => Err(Failure::new(format!(
-                "the stream {stream:#x} is being captured in a graph, {what}: exchange the tensor before the \
+                "the stream {:#x} is being captured in a graph, {what}: exchange the tensor before the \
                  capture, or on the captured stream from the beginning; or pass stream=-1, and see to the order \
-                 yourself"
+                 yourself",
+                stream.handle()
             ))),
             Self::OfAnother => Err(Failure::new(
                 "the default stream cannot be used while a graph is captured: exchange the tensor before the \

@@ -9,6 +9,7 @@
 //! | --- | --- |
 //! | `driver` | the functions of a driver |
 //! | `entered` | the device that a thread works on |
+//! | `stream` | the promise that a stream lives |
 //! | `event` | order between streams, and captures |
 //! | `release` | memory that is released when a stream has passed |
 //! | `staging` | pinned memory between the CPU and a device |
@@ -20,6 +21,7 @@ mod entered;
 mod event;
 mod release;
 mod staging;
+mod stream;
 
 pub use copy::{Place, copied};
 pub use driver::{Driver, Failure, Result, StreamHandle};

@@ -11,42 +11,27 @@ use dlbridge_fork::ForkMutex;
 
 use super::driver::{Driver, Failure, Result, StreamHandle};
 use super::event::{Capture, Event};
-
-/// CUDA's default stream of whichever thread drops, which need not be the one that it was named on. The legacy stream
-/// waits for those of all.
-const PER_THREAD: StreamHandle = 2;
-const LEGACY: StreamHandle = 0;
+use super::stream::Stream;
 
 /// What is dropped when a stream has passed what is on it then.
 pub(super) struct AfterStream {
     what: Option<Box<dyn Send>>,
-    driver: &'static Driver,
-    device: i32,
-    stream: StreamHandle,
+    stream: Stream,
 }
 
 impl AfterStream {
     /// Holds something from now on, and asks the driver nothing: it is called before anything is put on the stream.
     ///
-    /// # Safety
-    /// A live stream of the device, or the handle of a default one. It lives until `what` is dropped: while it is captured
-    /// that is later than this is.
-    pub(super) unsafe fn new(
-        what: Box<dyn Send>,
-        driver: &'static Driver,
-        device: i32,
-        stream: StreamHandle,
-    ) -> Self {
-        let stream = if stream == PER_THREAD { LEGACY } else { stream };
-        Self { what: Some(what), driver, device, stream }
+    /// It uses the stream until `what` is dropped: while the stream is captured that is later than this is.
+    pub(super) fn new(what: Box<dyn Send>, stream: Stream) -> Self {
+        Self { what: Some(what), stream: stream.of_any_thread() }
     }
 }
 
 impl Drop for AfterStream {
     fn drop(&mut self) {
         let Some(what) = self.what.take() else { return };
-        let Self { driver, device, stream, .. } = *self;
-        let mut waiting = Waiting { driver, device, stream, event: None };
+        let mut waiting = Waiting { stream: self.stream, event: None };
         match waiting.has_passed() {
             Ok(true) => drop_one_by_one(what),
             Ok(false) => drop_later(waiting, what),
@@ -57,9 +42,7 @@ impl Drop for AfterStream {
 
 /// A stream that is to pass what is on it.
 struct Waiting {
-    driver: &'static Driver,
-    device: i32,
-    stream: StreamHandle,
+    stream: Stream,
     /// What it had under way; nothing as long as it is captured, when nothing can be recorded. What was captured runs later,
     /// if ever, and who captures it keeps the tensor as long as the graph.
     event: Option<Event>,
@@ -79,13 +62,10 @@ impl Waiting {
 
     fn look(&mut self) -> Result<bool> {
         if self.event.is_none() {
-            // SAFETY: by the promise to `AfterStream::new`.
-            unsafe {
-                if Capture::of(self.driver, self.device, self.stream)? != Capture::None {
-                    return Ok(false);
-                }
-                self.event = Some(Event::on(self.driver, self.device, self.stream)?);
+            if Capture::of(self.stream)? != Capture::None {
+                return Ok(false);
             }
+            self.event = Some(Event::on(self.stream)?);
         }
         self.event.as_ref().map_or(Ok(false), Event::has_passed)
     }
@@ -204,11 +184,9 @@ pub unsafe fn after_stream(tensor: Tensor, stream: StreamHandle) -> Result<Tenso
         ..RawParts::new(tensor.data(), tensor.dtype())
     };
     let (shape, strides) = (tensor.shape().to_vec(), tensor.strides().to_vec());
-    // SAFETY: by contract.
-    let owner = unsafe {
-        let device = driver.device_of(stream, tensor.device().id())?;
-        AfterStream::new(Box::new(tensor), driver, device, stream)
-    };
+    // SAFETY: the caller guarantees that the stream lives until the memory was given back, which ends the last use of the value.
+    let stream = unsafe { Stream::of(driver, tensor.device().id(), stream) }?;
+    let owner = AfterStream::new(Box::new(tensor), stream);
     // SAFETY: the parts of a tensor that the owner holds.
     unsafe { Tensor::from_raw_parts(owner, parts, &shape, Some(&strides)) }.map_err(Failure::core)
 }

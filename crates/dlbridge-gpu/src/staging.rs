@@ -8,9 +8,10 @@ use std::slice;
 
 use dlbridge_fork::ForkMutex;
 
-use super::driver::{Driver, MemoryFunctions, Result, StreamHandle};
-use super::event::Event;
+use super::driver::{Driver, MemoryFunctions, Result};
+use super::event::{Capture, Event};
 use super::release::AfterStream;
+use super::stream::Stream;
 
 const CHUNK: usize = 4 << 20;
 
@@ -71,20 +72,24 @@ impl Drop for Taken {
     }
 }
 
-/// Copies on a stream of a device.
+/// Copies on a stream that is not captured.
 pub(super) struct Transfer {
-    pub(super) driver: &'static Driver,
     pub(super) functions: MemoryFunctions,
-    pub(super) device: i32,
-    pub(super) stream: StreamHandle,
+    pub(super) stream: Stream,
 }
 
 impl Transfer {
+    /// Copies on a stream from now on; an error while a graph is captured on it.
+    pub(super) fn on(stream: Stream) -> Result<Self> {
+        let functions = *stream.driver().memory()?;
+        Capture::of(stream)?.expect_none(stream, "which cannot have this copy")?;
+        Ok(Self { functions, stream })
+    }
+
     /// Copies from the device, and returns when all is there.
     ///
     /// # Safety
-    /// A live stream that is not being captured; as many bytes at the address, valid until this returns, and after an
-    /// error until the stream has passed.
+    /// As many bytes at the address, valid until this returns, and after an error until the stream has passed.
     pub(super) unsafe fn fetch(&self, from: u64, to: &mut [u8]) -> Result<()> {
         let copy = |buffers: &mut [Buffer]| {
             let mut under_way: [Option<Range<usize>>; 2] = [None, None];
@@ -96,73 +101,81 @@ impl Transfer {
                 }
                 let Some(chunk) = chunk else { continue };
                 buffer.bytes(0)?;
-                // SAFETY: by contract, and a buffer that is free.
-                unsafe {
-                    self.copy(buffer.address(), from + chunk.start as u64, chunk.len())?;
-                    buffer.done = Some(Event::on(self.driver, self.device, self.stream)?);
-                }
+                // SAFETY: the chunk is within the bytes that the caller guarantees. `bytes` found the device done with the
+                // buffer, which is used next when `done` has passed.
+                unsafe { self.copy(buffer.address(), from + chunk.start as u64, chunk.len()) }?;
+                buffer.done = Some(Event::on(self.stream)?);
                 under_way[turn % 2] = Some(chunk);
             }
             Ok(())
         };
-        // SAFETY: by contract.
-        unsafe { self.with_buffers(copy) }
+        self.with_buffers(copy)
     }
 
-    /// Copies to the device. The bytes have been taken when this returns, and are there for who is in order with
-    /// the stream.
+    /// Copies to the device. The bytes have been read when this returns, and work that is in order with the stream sees them.
     ///
     /// # Safety
-    /// A live stream that is not being captured; as many bytes at the address, valid until the stream has passed.
+    /// As many bytes at the address, valid until the stream has passed.
     pub(super) unsafe fn send(&self, from: &[u8], to: u64) -> Result<()> {
         let copy = |buffers: &mut [Buffer]| {
             for (turn, chunk) in chunks(from.len()).enumerate() {
                 let buffer = &mut buffers[turn % 2];
                 buffer.bytes(chunk.len())?.copy_from_slice(&from[chunk.clone()]);
-                // SAFETY: by contract, and a buffer that is filled.
-                unsafe {
-                    self.copy(to + chunk.start as u64, buffer.address(), chunk.len())?;
-                    buffer.done = Some(Event::on(self.driver, self.device, self.stream)?);
-                }
+                // SAFETY: the chunk is within the bytes that the caller guarantees. The buffer was just filled, and is used next
+                // when `done` has passed.
+                unsafe { self.copy(to + chunk.start as u64, buffer.address(), chunk.len()) }?;
+                buffer.done = Some(Event::on(self.stream)?);
             }
             Ok(())
         };
-        // SAFETY: by contract.
-        unsafe { self.with_buffers(copy) }
+        self.with_buffers(copy)
     }
 
     /// Puts a copy on the stream.
     ///
     /// # Safety
-    /// A live stream; as many bytes at both addresses, valid until the stream has passed.
+    /// As many bytes at both addresses, valid until the stream has passed.
     pub(super) unsafe fn copy(&self, to: u64, from: u64, count: usize) -> Result<()> {
-        let _entered = self.driver.enter(self.device)?;
-        // SAFETY: by contract.
-        let status = unsafe { (self.functions.copy_async)(to, from, count, self.stream) };
-        self.driver.check("copy", status)
+        let driver = self.stream.driver();
+        let _entered = driver.enter(self.stream.device())?;
+        // SAFETY: Live. The caller guarantees the bytes at both addresses.
+        let status = unsafe { (self.functions.copy_async)(to, from, count, self.stream.handle()) };
+        driver.check("copy", status)
     }
 
-    /// Drops something when the stream has passed what is on it now.
+    /// Puts a copy from another device on the stream.
     ///
     /// # Safety
-    /// A live stream of the device that is not being captured.
-    pub(super) unsafe fn after_stream(&self, what: Box<dyn Send>) {
-        // SAFETY: by contract: what is on a stream that is not captured is recorded before this returns, and the stream is not
-        // used after that.
-        drop(unsafe { AfterStream::new(what, self.driver, self.device, self.stream) });
+    /// As many bytes at both addresses, valid until the stream has passed.
+    pub(super) unsafe fn copy_from_device(
+        &self,
+        to: u64,
+        (device, from): (i32, u64),
+        count: usize,
+    ) -> Result<()> {
+        let (driver, stream) = (self.stream.driver(), self.stream.handle());
+        let (to_context, from_context) =
+            (driver.context(self.stream.device())?, driver.context(device)?);
+        let _entered = driver.enter(self.stream.device())?;
+        let copy = self.functions.copy_peer_async;
+        // SAFETY: Live, and contexts that are held. The caller guarantees the bytes at both addresses.
+        let status = unsafe { copy(to, to_context, from, from_context, count, stream) };
+        driver.check("copy between devices", status)
     }
 
-    /// Works with two buffers. Others copy meanwhile, with buffers of their own.
-    ///
-    /// # Safety
-    /// A live stream of the device that is not being captured. `work` puts copies from and to the buffers on no other.
-    unsafe fn with_buffers(&self, work: impl FnOnce(&mut [Buffer]) -> Result<()>) -> Result<()> {
+    /// Drops something when the stream has passed what is on it now. That is recorded before this returns, because the stream is
+    /// not captured; the stream is not used after that.
+    pub(super) fn after_stream(&self, what: Box<dyn Send>) {
+        drop(AfterStream::new(what, self.stream));
+    }
+
+    /// Works with two buffers, which `work` uses on no other stream. Other threads copy meanwhile, with buffers of their own.
+    fn with_buffers(&self, work: impl FnOnce(&mut [Buffer]) -> Result<()>) -> Result<()> {
         let mut taken = self.taken()?;
         let done = work(&mut taken.0);
         if done.is_err() {
             // What was put on the stream before still uses them.
-            // SAFETY: by contract.
-            unsafe { self.after_stream(Box::new(taken)) };
+            self.after_stream(Box::new(taken));
         }
         done
     }
@@ -171,9 +184,10 @@ impl Transfer {
     fn taken(&self) -> Result<Taken> {
         let mut taken = Taken::of_others();
         if taken.0.len() < 2 {
-            let _entered = self.driver.enter(self.device)?;
+            let driver = self.stream.driver();
+            let _entered = driver.enter(self.stream.device())?;
             while taken.0.len() < 2 {
-                taken.0.push(Buffer::new(self.driver, self.functions)?);
+                taken.0.push(Buffer::new(driver, self.functions)?);
             }
         }
         Ok(taken)

@@ -151,7 +151,8 @@ impl<O: Send + 'static> Draft<O> {
             byte_offset,
         };
         let marks = parts.marks();
-        // SAFETY: by contract.
+        // SAFETY: the caller guarantees that the dims were written, and Data, Calm, Exclusive, Immutable and Send for `parts`,
+        // which the description repeats; `locate` only adds the byte offset to the address.
         Ok(unsafe { self.finish(description, Marks { flags: marks.flags | flags, ..marks }, None) })
     }
 
@@ -181,7 +182,8 @@ impl<O: Send + 'static> Draft<O> {
         let shape = self.extents();
         // SAFETY: the dims are within the allocation, or none.
         let strides = unsafe { shape.add(self.ndim) };
-        // SAFETY: by contract.
+        // SAFETY: the caller guarantees everything that `finish` demands for the description, whose dims are those in this
+        // block (Dims).
         unsafe { self.write_header(DLTensor { shape, strides, ..description }, marks, check) }
     }
 
@@ -191,7 +193,7 @@ impl<O: Send + 'static> Draft<O> {
     /// Everything holds for the description that [`finish`](Self::finish) demands; the owner keeps the dims.
     #[inline]
     pub(crate) unsafe fn finish_with_dims(self, description: DLTensor, marks: Marks) -> Managed {
-        // SAFETY: by contract.
+        // SAFETY: the caller guarantees everything that `finish` demands for a description whose dims the owner keeps (Dims).
         unsafe { self.write_header(description, marks, None) }
     }
 

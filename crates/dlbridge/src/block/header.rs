@@ -58,8 +58,8 @@ impl<O: 'static> Block<O> {
         // SAFETY: Block: the header is initialised and the block is ours alone.
         let layout = Self::VTABLE.layout(unsafe { (*block).header.dims } as usize);
         let free = Free { header, layout };
-        // SAFETY: by contract initialised, and the block is freed right behind. Send: any thread may
-        // do this.
+        // SAFETY: Block: the owner is initialised; it is dropped once, because the block is freed right behind. Send: any
+        // thread may do this.
         no_unwind(|| unsafe { (*block).owner.assume_init_drop() });
         drop(free);
     }

@@ -97,7 +97,7 @@ impl Managed {
     /// `managed` points at a managed tensor of this major version. If it is one of ours, the
     /// handle is given up.
     pub(crate) unsafe fn recognise(managed: NonNull<DLManagedTensorVersioned>) -> Option<Self> {
-        // SAFETY: by contract readable; the fields before `flags` are the same in all versions.
+        // SAFETY: the caller guarantees a managed tensor of this major version; both fields have these places in it.
         let (ctx, deleter) =
             unsafe { ((*managed.as_ptr()).manager_ctx, (*managed.as_ptr()).deleter) };
         // The brand's address is unique where a linker may have merged the deleters of two
@@ -189,8 +189,8 @@ impl Managed {
     /// # Safety
     /// The owner is an `O`.
     pub(crate) unsafe fn owner_mut<O: 'static>(&mut self) -> &mut O {
-        // SAFETY: by contract a `Block<O>`, whose owner is initialised (Block); `&mut self` is the
-        // only access.
+        // SAFETY: the caller guarantees that the owner is an `O`, so this is a `Block<O>`, whose owner is initialised (Block);
+        // `&mut self` is the only access.
         unsafe { (*self.0.cast::<Block<O>>().as_ptr()).owner.assume_init_mut() }
     }
 

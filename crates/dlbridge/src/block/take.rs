@@ -22,8 +22,8 @@ impl Managed {
         let layout = header.vtable.layout(header.dims as usize);
         let block = self.into_raw();
         let _free = Free { header: block.cast(), layout };
-        // SAFETY: an `O` by contract; initialised (Block) and read once, because the block is freed
-        // without dropping it.
+        // SAFETY: the caller guarantees that the owner is an `O`. It is initialised (Block), and read once, because the block is
+        // freed without dropping it.
         unsafe { (*block.cast::<Block<O>>().as_ptr()).owner.assume_init_read() }
     }
 

@@ -342,7 +342,7 @@ impl BitWriter {
         self.pending |= u128::from(bits) << self.bits;
         self.bits += count;
         while self.bits >= 8 {
-            // SAFETY: by contract.
+            // SAFETY: the caller guarantees room for all bits so far, and these eight are the next of them.
             unsafe {
                 self.to.write(self.pending as u8);
                 self.to = self.to.add(1);
@@ -355,7 +355,7 @@ impl BitWriter {
     /// There is room for the bits so far, rounded up to bytes.
     unsafe fn finish(self) {
         if self.bits > 0 {
-            // SAFETY: by contract.
+            // SAFETY: the caller guarantees room for the last bits as a whole byte.
             unsafe { self.to.write(self.pending as u8) };
         }
     }

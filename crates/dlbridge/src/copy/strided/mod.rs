@@ -7,9 +7,12 @@
 //!
 //! - **Places.** A function that takes axes and [`Ends`] is given ones where each index leads to a piece
 //!   that can be read, at `from`, and to one that can be written, at `to`; no byte is in two pieces
-//!   of the target, or in one of each side, and nobody else writes any.
+//!   of the target, or in one of each side, and no other code writes any. A function that passes on some indices of an axis,
+//!   or the axes inside one index, passes on Places.
 
 mod axis;
+#[cfg(feature = "fast-copies")]
+mod dispatch;
 mod piece;
 mod runs;
 #[cfg(feature = "fast-copies")]
@@ -39,7 +42,7 @@ type Loops = unsafe fn(&[Axis], Ends, usize);
 /// of the byte extent of its layout, `to` for writes of its own, and no byte is in both. No two
 /// indices lead to the same element of the target.
 pub(super) unsafe fn copy_strided(from: *const u8, to: *mut u8, layouts: &Layouts<'_>) {
-    // SAFETY: by contract.
+    // SAFETY: the caller guarantees the same of the same pointers and layouts; the pace changes nothing about them.
     unsafe { copy_strided_while(from, to, layouts, &mut Pace::unbroken(&mut || true)) };
 }
 
@@ -110,7 +113,7 @@ unsafe fn in_blocks(
     let pieces = axes.iter().fold(1, |pieces, axis| pieces * axis.extent);
     let blocks = pace.blocks(size * pieces);
     if blocks == 1 {
-        // SAFETY: by contract.
+        // SAFETY: Places: the axes and ends of the caller.
         unsafe { on_threads(axes, ends, size, loops) };
         return true;
     }
@@ -157,7 +160,7 @@ unsafe fn on_threads(axes: &[Axis], ends: Ends, size: usize, loops: Loops) {
     let bytes = size * pieces;
     let parts = threads::parts(bytes, if moves_several(axes, size) { pieces / 8 } else { pieces });
     if parts == 1 {
-        // SAFETY: by contract.
+        // SAFETY: Places: the axes and ends of the caller. `loops` was chosen for pieces of `size` bytes.
         return unsafe { loops(axes, ends, size) };
     }
     // The outermost axis that can be cut evenly; or else, unless one piece is enough for all threads,
@@ -171,7 +174,7 @@ unsafe fn on_threads(axes: &[Axis], ends: Ends, size: usize, loops: Loops) {
             // SAFETY: Places, for some indices of one axis, which no other thread has.
             unsafe { loops(&axes, ends, size) }
         }),
-        // SAFETY: by contract.
+        // SAFETY: Places: the axes and ends of the caller.
         None => unsafe { long_runs(axes, ends, size) },
     }
 }
@@ -209,7 +212,7 @@ pub(super) unsafe fn copy_bytes(from: *const u8, to: *mut u8, bytes: usize) {
     // Whole pages, so that no two threads meet in a new one.
     threads::split(bytes, threads::parts(bytes, 1), 4096, &|begin, end| {
         let ends = ends.at(&axis, begin);
-        // SAFETY: by contract, for bytes that no other thread has.
+        // SAFETY: `end` is at most `bytes`, which the caller guarantees at both ends; no other thread has these.
         unsafe { ends.from.copy_to_nonoverlapping(ends.to, end - begin) }
     });
 }
@@ -223,13 +226,14 @@ const FEW: usize = 64;
 /// # Safety
 /// Places, for pieces of the size of `P`.
 unsafe fn pieces<P: Piece>(axes: &[Axis], ends: Ends, _: usize) {
-    #[cfg(feature = "fast-copies")]
-    if axes.iter().fold(1, |pieces, axis| pieces * axis.extent) > FEW {
-        // SAFETY: by contract.
-        return unsafe { planes::<P>(axes, ends) };
+    // SAFETY: Places: the axes and ends of the caller, for pieces of the size of `P`.
+    unsafe {
+        #[cfg(feature = "fast-copies")]
+        if axes.iter().fold(1, |pieces, axis| pieces * axis.extent) > FEW {
+            return planes::<P>(axes, ends);
+        }
+        piece::one_by_one::<P>(axes, ends)
     }
-    // SAFETY: by contract.
-    unsafe { piece::one_by_one::<P>(axes, ends) }
 }
 
 /// Copies the planes of the two innermost axes.
@@ -238,7 +242,8 @@ unsafe fn pieces<P: Piece>(axes: &[Axis], ends: Ends, _: usize) {
 /// Places, for pieces of the size of `P`.
 #[cfg(feature = "fast-copies")]
 unsafe fn planes<P: Piece>(axes: &[Axis], ends: Ends) {
-    // SAFETY: by contract; for one index of the outer axis in the last case.
+    // SAFETY: Places: all axes of the caller, besides one that has a single index; in the last case the axes inside one
+    // index of the outer axis. `transpose` gets what `fits` accepts.
     unsafe {
         match axes {
             [] => piece::one_by_one::<P>(axes, ends),

@@ -38,7 +38,8 @@ pieces! { u8 u16 u32 u64 u128 }
 /// # Safety
 /// Places, for pieces of the size of `P`.
 pub(super) unsafe fn one_by_one<P: Piece>(axes: &[Axis], ends: Ends) {
-    // SAFETY: by contract; for one index of an axis in the last cases.
+    // SAFETY: Places: without axes one piece is at the ends; one axis is passed on with its own strides; of more axes, those
+    // inside one index of the outer one.
     unsafe {
         match axes {
             [] => {
@@ -56,11 +57,11 @@ pub(super) unsafe fn one_by_one<P: Piece>(axes: &[Axis], ends: Ends) {
 /// The loop itself, once for each pair of steps that are constants.
 ///
 /// # Safety
-/// Places, for one axis.
+/// Places, for one axis of this extent, with these strides, and pieces of the size of `P`.
 #[inline(always)]
 pub(super) unsafe fn steps<P: Piece>(from: isize, to: isize, extent: usize, ends: Ends) {
     for i in 0..extent as isize {
-        // SAFETY: by contract.
+        // SAFETY: Places: `i` is an index of the axis, and both offsets lead to its pieces.
         unsafe {
             let piece = ends.from.offset(i * from).cast::<P>().read_unaligned().moved();
             ends.to.offset(i * to).cast::<P>().write_unaligned(piece);

@@ -7,7 +7,8 @@ use super::axis::{Axis, Ends};
 /// # Safety
 /// Places.
 pub(super) unsafe fn copy(axes: &[Axis], ends: Ends, size: usize) {
-    // SAFETY: by contract; for one index of an axis, or of two, in the last cases.
+    // SAFETY: Places: a run is that of one index of each axis, all below their extents; a recursive call gets the axes inside
+    // one index.
     unsafe {
         match axes {
             [] => run(ends, size),
@@ -51,7 +52,8 @@ pub(super) unsafe fn run(Ends { from, to }: Ends, size: usize) {
             to.add(rest).cast::<W>().write_unaligned(last);
         }
     }
-    // SAFETY: by contract.
+    // SAFETY: Places: `size` bytes can be read at `from`, and as many others written at `to`. In each arm a word has
+    // at most `size` bytes, and two words have at least `size` bytes.
     unsafe {
         match size {
             2..=4 => ends_of::<u16>(from, to, size),

@@ -5,14 +5,16 @@ use super::piece::Piece;
 /// Writes the columns of a tile as rows that are `step` bytes apart.
 ///
 /// # Safety
-/// The tile can be read, and as much be written.
+/// The tile can be read, and `T` pieces be written at each of `T` steps from `to` on. Sixteen bytes are one piece, or a number
+/// of pieces that divides `T`.
 #[inline(always)]
 pub(super) unsafe fn transpose<P: Piece, const T: usize>(
     tile: *const [P; T],
     to: *mut u8,
     step: isize,
 ) {
-    // SAFETY: by contract; no tile is smaller than a square.
+    // SAFETY: the caller guarantees the tile and the target. A square has as many pieces as sixteen bytes have, which the
+    // caller guarantees to divide `T`.
     unsafe {
         #[cfg(target_arch = "x86_64")]
         match size_of::<P>() {
@@ -31,7 +33,7 @@ pub(super) unsafe fn transpose<P: Piece, const T: usize>(
 #[inline(always)]
 unsafe fn one_by_one<P: Piece, const T: usize>(tile: *const [P; T], to: *mut u8, step: isize) {
     for i in 0..T {
-        // SAFETY: by contract.
+        // SAFETY: `i` and `j` are below `T`: a piece of the tile, and a row of the target.
         unsafe {
             let line: [P; T] = core::array::from_fn(|j| tile.add(j).cast::<P>().add(i).read());
             to.offset(i as isize * step).cast::<[P; T]>().write_unaligned(line);
@@ -59,7 +61,8 @@ mod sse2 {
     ) {
         for i in (0..T).step_by(N) {
             for j in (0..T).step_by(N) {
-                // SAFETY: by contract.
+                // SAFETY: `N` divides `T`, so `i + k` and `j + k` are below it, and `N` pieces, sixteen bytes, are left of
+                // line `j + k` of the tile behind place `i`, and of row `i + k` of the target behind place `j`.
                 unsafe {
                     let line = |k| tile.add(j + k).cast::<P>().add(i);
                     let mut rows: [_; N] = array::from_fn(|k| _mm_loadu_si128(line(k).cast()));

@@ -5,6 +5,7 @@
 //! little that moves bytes within one, and for those with AVX2, which are nearly all.
 
 use super::axis::{Axis, Ends};
+use super::dispatch::for_each_processor;
 use super::piece::{Piece, steps};
 
 /// Pieces on one side of a block: what both sides touch of it stays in the first cache.
@@ -17,7 +18,8 @@ const BLOCK: usize = 1024;
 #[inline(always)]
 unsafe fn strip<P: Piece>(axis: &Axis, ends: Ends) {
     let size = size_of::<P>() as isize;
-    // SAFETY: by contract.
+    // SAFETY: Places: the extent of the axis, with strides that are its own: `to` is `size` behind the first test, and where
+    // `from` is passed as a product, the match found it to be that.
     unsafe {
         if axis.to != size {
             return steps::<P>(axis.from, axis.to, axis.extent, ends);
@@ -42,11 +44,12 @@ unsafe fn strip<P: Piece>(axis: &Axis, ends: Ends) {
 #[inline(always)]
 unsafe fn fill<P: Piece>(extent: usize, ends: Ends) {
     if extent > 0 {
-        // SAFETY: by contract.
-        let piece = unsafe { ends.from.cast::<P>().read_unaligned() }.moved();
-        for i in 0..extent {
-            // SAFETY: as above.
-            unsafe { ends.to.cast::<P>().add(i).write_unaligned(piece) }
+        // SAFETY: Places: every index leads to the piece at `from`, and index `i` to the one behind `i` others at `to`.
+        unsafe {
+            let piece = ends.from.cast::<P>().read_unaligned().moved();
+            for i in 0..extent {
+                ends.to.cast::<P>().add(i).write_unaligned(piece);
+            }
         }
     }
 }
@@ -56,7 +59,8 @@ unsafe fn fill<P: Piece>(extent: usize, ends: Ends) {
 /// # Safety
 /// Places, for two axes and pieces of the size of `P`.
 pub(super) unsafe fn plane<P: Piece>(column: &Axis, row: &Axis, ends: Ends) {
-    // SAFETY: by contract.
+    // SAFETY: Places: the axes and ends of the caller, in either order. Where `weave` is called, `weaves` is true, and `K` is the
+    // extent of the row.
     unsafe {
         match (column.extent, row.extent) {
             // The channels of a picture, from planes of their own to one pixel after the other.
@@ -75,28 +79,13 @@ fn weaves<P: Piece>(column: &Axis, row: &Axis) -> bool {
     (column.from, row.to, column.to) == (size, size, row.extent as isize * size)
 }
 
-/// Copies pieces from `K` places in turn, one behind the other.
-///
-/// # Safety
-/// Places, of axes of which [`weaves`] is true; the row has `K` indices.
-#[inline]
-unsafe fn weave<P: Piece, const K: usize>(column: &Axis, row: &Axis, ends: Ends) {
-    #[cfg(all(feature = "std", target_arch = "x86_64"))]
-    if std::arch::is_x86_feature_detected!("avx2") {
-        // SAFETY: by contract, and the processor was asked.
-        return unsafe { weave_avx2::<P, K>(column, row, ends) };
-    }
-    // SAFETY: by contract.
-    unsafe { weave_loops::<P, K>(column, row, ends) }
-}
-
-/// # Safety
-/// That of [`weave`], on a processor that has AVX2.
-#[cfg(all(feature = "std", target_arch = "x86_64"))]
-#[target_feature(enable = "avx2")]
-unsafe fn weave_avx2<P: Piece, const K: usize>(column: &Axis, row: &Axis, ends: Ends) {
-    // SAFETY: by contract.
-    unsafe { weave_loops::<P, K>(column, row, ends) }
+for_each_processor! {
+    /// Copies pieces from `K` places in turn, one behind the other.
+    ///
+    /// # Safety
+    /// Places, of axes of which [`weaves`] is true, for pieces of the size of `P`; the row has `K` indices.
+    #[inline]
+    unsafe fn weave<P, K>(column, row, ends) by weave_loops
 }
 
 /// # Safety
@@ -107,34 +96,20 @@ unsafe fn weave_loops<P: Piece, const K: usize>(column: &Axis, row: &Axis, ends:
     let to = ends.to.cast::<P>();
     for i in 0..column.extent {
         for (k, from) in places.iter().enumerate() {
-            // SAFETY: by contract.
+            // SAFETY: Places: index `i` of the column and `k` of the row. `weaves` found the column contiguous in the
+            // source, and both axes together in the target.
             unsafe { to.add(i * K + k).write_unaligned(from.add(i).read_unaligned().moved()) }
         }
     }
 }
 
-/// Copies strips along the inner axis, in blocks if another axis than that is nearer on either side.
-///
-/// # Safety
-/// Places, for two axes and pieces of the size of `P`.
-#[inline]
-pub(super) unsafe fn blocks<P: Piece>(outer: &Axis, inner: &Axis, ends: Ends) {
-    #[cfg(all(feature = "std", target_arch = "x86_64"))]
-    if std::arch::is_x86_feature_detected!("avx2") {
-        // SAFETY: by contract, and the processor was asked.
-        return unsafe { blocks_avx2::<P>(outer, inner, ends) };
-    }
-    // SAFETY: by contract.
-    unsafe { blocks_loops::<P>(outer, inner, ends) }
-}
-
-/// # Safety
-/// That of [`blocks`], on a processor that has AVX2.
-#[cfg(all(feature = "std", target_arch = "x86_64"))]
-#[target_feature(enable = "avx2")]
-unsafe fn blocks_avx2<P: Piece>(outer: &Axis, inner: &Axis, ends: Ends) {
-    // SAFETY: by contract.
-    unsafe { blocks_loops::<P>(outer, inner, ends) }
+for_each_processor! {
+    /// Copies strips along the inner axis, in blocks if another axis than that is nearer on either side.
+    ///
+    /// # Safety
+    /// Places, for two axes and pieces of the size of `P`.
+    #[inline]
+    pub(super) unsafe fn blocks<P>(outer, inner, ends) by blocks_loops
 }
 
 /// # Safety
@@ -144,7 +119,7 @@ unsafe fn blocks_loops<P: Piece>(outer: &Axis, inner: &Axis, ends: Ends) {
     let nearer = |outer: isize, inner: isize| outer.unsigned_abs() < inner.unsigned_abs();
     if !nearer(outer.from, inner.from) && !nearer(outer.to, inner.to) {
         for i in 0..outer.extent {
-            // SAFETY: by contract, for one index of the outer axis.
+            // SAFETY: Places: the inner axis, inside one index of the outer one.
             unsafe { strip::<P>(inner, ends.at(outer, i)) }
         }
         return;
@@ -155,7 +130,7 @@ unsafe fn blocks_loops<P: Piece>(outer: &Axis, inner: &Axis, ends: Ends) {
         for left in (0..inner.extent).step_by(width) {
             let part = Axis { extent: width.min(inner.extent - left), ..*inner };
             for i in top..outer.extent.min(top + height) {
-                // SAFETY: by contract, for some indices of the inner axis.
+                // SAFETY: Places: some indices of the inner axis, inside one index of the outer one.
                 unsafe { strip::<P>(&part, ends.at(outer, i).at(inner, left)) }
             }
         }

@@ -7,6 +7,7 @@
 use core::mem::MaybeUninit;
 
 use super::axis::{Axis, Ends, SIDE};
+use super::dispatch::for_each_processor;
 use super::piece::Piece;
 use super::{runs, squares};
 
@@ -26,9 +27,9 @@ pub(super) fn fits<P: Piece>(column: &Axis, row: &Axis) -> bool {
 /// Copies a plane that fits.
 ///
 /// # Safety
-/// Places, for two axes and pieces of the size of `P`.
+/// Places, for two axes of which [`fits`] is true, and pieces of the size of `P`.
 pub(super) unsafe fn transpose<P: Piece>(column: &Axis, row: &Axis, ends: Ends) {
-    // SAFETY: by contract.
+    // SAFETY: Places, and what `fits` found, of the axes and ends of the caller. A side is 64 bytes of pieces, or 8 pieces.
     unsafe {
         // A line of a cache has 64 bytes.
         match size_of::<P>() {
@@ -44,29 +45,14 @@ pub(super) unsafe fn transpose<P: Piece>(column: &Axis, row: &Axis, ends: Ends) 
 /// is read while the processor knows where it is.
 const ROWS: usize = 8;
 
-/// # Safety
-/// That of [`transpose`].
-unsafe fn by_tiles<P: Piece, const T: usize>(column: &Axis, row: &Axis, ends: Ends) {
-    #[cfg(all(feature = "std", target_arch = "x86_64"))]
-    if std::arch::is_x86_feature_detected!("avx2") {
-        // SAFETY: by contract, and the processor was asked.
-        return unsafe { by_tiles_avx2::<P, T>(column, row, ends) };
-    }
-    // SAFETY: by contract.
-    unsafe { by_tiles_loops::<P, T>(column, row, ends) }
+for_each_processor! {
+    /// # Safety
+    /// That of [`transpose`]; sixteen bytes are one piece, or a number of pieces that divides `T`.
+    unsafe fn by_tiles<P, T>(column, row, ends) by by_tiles_loops
 }
 
 /// # Safety
-/// That of [`transpose`], on a processor that has AVX2.
-#[cfg(all(feature = "std", target_arch = "x86_64"))]
-#[target_feature(enable = "avx2")]
-unsafe fn by_tiles_avx2<P: Piece, const T: usize>(column: &Axis, row: &Axis, ends: Ends) {
-    // SAFETY: by contract.
-    unsafe { by_tiles_loops::<P, T>(column, row, ends) }
-}
-
-/// # Safety
-/// That of [`transpose`].
+/// That of [`by_tiles`].
 #[inline(always)]
 unsafe fn by_tiles_loops<P: Piece, const T: usize>(column: &Axis, row: &Axis, ends: Ends) {
     for top in (0..column.extent).step_by(T * ROWS) {
@@ -75,8 +61,8 @@ unsafe fn by_tiles_loops<P: Piece, const T: usize>(column: &Axis, row: &Axis, en
                 let ends = ends.at(column, top).at(row, left);
                 let column = Axis { extent: T.min(column.extent - top), ..*column };
                 let row = Axis { extent: T.min(row.extent - left), ..*row };
-                // SAFETY: by contract, for some indices of both axes, and all of a tile in the first
-                // case.
+                // SAFETY: Places: some indices of both axes, `T` of each at most; `T` of each in the first case. Their strides,
+                // and so what `fits` found, are those of the caller's axes.
                 unsafe {
                     match (column.extent, row.extent) == (T, T) {
                         true => tile::<P, T>(&column, &row, ends),
@@ -89,39 +75,42 @@ unsafe fn by_tiles_loops<P: Piece, const T: usize>(column: &Axis, row: &Axis, en
 }
 
 /// # Safety
-/// That of [`transpose`], for `T` indices of both axes.
+/// That of [`by_tiles`], for `T` indices of both axes.
 #[inline(always)]
 unsafe fn tile<P: Piece, const T: usize>(column: &Axis, row: &Axis, ends: Ends) {
     let mut lines = [const { MaybeUninit::<[P; T]>::uninit() }; T];
     for (j, line) in lines.iter_mut().enumerate() {
-        // SAFETY: by contract: adjacent in the source.
+        // SAFETY: Places: the `T` indices of the column, inside index `j` of the row. `fits` found them contiguous in the source.
         let read = unsafe { ends.at(row, j).from.cast::<[P; T]>().read_unaligned() };
         line.write(read).iter_mut().for_each(|piece| *piece = piece.moved());
     }
-    // SAFETY: every line was written. The target has room, where the pieces of each line are adjacent.
+    // SAFETY: every line was written. Places: the target has `T` pieces at each index of the column, where `fits` found the
+    // row contiguous. The caller guarantees what divides `T`.
     unsafe { squares::transpose::<P, T>(lines.as_ptr().cast(), ends.to, column.to) }
 }
 
 /// The same for a tile at the edge of the plane.
 ///
 /// # Safety
-/// That of [`transpose`], for `T` indices of an axis at most.
+/// That of [`by_tiles`], for `T` indices of an axis at most.
 #[inline(never)]
 unsafe fn part_of_tile<P: Piece, const T: usize>(column: &Axis, row: &Axis, ends: Ends) {
     let mut lines = [[P::default(); T]; T];
     for (j, line) in lines[..row.extent].iter_mut().enumerate() {
         let ends = Ends { to: line.as_mut_ptr().cast(), ..ends.at(row, j) };
-        // SAFETY: by contract: adjacent in the source, and no more than a line.
+        // SAFETY: Places: the indices of the column, inside index `j` of the row, contiguous in the source (`fits`). The line has
+        // room for `T` of them, and is memory of this function.
         unsafe { runs::run(ends, column.extent * size_of::<P>()) };
     }
     let mut turned = [[P::default(); T]; T];
     let step = size_of::<[P; T]>() as isize;
-    // SAFETY: both are whole tiles.
+    // SAFETY: both are whole tiles of this function, with rows `step` bytes apart. The caller guarantees what divides `T`.
     unsafe { squares::transpose::<P, T>(lines.as_ptr(), turned.as_mut_ptr().cast(), step) };
     for (i, line) in turned[..column.extent].iter_mut().enumerate() {
         line.iter_mut().for_each(|piece| *piece = piece.moved());
         let ends = Ends { from: line.as_ptr().cast(), ..ends.at(column, i) };
-        // SAFETY: by contract: adjacent in the target, and no more than a line.
+        // SAFETY: Places: the indices of the row, inside index `i` of the column, contiguous in the target (`fits`). The line has
+        // `T` of them, and is memory of this function.
         unsafe { runs::run(ends, row.extent * size_of::<P>()) };
     }
 }

@@ -162,12 +162,12 @@ pub(crate) fn lend_legacy(tensor: Arc<Tensor>) -> Result<NonNull<DLManagedTensor
 /// # Safety
 /// `managed` is valid, and if it is one of ours it is given up.
 pub(crate) unsafe fn recognise_legacy(managed: NonNull<DLManagedTensor>) -> Option<Managed> {
-    // SAFETY: valid by contract.
+    // SAFETY: the caller guarantees a valid struct; both fields are plain data.
     let (ctx, deleter) = unsafe { ((*managed.as_ptr()).manager_ctx, (*managed.as_ptr()).deleter) };
     if !(deleter.is_some_and(|f| ptr::fn_addr_eq(f, DELETER)) && ctx == brand()) {
         return None;
     }
-    // SAFETY: ours, so `legacy` made it from such a box; given up by contract.
+    // SAFETY: brand and deleter are ours, so `legacy` made it from such a box; the caller gives up one of ours.
     let block = unsafe { Box::from_raw(managed.cast::<LegacyBlock>().as_ptr()) };
     Some(match block.held {
         Held::Owned(managed) => managed,

@@ -33,15 +33,15 @@ trait Deleter: 'static {
 
 impl Deleter for DLManagedTensorVersioned {
     unsafe fn delete(this: *mut Self) {
-        // SAFETY: valid by contract; the deleter is where every version has it, and a struct
-        // without one has nothing to free.
+        // SAFETY: the caller of `delete` guarantees a valid struct that is not used again. The deleter is where every version
+        // has it, and a struct without one has nothing to free.
         unsafe { (*this).deleter.map(|deleter| call(deleter, this)) };
     }
 }
 
 impl Deleter for DLManagedTensor {
     unsafe fn delete(this: *mut Self) {
-        // SAFETY: as above.
+        // SAFETY: as above; the legacy struct has one version.
         unsafe { (*this).deleter.map(|deleter| call(deleter, this)) };
     }
 }
@@ -59,7 +59,8 @@ unsafe fn call<M>(deleter: unsafe extern "C" fn(*mut M), this: *mut M) {
     let deleter: unsafe extern "C-unwind" fn(*mut M) = unsafe { core::mem::transmute(deleter) };
     #[cfg(feature = "std")]
     let stop = Stop;
-    // SAFETY: by contract.
+    // SAFETY: the caller passes the deleter of this struct, which is valid; nothing uses the struct afterwards, so the deleter
+    // runs once.
     unsafe { deleter(this) };
     #[cfg(feature = "std")]
     core::mem::forget(stop);
@@ -101,19 +102,19 @@ fn checked<M>(pointer: *mut M) -> Result<NonNull<M>> {
 /// The contract of [`Tensor::from_raw`](crate::Tensor::from_raw).
 pub(crate) unsafe fn from_raw(pointer: *mut DLManagedTensorVersioned) -> Result<Managed> {
     let pointer = checked(pointer)?;
-    // SAFETY: by contract valid and ours now; the version is first in every version of the struct.
+    // SAFETY: `from_raw` takes over a valid struct. Only `version` is read, which is first in every version of it.
     let version = unsafe { (*pointer.as_ptr()).version };
     if version.major != DLPACK_MAJOR_VERSION {
         drop(Foreign(pointer));
         return Err(Error::Version { major: version.major, minor: version.minor });
     }
-    // SAFETY: of this major version, and the handle is given up by contract.
+    // SAFETY: the version was compared. If the struct is one of ours, the caller of `from_raw` gave up its handle.
     if let Some(managed) = unsafe { Managed::recognise(pointer) } {
         return Ok(managed);
     }
-    // SAFETY: valid by contract, of a layout this crate knows.
+    // SAFETY: `from_raw` takes over a valid struct, whose major version has this layout.
     let (tensor, flags) = unsafe { ((*pointer.as_ptr()).dl_tensor, (*pointer.as_ptr()).flags) };
-    // SAFETY: valid by contract until the deleter runs, which `Foreign` does when dropped.
+    // SAFETY: `from_raw` takes over memory that is valid until the deleter runs, which `Foreign` calls when it is dropped.
     unsafe { adopt(Foreign(pointer), &tensor, flags) }
 }
 
@@ -128,13 +129,13 @@ pub(crate) fn foreign(managed: &Managed) -> Option<NonNull<DLManagedTensorVersio
 /// The contract of [`Tensor::from_raw_legacy`](crate::Tensor::from_raw_legacy).
 pub(crate) unsafe fn from_raw_legacy(pointer: *mut DLManagedTensor) -> Result<Managed> {
     let pointer = checked(pointer)?;
-    // SAFETY: by contract valid and ours now.
+    // SAFETY: `from_raw_legacy` takes over a valid struct. If it is one of ours, the caller gave up its handle.
     if let Some(managed) = unsafe { recognise_legacy(pointer) } {
         return Ok(managed);
     }
-    // SAFETY: valid by contract.
+    // SAFETY: `from_raw_legacy` takes over a valid struct, which is not one of ours and so still there.
     let tensor = unsafe { (*pointer.as_ptr()).dl_tensor };
-    // SAFETY: as in `from_raw`.
+    // SAFETY: as in `from_raw`: the memory is valid until `Foreign` is dropped.
     unsafe { adopt(Foreign(pointer), &tensor, 0) }
 }
 
@@ -167,8 +168,8 @@ unsafe fn adopt<M: Deleter>(owner: Foreign<M>, tensor: &DLTensor, flags: u64) ->
     // A producer may hand out pointers that are not aligned for `i64`; `Dim` has no alignment.
     let (shape, strides) = (tensor.shape.cast::<Dim>(), tensor.strides.cast::<Dim>());
     let mut draft = Draft::new(owner, ndim);
-    // SAFETY: valid by contract, not NULL (`check_dims`), `axis < ndim`, and read before the owner, which
-    // moved into the block, is dropped.
+    // SAFETY: `tensor` describes valid memory while the owner is there, and the owner, which moved into the block, is still
+    // there: `ndim` extents, and `axis < ndim`. `check_dims` refused NULL.
     let extent = |axis| i64::from(unsafe { *shape.add(axis) });
     let measure = match has_strides {
         // SAFETY: as above; there are strides.

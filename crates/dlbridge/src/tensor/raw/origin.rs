@@ -146,7 +146,7 @@ impl Tensor {
         managed: NonNull<DLManagedTensorVersioned>,
         f: impl FnOnce(&Self) -> R,
     ) -> Option<R> {
-        // SAFETY: valid by contract; the version is first in every version of the struct.
+        // SAFETY: the caller guarantees a valid managed tensor; the version is first in every version of the struct.
         if unsafe { (*managed.as_ptr()).version }.major != DLPACK_MAJOR_VERSION {
             return None;
         }

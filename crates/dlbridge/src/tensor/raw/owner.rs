@@ -323,7 +323,8 @@ where
     let (owner, mut dims) = draft.owner_and_dims();
     let (parts, elements) = describe(owner, &mut dims);
     assert!(dims.is_full(), "an axis was not described");
-    // SAFETY: the dims were just written; the rest by contract.
+    // SAFETY: the dims were just written, all of them. The caller guarantees Layout for them, and the contract of
+    // `Tensor::from_raw_parts`, which is Data, Calm, Exclusive, Immutable and Send, for the parts.
     Ok(unsafe { draft.finish(description(&parts, ndim, elements), parts.marks(), check) })
 }
 

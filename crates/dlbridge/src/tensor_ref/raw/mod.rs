@@ -95,7 +95,8 @@ impl<'a> TensorRef<'a> {
             Some(strides) => Dims::checked(shape, strides)?,
             None => Dims::in_c_order(shape)?,
         };
-        Self::of(parts, dims, measure)
+        // SAFETY: the caller guarantees the memory for `'a`; the dims were measured.
+        unsafe { Self::of(parts, dims, measure) }
     }
 
     /// As [`from_raw_parts`](TensorRef::from_raw_parts), for memory that the CPU reads, of at most four dimensions, with elements
@@ -123,7 +124,8 @@ impl<'a> TensorRef<'a> {
         if !fits || dtype.is_subbyte() || dtype.check().is_err() {
             return None;
         }
-        // Ref: by contract, and Layout: all elements are within `bytes` from the address on, which wraps nowhere.
+        // Ref: the caller guarantees the memory for `'a`. Layout: all elements are within `bytes` from the address on, which wraps
+        // nowhere.
         Some(Self {
             data,
             byte_offset: 0,
@@ -161,18 +163,21 @@ impl<'a> TensorRef<'a> {
         axes: impl ExactSizeIterator<Item = (i64, i64)>,
     ) -> Result<Self> {
         let (dims, measure) = Dims::measured(axes)?;
-        Self::of(parts, dims, measure)
+        // SAFETY: as in `from_raw_parts`.
+        unsafe { Self::of(parts, dims, measure) }
     }
 
+    /// # Safety
+    /// The contract of [`from_raw_parts`](TensorRef::from_raw_parts), for the layout that `dims` have and `measure` measures.
     #[inline(always)]
-    fn of(parts: &RawParts, dims: Dims<'a>, measure: Measure) -> Result<Self> {
+    unsafe fn of(parts: &RawParts, dims: Dims<'a>, measure: Measure) -> Result<Self> {
         parts.dtype.check()?;
         let (data, byte_offset) = match (measure.count, measure.extent) {
             (0, _) => (ptr::null_mut(), 0),
             (_, extent) => parts.locate(extent.ok_or(Error::TooLarge)?)?,
         };
         let (len, RawParts { dtype, device, subbyte_padded, .. }) = (measure.count, *parts);
-        // Ref: by contract, and Layout by `locate`.
+        // Ref: the caller guarantees the memory for `'a`. Layout: `locate` checked the extent.
         let memory = PhantomData;
         Ok(Self { data, byte_offset, dims, len, dtype, device, subbyte_padded, memory })
     }

@@ -92,7 +92,8 @@ impl<'a> TensorRef<'a> {
         if layout::may_overlap(self.shape(), self.strides()) {
             return Err(Error::Overlapping);
         }
-        // Ref: by contract.
+        // Ref: the caller guarantees that the elements are the holder's alone for `'a`, and valid for writes; no two indices
+        // lead to one of them.
         Ok(TensorRefMut { tensor: self, memory: PhantomData })
     }
 }
@@ -147,7 +148,8 @@ impl<'a> TensorRefMut<'a> {
         S: Copy + TryInto<i64>,
         T: Copy + TryInto<i64>,
     {
-        // SAFETY: by contract, and more than that: nobody else has the elements.
+        // SAFETY: the caller guarantees the contract of `TensorRef::from_raw_parts`, in which nothing else writes the elements,
+        // and beyond it that nothing else reads them.
         let tensor = unsafe { TensorRef::from_raw_parts(parts, shape, strides) }?;
         Ok(Self { tensor, memory: PhantomData })
     }

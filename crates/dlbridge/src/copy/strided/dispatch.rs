@@ -1,0 +1,29 @@
+//! Loops that are compiled twice on x86-64: for all its processors, and for those with AVX2.
+
+/// Defines an unsafe function that runs `$loops`, as compiled for AVX2 if the processor has it. `$loops` is inlined into both.
+macro_rules! for_each_processor {
+    (
+        $(#[$attribute:meta])*
+        $vis:vis unsafe fn $name:ident<P $(, $n:ident)?>($a:ident, $b:ident, $ends:ident) by $loops:ident
+    ) => {
+        $(#[$attribute])*
+        $vis unsafe fn $name<P: Piece $(, const $n: usize)?>($a: &Axis, $b: &Axis, $ends: Ends) {
+            #[cfg(all(feature = "std", target_arch = "x86_64"))]
+            {
+                #[target_feature(enable = "avx2")]
+                unsafe fn with_avx2<P: Piece $(, const $n: usize)?>($a: &Axis, $b: &Axis, $ends: Ends) {
+                    // SAFETY: the loops have the contract of the function around this, whose arguments these are.
+                    unsafe { $loops::<P $(, $n)?>($a, $b, $ends) }
+                }
+                if std::arch::is_x86_feature_detected!("avx2") {
+                    // SAFETY: the processor has AVX2.
+                    return unsafe { with_avx2::<P $(, $n)?>($a, $b, $ends) };
+                }
+            }
+            // SAFETY: the loops have the contract of this function, whose arguments these are.
+            unsafe { $loops::<P $(, $n)?>($a, $b, $ends) }
+        }
+    };
+}
+
+pub(super) use for_each_processor;
