@@ -29,6 +29,9 @@ const MISTAKES: [Mistake; 2] = [
     },
 ];
 
+/// A page that explains both errors.
+const PAGE: &str = "docs/troubleshooting.md";
+
 const USES: &str =
     "use dlbridge_pyo3::{OneOf, PyReadonlyTensor, dispatch};\nuse pyo3::prelude::*;\n";
 
@@ -43,8 +46,12 @@ pyo3 = { version = "*", features = ["abi3-py311"] }
 [workspace]
 "#;
 
-/// Compiles all mistakes as one package, and looks for the errors and notes.
+/// Compiles all mistakes as one package, and looks for the errors and notes; the page must have the errors too.
 pub(crate) fn check(workplace: &Workplace, venv: &Venv<'_>) -> Result<()> {
+    let page = fs::read_to_string(workplace.root.join(PAGE)).map_err(|e| format!("{PAGE}: {e}"))?;
+    if let Some(mistake) = MISTAKES.iter().find(|mistake| !page.contains(mistake.error)) {
+        return Err(format!("{PAGE} does not have {:?}", mistake.error));
+    }
     let folder = workplace.root.join("target/wording");
     let failed = |e: std::io::Error| format!("{}: {e}", folder.display());
     fs::create_dir_all(folder.join("src")).map_err(failed)?;
