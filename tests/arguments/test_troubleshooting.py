@@ -134,6 +134,10 @@ def test_another_message_does_not_match() -> None:
     assert not matches("a b.", "a b")
 
 
+def test_torch_asarray_reads_a_plain_buffer() -> None:
+    assert torch.asarray(asdlpack(MATRIX)).shape == (6,)
+
+
 def test_resized_array_is_refused_too() -> None:
     numbers = array.array("f", [1, 2])
     t = asdlpack(numbers)
