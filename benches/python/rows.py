@@ -200,6 +200,18 @@ def conversions() -> Iterator[Row]:
 
         return make
 
+    def transposed(*shape: int, dtype: str) -> Callable[[], Any]:
+        make = integers(*shape, dtype=dtype)
+        return lambda: make().T
+
+    def without_dimensions(count: int) -> Callable[[], Any]:
+        def make() -> Any:
+            import numpy as np
+
+            return [np.array(0.5) for _ in range(count)]
+
+        return make
+
     def names(library: str, function: str, make: Callable[[], Any]) -> Callable[[], Names]:
         return lambda: {"f": function_of(library, function), "x": make()}
 
@@ -210,6 +222,11 @@ def conversions() -> Iterator[Row]:
         "10 x 10 floats in lists -> no-op": ("matrix", lambda: [[0.5] * 10] * 10),
         "4 x 6 int64 as float64 -> no-op": ("cast", integers(4, 6)),
         "1000 x 10 int64 as float64 -> no-op": ("cast", integers(1000, 10)),
+        "100 x 100 uint8 as float64 -> no-op": ("cast", integers(100, 100, dtype="uint8")),
+        "100 x 100 bool as float64 -> no-op": ("cast", integers(100, 100, dtype="bool")),
+        "100 x 100 float32, transposed, as float64 -> no-op": ("cast", transposed(100, 100, dtype="float32")),
+        "4 x 6 float64 in the other byte order -> no-op": ("cast", integers(4, 6, dtype=">f8")),
+        "100 arrays without dimensions in a list -> no-op": ("vector", without_dimensions(100)),
     }
     refused: dict[str, Callable[[], Any]] = {
         "array of another dtype": integers(6, dtype="int32"),

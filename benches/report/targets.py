@@ -93,6 +93,11 @@ COPIED = {
     "10 x 10 floats in lists -> no-op": "10 lists of 10 floats -> argument",
     "4 x 6 int64 as float64 -> no-op": "4 x 6 int64 -> argument of float64",
     "1000 x 10 int64 as float64 -> no-op": "1000 x 10 int64 -> argument of float64",
+    "100 x 100 uint8 as float64 -> no-op": "100 x 100 uint8 -> argument of float64",
+    "100 x 100 bool as float64 -> no-op": "100 x 100 bool -> argument of float64",
+    "100 x 100 float32, transposed, as float64 -> no-op": "100 x 100 float32, transposed -> argument of float64",
+    "4 x 6 float64 in the other byte order -> no-op": "4 x 6 float64 in the other byte order -> argument",
+    "100 arrays without dimensions in a list -> no-op": "list of 100 arrays without dimensions -> argument",
 }
 
 REFUSED = ("array of another dtype", "matrix for a vector", "list for an array")

@@ -644,3 +644,43 @@ def test_scalars_of_classes_derived_from_numpys_are_read_as_numbers() -> None:
             return 0.5
 
     assert typed.as_float64([Single(2), np.float32(3), Single(2)]).numpy().tolist() == [0.5, 3.0, 0.5]
+
+
+def test_element_of_an_array_without_dimensions_is_read_with_its_bits() -> None:
+    for function, bits, dtype in [(typed.as_float32, 0x7FA00001, "u4"), (typed.as_float64, 0x7FF4000000000001, "u8")]:
+        # A signalling NaN, which a conversion would change.
+        array = np.array(bits, dtype).view(dtype.replace("u", "f"))
+        made = np.from_dlpack(function([array, array]))
+        assert made.view(dtype).tolist() == [bits, bits]
+    large = np.array(2**64 - 1, "u8")
+    assert np.from_dlpack(typed.as_uint64([large, large])).tolist() == [2**64 - 1] * 2
+    with pytest.raises(dlbridge.TensorMismatchError, match=r"element \[1\] is .* out of range"):
+        typed.as_int64([np.array(1), large])
+
+
+def test_arrays_without_dimensions_of_every_kind_in_a_list_are_numbers() -> None:
+    padded = np.zeros(9, "u1")
+    unaligned = padded[1:].view("f8").reshape(())
+    unaligned[...] = 1.5
+    read_only = np.array(1.5)
+    read_only.flags.writeable = False
+    items = [np.array(1.5), np.array(1.5, ">f8"), unaligned, read_only, np.ones((1, 2))[0, 1] * np.array(1.5), np.array(1.5, "f4")]
+    items += [np.array(1.5, "e"), np.float64(1.5), 1.5, np.array(3, "u1") * 0.5, np.broadcast_to(1.5, ())]
+    for numbers in (items, tuple(reversed(items)), [[item, item] for item in items]):
+        made = np.from_dlpack(typed.as_float64(numbers))
+        assert made.tolist() == np.full(made.shape, 1.5).tolist()
+    flags = [np.array(True), np.array(False)]
+    assert np.from_dlpack(typed.as_bool(flags)).tolist() == [True, False]
+    assert np.from_dlpack(typed.as_float64(flags)).tolist() == [1.0, 0.0]
+    with pytest.raises(dlbridge.TensorMismatchError, match=r"element \[1\]"):
+        typed.as_float64([np.array(1.0), np.array("1.0")])
+    with pytest.raises(dlbridge.TensorMismatchError, match=r"element \[1\]"):
+        typed.as_float64([np.array(1.0), np.array([1.0])])
+
+
+def test_arrays_without_dimensions_in_a_list_are_read_under_a_borrow() -> None:
+    x = np.zeros(3)
+    items = [np.array(1.0), x[1:2].reshape(())]
+    assert np.from_dlpack(typed.as_float64(items)).tolist() == [1.0, 0.0]
+    with pytest.raises(dlbridge.TensorBorrowError, match="overlaps"):
+        typed.while_writing(x, lambda: typed.as_float64(items))

@@ -1,8 +1,8 @@
 //! Arguments whose elements are converted.
 
 use dlbridge_pyo3::{
-    AllowCast, AllowCheckedCast, AllowSafeCast, AllowSequence, COrder, DYNAMIC, FortranOrder,
-    OneOf, PyReadonlyTensor, PyTensor,
+    AllowCast, AllowCheckedCast, AllowSafeCast, AllowSequence, COrder, Contiguous, DYNAMIC,
+    FortranOrder, OneOf, PyReadonlyTensor, PyTensor,
 };
 use half::{bf16, f16};
 use num_complex::Complex;
@@ -57,6 +57,23 @@ pub(crate) fn cast_to_several(
 #[pyfunction]
 pub(crate) fn cast_columns(x: PyReadonlyTensor<'_, f64, 2, (FortranOrder, AllowCast)>) -> Vec<f64> {
     x.view().transpose().as_slice().map_or(vec![], <[f64]>::to_vec)
+}
+
+/// Functions that return the strides of what their argument became, by the order that it demands.
+macro_rules! strides {
+    ($($name:ident: $constraints:ty;)+) => {$(
+        #[pyfunction]
+        pub(crate) fn $name(x: PyReadonlyTensor<'_, f64, DYNAMIC, $constraints>) -> Vec<i64> {
+            x.as_tensor_ref().strides().to_vec()
+        }
+    )+};
+}
+
+strides! {
+    cast_strides: AllowCast;
+    cast_strides_c: (COrder, AllowCast);
+    cast_strides_fortran: (FortranOrder, AllowCast);
+    cast_strides_contiguous: (Contiguous, AllowCast);
 }
 
 /// Numbers of any kind, and whether they are borrowed.

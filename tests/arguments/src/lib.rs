@@ -310,7 +310,8 @@ pub extern "C" fn typed_arguments_exchange_api() -> *const DLPackExchangeAPI {
 mod _native {
     #[pymodule_export]
     use super::casts::{
-        cast_columns, cast_list, cast_to_bfloat16, cast_to_bool, cast_to_complex64,
+        cast_columns, cast_list, cast_strides, cast_strides_c, cast_strides_contiguous,
+        cast_strides_fortran, cast_to_bfloat16, cast_to_bool, cast_to_complex64,
         cast_to_complex128, cast_to_float16, cast_to_float32, cast_to_float64, cast_to_int8,
         cast_to_int16, cast_to_int32, cast_to_int64, cast_to_several, cast_to_uint8,
         cast_to_uint16, cast_to_uint32, cast_to_uint64, safe_to_bfloat16, safe_to_bool,

@@ -1,23 +1,21 @@
 //! Elements of one dtype as those of another, by NumPy's casting rules: `AllowCast` and `AllowSafeCast`.
 
 use dlbridge::bits::{Bfloat16, Complex, Float16};
-use dlbridge::{DataType, DataTypeCode as Code, Element, Tensor, TensorRef};
+use dlbridge::{DataType, DataTypeCode as Code, Element, Tensor};
 use pyo3::PyResult;
 
 use super::accepts::Accepts;
-use super::convert::{
-    OutOfRange, accepts, converted, converted_bool, converted_by_way, converted_strided,
-};
+use super::convert::{OutOfRange, Source, accepts, converted, converted_bool};
 
 /// Makes a copy in C order with elements of one of some dtypes; `None` if the rule allows none of them.
 ///
 /// The last argument becomes an element that the chosen dtype cannot hold.
 pub(super) type Cast =
-    fn(&TensorRef<'_>, &[DataType], &mut Option<OutOfRange>) -> PyResult<Option<Tensor>>;
+    fn(&Source<'_>, &[DataType], &mut Option<OutOfRange>) -> PyResult<Option<Tensor>>;
 
 /// By the rule `safe`.
 pub(super) fn safe<A: Accepts>(
-    source: &TensorRef<'_>,
+    source: &Source<'_>,
     dtypes: &[DataType],
     _: &mut Option<OutOfRange>,
 ) -> PyResult<Option<Tensor>> {
@@ -29,7 +27,7 @@ pub(super) fn safe<A: Accepts>(
 
 /// By the rule `same_kind`, among several dtypes to one that is safe, if there is one.
 pub(super) fn same_kind<A: Accepts>(
-    source: &TensorRef<'_>,
+    source: &Source<'_>,
     dtypes: &[DataType],
     _: &mut Option<OutOfRange>,
 ) -> PyResult<Option<Tensor>> {
@@ -227,7 +225,7 @@ between_complex! {
 }
 
 /// A copy in C order with elements of another dtype; `None` for dtypes that this does not know.
-fn cast<A: Accepts>(source: &TensorRef<'_>, dtype: DataType) -> PyResult<Option<Tensor>> {
+fn cast<A: Accepts>(source: &Source<'_>, dtype: DataType) -> PyResult<Option<Tensor>> {
     macro_rules! pairs {
         ($($from:ty => $($to:ty),+;)+) => {
             $(if source.dtype() == <$from>::DTYPE {
@@ -237,23 +235,13 @@ fn cast<A: Accepts>(source: &TensorRef<'_>, dtype: DataType) -> PyResult<Option<
             })+
         };
     }
-    macro_rules! by_way {
-        ($($from:ty, $way:ty => $to:ty;)+) => {$(
-            if const { accepts::<A>(<$to>::DTYPE) }
-                && (source.dtype(), dtype) == (<$from>::DTYPE, <$to>::DTYPE)
-            {
-                let first = <$from as Become<$way>>::become_;
-                return converted_by_way(source, first, <$to as From<$way>>::from).map(Some);
-            }
-        )+};
-    }
     macro_rules! from_bool {
         ($($way:ty => $($to:ty),+;)+) => {$($(
             if const { accepts::<A>(<$to>::DTYPE) }
                 && (source.dtype(), dtype) == (DataType::BOOL, <$to>::DTYPE)
             {
-                let second = <$way as Become<$to>>::become_;
-                return converted_bool(source, <$way as From<bool>>::from, second).map(Some);
+                let convert = |value| <$way as Become<$to>>::become_(<$way as From<bool>>::from(value));
+                return converted_bool(source, convert).map(Some);
             }
         )+)+};
     }
@@ -262,40 +250,19 @@ fn cast<A: Accepts>(source: &TensorRef<'_>, dtype: DataType) -> PyResult<Option<
         bool => u8;
         i32 => f64;
     }
-    by_way! {
-        u8, i32 => f64;
-        i8, i32 => f64;
-        Float16, f32 => f64;
-        Bfloat16, f32 => f64;
-    }
-    macro_rules! strided {
-        ($($from:ty => $to:ty;)+) => {$(
-            if const { accepts::<A>(<$to>::DTYPE) }
-                && (source.dtype(), dtype) == (<$from>::DTYPE, <$to>::DTYPE)
-            {
-                return converted_strided(source, <$from as Become<$to>>::become_).map(Some);
-            }
-        )+};
-    }
-    strided! {
-        i64 => f64;
-        i32 => f64;
-        f32 => f64;
-        f64 => f32;
-    }
     pairs! {
-        u8 => u16, u32, u64, i8, i16, i32, i64, f32, Float16, Bfloat16, Complex<f32>, Complex<f64>;
+        u8 => u16, u32, u64, i8, i16, i32, i64, f32, f64, Float16, Bfloat16, Complex<f32>, Complex<f64>;
         u16 => u8, u32, u64, i8, i16, i32, i64, f32, f64, Float16, Bfloat16, Complex<f32>, Complex<f64>;
         u32 => u8, u16, u64, i8, i16, i32, i64, f32, f64, Float16, Bfloat16, Complex<f32>, Complex<f64>;
         u64 => u8, u16, u32, i8, i16, i32, i64, f32, f64, Float16, Bfloat16, Complex<f32>, Complex<f64>;
-        i8 => i16, i32, i64, f32, Float16, Bfloat16, Complex<f32>, Complex<f64>;
+        i8 => i16, i32, i64, f32, f64, Float16, Bfloat16, Complex<f32>, Complex<f64>;
         i16 => i8, i32, i64, f32, f64, Float16, Bfloat16, Complex<f32>, Complex<f64>;
-        i32 => i8, i16, i64, f32, Float16, Bfloat16, Complex<f32>, Complex<f64>;
-        i64 => i8, i16, i32, f32, Float16, Bfloat16, Complex<f32>, Complex<f64>;
-        Float16 => f32, Bfloat16, Complex<f32>, Complex<f64>;
-        Bfloat16 => f32, Complex<f32>, Complex<f64>;
-        f32 => Float16, Bfloat16, Complex<f32>, Complex<f64>;
-        f64 => Float16, Bfloat16, Complex<f32>, Complex<f64>;
+        i32 => i8, i16, i64, f32, f64, Float16, Bfloat16, Complex<f32>, Complex<f64>;
+        i64 => i8, i16, i32, f32, f64, Float16, Bfloat16, Complex<f32>, Complex<f64>;
+        Float16 => f32, f64, Bfloat16, Complex<f32>, Complex<f64>;
+        Bfloat16 => f32, f64, Complex<f32>, Complex<f64>;
+        f32 => f64, Float16, Bfloat16, Complex<f32>, Complex<f64>;
+        f64 => f32, Float16, Bfloat16, Complex<f32>, Complex<f64>;
         Complex<f32> => Complex<f64>;
         Complex<f64> => Complex<f32>;
     }

@@ -9,13 +9,13 @@ use pyo3::PyResult;
 
 use super::accepts::Accepts;
 use super::cast::{self, Cast, is_safe};
-use super::convert::{self, OutOfRange, PIECE, accepts};
+use super::convert::{self, OutOfRange, PIECE, Source, accepts};
 use crate::copies;
 use crate::protocol::time::{Chosen, Scale};
 
 /// Integers checked, and other elements without a loss.
 pub(super) fn or_lossless<A: Accepts>(
-    source: &TensorRef<'_>,
+    source: &Source<'_>,
     dtypes: &[DataType],
     misfit: &mut Option<OutOfRange>,
 ) -> PyResult<Option<Tensor>> {
@@ -24,7 +24,7 @@ pub(super) fn or_lossless<A: Accepts>(
 
 /// Integers checked, and other elements by the rule `safe`.
 pub(super) fn or_safe<A: Accepts>(
-    source: &TensorRef<'_>,
+    source: &Source<'_>,
     dtypes: &[DataType],
     misfit: &mut Option<OutOfRange>,
 ) -> PyResult<Option<Tensor>> {
@@ -33,7 +33,7 @@ pub(super) fn or_safe<A: Accepts>(
 
 /// Integers checked, and other elements by the rule `same_kind`.
 pub(super) fn or_same_kind<A: Accepts>(
-    source: &TensorRef<'_>,
+    source: &Source<'_>,
     dtypes: &[DataType],
     misfit: &mut Option<OutOfRange>,
 ) -> PyResult<Option<Tensor>> {
@@ -45,7 +45,7 @@ fn is_integer(dtype: DataType) -> bool {
 }
 
 fn checked<A: Accepts>(
-    source: &TensorRef<'_>,
+    source: &Source<'_>,
     dtypes: &[DataType],
     misfit: &mut Option<OutOfRange>,
     others: Cast,
@@ -64,7 +64,7 @@ fn checked<A: Accepts>(
 
 /// The integers of a tensor as those of a type; `None` if one of them does not fit, or for dtypes that this does not know.
 fn integers<A: Accepts>(
-    source: &TensorRef<'_>,
+    source: &Source<'_>,
     to: DataType,
     misfit: &mut Option<OutOfRange>,
 ) -> PyResult<Option<Tensor>> {
@@ -139,7 +139,8 @@ pub(super) fn rescaled(
         }
         None
     };
-    let (source, mut misfit) = (TensorRef::from(times), None);
+    let source = Source { tensor: TensorRef::from(times), byte_swapped: false };
+    let mut misfit = None;
     let (read, name) = (read::<Datetime64<Seconds>>, || chosen.name.to_owned());
     let copy =
         made(&source, read, &scale, written::<Datetime64<Seconds>>, false, &name, &mut misfit)?;
@@ -217,7 +218,7 @@ fn written<T: ByI64>(source: &TensorRef<'_>, pieces: &mut Pieces<'_>) -> PyResul
 
 /// A copy in C order of elements that are read, worked on and written piece by piece.
 fn made(
-    source: &TensorRef<'_>,
+    source: &Source<'_>,
     read: Read,
     work: Work<'_>,
     write: Written,
@@ -225,16 +226,19 @@ fn made(
     name: &dyn Fn() -> String,
     misfit: &mut Option<OutOfRange>,
 ) -> PyResult<Option<Tensor>> {
-    let mut found = None;
+    let (tensor, mut found) = (&source.tensor, None);
     let mut pieces = |put: &mut dyn FnMut(&[i64]), go_on: &mut dyn FnMut() -> bool| {
-        let mut buffer = vec![0; PIECE.min(source.len())];
+        let mut buffer = vec![0; PIECE.min(tensor.len())];
         let mut begin = 0;
-        convert::each_piece(source, PIECE, &mut |piece| {
+        convert::each_piece(tensor, PIECE, &mut |piece| {
             let own;
-            let piece = match convert::is_in_place(piece, piece.dtype().itemsize()) {
+            let piece = match is_in_place(piece) && !source.byte_swapped {
                 true => piece,
                 false => {
-                    own = piece.to_copy()?;
+                    own = match source.byte_swapped {
+                        true => piece.to_byte_swapped()?,
+                        false => piece.to_copy()?,
+                    };
                     &TensorRef::from(&own)
                 }
             };
@@ -254,10 +258,16 @@ fn made(
             Ok(Some(true))
         })
     };
-    let copy = write(source, &mut pieces)?;
+    let copy = write(tensor, &mut pieces)?;
     if let Some((nth, value)) = found {
         let value = if unsigned { i128::from(value as u64) } else { i128::from(value) };
-        *misfit = Some(OutOfRange::new(source, nth, value, name()));
+        *misfit = Some(OutOfRange::new(tensor, nth, value, name()));
     }
     Ok(copy)
+}
+
+/// Returns true if the elements can be read as a slice of integers.
+fn is_in_place(source: &TensorRef<'_>) -> bool {
+    let address = (source.data().addr() as u64).wrapping_add(source.byte_offset());
+    source.is_c_contiguous() && address.is_multiple_of(source.dtype().itemsize() as u64)
 }

@@ -3,10 +3,10 @@
 //! The functions with the parameter `A`, what an argument accepts, are compiled with the arguments that use them, and only for
 //! the dtypes of the arguments. The loops over pieces of a tensor are compiled once for all dtypes.
 
+use std::cell::Cell;
 use std::fmt::{self, Write};
-use std::ops::Range;
 
-use dlbridge::{DataType, Element, Result, Tensor, TensorRef};
+use dlbridge::{DataType, Element, Result, Tensor, TensorRef, Unaligned};
 use pyo3::PyResult;
 use pyo3::exceptions::PyMemoryError;
 
@@ -66,7 +66,7 @@ pub(super) const fn accepts<A: Accepts>(dtype: DataType) -> bool {
 /// A copy in C order with elements of the first of some dtypes that has all values of the tensor's own;
 /// `None` if none of them has.
 pub(super) fn lossless<A: Accepts>(
-    source: &TensorRef<'_>,
+    source: &Source<'_>,
     dtypes: &[DataType],
     _: &mut Option<OutOfRange>,
 ) -> PyResult<Option<Tensor>> {
@@ -79,19 +79,11 @@ pub(super) fn lossless<A: Accepts>(
                 }
             )+)+};
         }
-        macro_rules! by_way {
-            ($($from:ty, $way:ty => $to:ty;)+) => {$(
-                if const { accepts::<A>(<$to>::DTYPE) } && (from, dtype) == (<$from>::DTYPE, <$to>::DTYPE) {
-                    let first = <$way as From<$from>>::from;
-                    return converted_by_way(source, first, <$to as From<$way>>::from).map(Some);
-                }
-            )+};
-        }
         macro_rules! from_bool {
             ($($way:ty => $($to:ty),+;)+) => {$($(
                 if const { accepts::<A>(<$to>::DTYPE) } && (from, dtype) == (DataType::BOOL, <$to>::DTYPE) {
-                    let first = <$way as From<bool>>::from;
-                    return converted_bool(source, first, <$to as From<$way>>::from).map(Some);
+                    let convert = |value| <$to as From<$way>>::from(<$way as From<bool>>::from(value));
+                    return converted_bool(source, convert).map(Some);
                 }
             )+)+};
         }
@@ -99,28 +91,14 @@ pub(super) fn lossless<A: Accepts>(
             bool => u8, u16, u32, u64, i8, i16, i32, i64, f32;
             i32 => f64;
         }
-        by_way! {
-            u8, i32 => f64;
-            i8, i32 => f64;
-        }
-        macro_rules! strided {
-            ($($from:ty => $to:ty;)+) => {$(
-                if const { accepts::<A>(<$to>::DTYPE) } && (from, dtype) == (<$from>::DTYPE, <$to>::DTYPE) {
-                    return converted_strided(source, <$to as From<$from>>::from).map(Some);
-                }
-            )+};
-        }
-        strided! {
-            i32 => f64;
-            f32 => f64;
-        }
         pairs! {
-            u8 => u16, u32, u64, i16, i32, i64, f32;
+            u8 => u16, u32, u64, i16, i32, i64, f32, f64;
             u16 => u32, u64, i32, i64, f32, f64;
             u32 => u64, i64, f64;
-            i8 => i16, i32, i64, f32;
+            i8 => i16, i32, i64, f32, f64;
             i16 => i32, i64, f32, f64;
-            i32 => i64;
+            i32 => i64, f64;
+            f32 => f64;
         }
     }
     Ok(None)
@@ -128,139 +106,107 @@ pub(super) fn lossless<A: Accepts>(
 
 /// For arguments that are not copied, so that their extension does not link code for copies.
 pub(super) fn never(
-    _: &TensorRef<'_>,
+    _: &Source<'_>,
     _: &[DataType],
     _: &mut Option<OutOfRange>,
 ) -> PyResult<Option<Tensor>> {
     Ok(None)
 }
 
+/// Elements to convert.
+pub(super) struct Source<'a> {
+    pub(super) tensor: TensorRef<'a>,
+    /// True if the bytes of each number are in the other order than this machine's.
+    pub(super) byte_swapped: bool,
+}
+
+impl Source<'_> {
+    pub(super) fn dtype(&self) -> DataType {
+        self.tensor.dtype()
+    }
+}
+
 /// Elements that are copied or checked and then converted: as many as the caches of a core hold.
 pub(super) const PIECE: usize = 1 << 14;
 
-/// Elements that become those of a third type at a time.
-const STEP: usize = 64;
+/// Elements whose bytes are reversed before they are converted: as many as the first cache of a core holds.
+const SWAPPED: usize = 1 << 12;
 
 /// A copy in C order, each element converted.
 pub(super) fn converted<S: Element, T: Element>(
-    source: &TensorRef<'_>,
+    source: &Source<'_>,
     convert: impl Fn(S) -> T + Sync,
 ) -> PyResult<Tensor> {
-    of_elements(source, |from: &[S], to: &mut Vec<T>| {
-        to.extend(from.iter().map(|&value| convert(value)));
-    })
-}
-
-/// The same, with a loop over strides, for conversions that are frequent.
-pub(super) fn converted_strided<S: Element, T: Element>(
-    source: &TensorRef<'_>,
-    convert: impl Fn(S) -> T + Sync + Copy,
-) -> PyResult<Tensor> {
-    // Rows that are long enough, because each has a cost.
-    let long = source.shape().last() >= Some(&8) && !source.is_c_contiguous();
-    if !long || source.view::<S>().is_err() {
-        return converted(source, convert);
-    }
-    let mut elements = room::<T>(source)?;
-    copies::detached(source.len() * size_of::<T>(), |go_on| {
-        each_piece(source, copies::BLOCK, &mut |block| {
-            block.view::<S>()?.append_mapped(&mut elements, convert)?;
-            Ok(go_on().then_some(true))
-        })
+    let mut elements = room::<T>(&source.tensor)?;
+    in_pieces(source, size_of::<T>(), &mut |piece| {
+        // At any address, so that one loop is compiled for aligned elements and for others.
+        let elements_of = piece.as_view::<Unaligned<S>>()?;
+        elements_of.append_mapped(&mut elements, |value| convert(value.get()))
     })?;
-    finished(source, elements)
-}
-
-/// The same by way of a third type. A processor converts several elements at once, but not from one byte to eight.
-pub(super) fn converted_by_way<S: Element, M: Element + Default, T: Element>(
-    source: &TensorRef<'_>,
-    first: impl Fn(S) -> M + Sync,
-    second: impl Fn(M) -> T + Sync,
-) -> PyResult<Tensor> {
-    of_elements(source, |from: &[S], to: &mut Vec<T>| in_steps(from, to, &first, &second))
+    finished(&source.tensor, elements)
 }
 
 /// The same for booleans.
-pub(super) fn converted_bool<M: Element + Default, T: Element>(
-    source: &TensorRef<'_>,
-    first: impl Fn(bool) -> M + Sync,
-    second: impl Fn(M) -> T + Sync,
+pub(super) fn converted_bool<T: Element>(
+    source: &Source<'_>,
+    convert: impl Fn(bool) -> T + Sync,
 ) -> PyResult<Tensor> {
-    // Of 0 and 1, as is checked; so a loop need not compare. Other threads may write other bytes after the check.
-    let first = |byte: u8| first(byte & 1 == 1);
-    let mut elements = room::<T>(source)?;
-    in_pieces(source, (1, size_of::<T>()), &mut |piece, places| {
-        let bytes = &piece.as_bytes()?[places];
-        if bytes.iter().fold(0, |all, byte| all | byte) > 1 {
-            piece.view::<bool>()?;
-        }
-        match size_of::<M>() {
-            1 => elements.extend(bytes.iter().map(|&byte| second(first(byte)))),
-            _ => in_steps(bytes, &mut elements, &first, &second),
-        }
-        Ok(())
+    let mut elements = room::<T>(&source.tensor)?;
+    in_pieces(source, size_of::<T>(), &mut |piece| {
+        let all_bits = Cell::new(0);
+        piece.view_bool_as_u8()?.append_mapped(&mut elements, |byte| {
+            all_bits.set(all_bits.get() | byte);
+            // Of 0 and 1, so that a loop need not compare; of other bytes the elements are dropped below.
+            convert(byte & 1 == 1)
+        })?;
+        if all_bits.get() > 1 { piece.view::<bool>().map(drop) } else { Ok(()) }
     })?;
-    finished(source, elements)
+    finished(&source.tensor, elements)
 }
 
-/// Converts elements by way of a third type.
-#[inline(always)]
-fn in_steps<S: Copy, M: Copy + Default, T>(
-    from: &[S],
-    to: &mut Vec<T>,
-    first: &impl Fn(S) -> M,
-    second: &impl Fn(M) -> T,
-) {
-    for from in from.chunks(STEP) {
-        let mut between = [M::default(); STEP];
-        for (between, &value) in between.iter_mut().zip(from) {
-            *between = first(value);
-        }
-        to.extend(between[..from.len()].iter().map(|&value| second(value)));
-    }
-}
+/// Converts a piece of a tensor.
+type Convert<'a> = &'a mut (dyn FnMut(&TensorRef<'_>) -> Result<()> + Send);
 
-fn of_elements<S: Element, T: Element>(
-    source: &TensorRef<'_>,
-    convert: impl Fn(&[S], &mut Vec<T>) + Sync,
-) -> PyResult<Tensor> {
-    let mut elements = room::<T>(source)?;
-    in_pieces(source, (align_of::<S>(), size_of::<T>()), &mut |piece, places| {
-        let from = piece.view::<S>()?;
-        convert(&from.as_slice().unwrap_or_default()[places], &mut elements);
-        Ok(())
-    })?;
-    finished(source, elements)
-}
-
-/// Converts a piece of a tensor: the elements of a contiguous and aligned tensor at these places.
-type Convert<'a> = &'a mut (dyn FnMut(&TensorRef<'_>, Range<usize>) -> Result<()> + Send);
-
-/// Calls `convert` with all elements, in C order; `sizes` are the alignment of the elements, and the bytes of one that is
-/// converted.
-///
-/// Elements at any address and with any strides are copied piece by piece, because a loop over strides is slower.
-fn in_pieces(source: &TensorRef<'_>, sizes: (usize, usize), convert: Convert<'_>) -> PyResult<()> {
-    let (alignment, itemsize) = sizes;
-    let len = source.len();
-    let in_place = is_in_place(source, alignment);
-    copies::detached(len * itemsize, |go_on| {
-        if in_place {
-            for begin in (0..len).step_by(PIECE) {
-                if begin > 0 && begin.is_multiple_of(copies::BLOCK) && !go_on() {
-                    return Ok(None);
-                }
-                convert(source, begin..len.min(begin + PIECE))?;
+/// Calls `convert` with all elements, in C order and this machine's byte order; `itemsize` is the
+/// number of bytes of an element that is converted.
+fn in_pieces(source: &Source<'_>, itemsize: usize, convert: Convert<'_>) -> PyResult<()> {
+    let tensor = &source.tensor;
+    let copied = source.byte_swapped || is_copied_first(tensor);
+    let most = match (copied, source.byte_swapped) {
+        (false, _) => copies::BLOCK,
+        (true, false) => PIECE,
+        (true, true) => SWAPPED,
+    };
+    copies::detached(tensor.len().saturating_mul(itemsize), |go_on| {
+        each_piece(tensor, most, &mut |piece| {
+            match (copied, source.byte_swapped) {
+                (false, _) => convert(piece)?,
+                (true, false) => convert(&TensorRef::from(&piece.to_copy()?))?,
+                (true, true) => convert(&TensorRef::from(&piece.to_byte_swapped()?))?,
             }
-            return Ok(Some(true));
-        }
-        each_piece(source, PIECE, &mut |piece| {
-            let own = piece.to_copy()?;
-            convert(&TensorRef::from(&own), 0..own.len())?;
             Ok(go_on().then_some(true))
         })
     })?;
     Ok(())
+}
+
+/// Rows that are shorter cost more than their elements.
+const SHORT: i64 = 8;
+
+/// As many elements are converted before a copy of them is made.
+const FEW: usize = 64;
+
+/// Returns true if elements are copied before they are converted, because loops that only copy are faster where rows are short, and where
+/// other elements than the next of a row are the nearest in memory.
+fn is_copied_first(tensor: &TensorRef<'_>) -> bool {
+    if tensor.len() <= FEW || tensor.is_c_contiguous() {
+        return false;
+    }
+    let mut axes =
+        tensor.shape().iter().zip(tensor.strides()).filter(|(extent, _)| **extent != 1).rev();
+    let Some((&row, step)) = axes.next() else { return false };
+    let nearer = |stride: i64| stride != 0 && stride.unsigned_abs() < step.unsigned_abs();
+    row < SHORT || axes.any(|(_, &stride)| nearer(stride))
 }
 
 /// Calls a function with sub-tensors of at most `most` elements, in C order, as long as it returns `Some(true)`.
@@ -291,22 +237,11 @@ pub(super) fn each_piece(
     Ok(Some(true))
 }
 
-/// Returns true if the elements can be read as a slice.
-pub(super) fn is_in_place(source: &TensorRef<'_>, alignment: usize) -> bool {
-    let address = (source.data().addr() as u64).wrapping_add(source.byte_offset());
-    source.is_c_contiguous() && address.is_multiple_of(alignment as u64)
-}
-
 /// Room for the elements of a tensor.
 pub(super) fn room<T>(source: &TensorRef<'_>) -> PyResult<Vec<T>> {
-    let mut elements = Vec::new();
-    match elements.try_reserve_exact(source.len()) {
-        Ok(()) => Ok(elements),
-        Err(_) => Err(PyMemoryError::new_err(format!(
-            "no memory for a tensor of shape {:?}",
-            source.shape()
-        ))),
-    }
+    source.room().map_err(|_| {
+        PyMemoryError::new_err(format!("no memory for a tensor of shape {:?}", source.shape()))
+    })
 }
 
 /// A tensor of the same shape.

@@ -4,7 +4,8 @@ use dlbridge::{Tensor, TensorRef};
 use pyo3::prelude::*;
 
 use super::accepts::Accepts;
-use super::convert::OutOfRange;
+use super::axis_order::AxisOrder;
+use super::convert::{OutOfRange, Source};
 use super::expected::Expected;
 use super::refusal::{Found, Refusal};
 use super::sequence;
@@ -26,7 +27,7 @@ impl Expected {
         let aligned = self.misaligned(tensor.data().addr(), tensor.dtype()).is_none();
         let owner = match self.fits_order(&tensor) && (tensor.is_empty() || aligned) {
             true => made,
-            false => self.rearranged(&tensor)?,
+            false => self.rearranged(&Source { tensor, byte_swapped: false })?,
         };
         Ok(Some(taken_copy(owner, object)))
     }
@@ -34,38 +35,55 @@ impl Expected {
     /// A copy that fits where this does not; `None` if no copy would.
     pub(super) fn convert(
         &self,
-        source: &TensorRef<'_>,
+        source: &Source<'_>,
         misfit: &mut Option<OutOfRange>,
     ) -> PyResult<Option<Tensor>> {
-        if !source.device().device_type().is_host_accessible() {
+        let tensor = &source.tensor;
+        if !tensor.device().device_type().is_host_accessible() {
             return Ok(None);
         }
-        if self.dtypes.is_empty() || self.dtypes.contains(&source.dtype()) {
+        if self.fits_dtype(source.dtype()) {
             return self.rearranged(source).map(Some);
         }
-        let copy = match self.requirement.order {
-            Order::Fortran => {
-                let copy = (self.cast)(&source.transpose(), self.dtypes, misfit)?;
-                if let Some(misfit) = misfit {
-                    misfit.index.reverse();
+        let mut cast = |source: &Source<'_>| (self.cast)(source, self.dtypes, misfit);
+        let copy = match AxisOrder::of_copy(self.requirement.order, tensor) {
+            None => cast(source)?,
+            Some(order) => {
+                let copy = cast(&order.source(source)?)?;
+                match misfit {
+                    None => copy.map(|copy| order.tensor(copy)).transpose()?,
+                    Some(first) if self.requirement.order == Order::Fortran => {
+                        first.index.reverse();
+                        None
+                    }
+                    // In C order the first element that does not fit may be another one, which is to be named.
+                    Some(_) => {
+                        *misfit = None;
+                        (self.cast)(source, self.dtypes, misfit)?
+                    }
                 }
-                copy.map(Tensor::transpose)
             }
-            _ => (self.cast)(source, self.dtypes, misfit)?,
         };
         let Some(copy) = copy else { return Ok(None) };
         match self.misaligned(copy.data().addr(), copy.dtype()) {
-            Some(_) if !copy.is_empty() => self.rearranged(&TensorRef::from(&copy)).map(Some),
+            Some(_) if !copy.is_empty() => {
+                let tensor = TensorRef::from(&copy);
+                self.rearranged(&Source { tensor, byte_swapped: false }).map(Some)
+            }
             _ => Ok(Some(copy)),
         }
     }
 
-    /// A copy in the order that is asked for.
-    pub(super) fn rearranged(&self, source: &TensorRef<'_>) -> PyResult<Tensor> {
-        let align = self.requirement.align.max((self.alignment)(source.dtype()));
-        match self.requirement.order {
-            Order::Fortran => Ok(copies::copied(&source.transpose(), align)?.transpose()),
-            _ => copies::copied(source, align),
+    /// A copy of elements whose dtype fits, in an order that fits and this machine's byte order.
+    pub(super) fn rearranged(&self, source: &Source<'_>) -> PyResult<Tensor> {
+        let align = self.align(source.dtype());
+        let copied = |source: &Source<'_>| match source.byte_swapped {
+            true => copies::byte_swapped(&source.tensor),
+            false => copies::copied(&source.tensor, align),
+        };
+        match AxisOrder::of_copy(self.requirement.order, &source.tensor) {
+            None => copied(source),
+            Some(order) => order.tensor(copied(&order.source(source)?)?),
         }
     }
 

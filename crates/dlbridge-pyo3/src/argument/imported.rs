@@ -4,6 +4,7 @@ use dlbridge::{Access, CopyReason, Tensor, TensorRef};
 use dlbridge_borrow::Mode;
 use pyo3::prelude::*;
 
+use super::convert::Source;
 use super::expected::Expected;
 use super::refusal::{Found, Refusal};
 use super::taken::{Taken, outliving};
@@ -28,12 +29,13 @@ impl Expected {
             && self.fits_extents(imported.tensor.shape())
         {
             // The copy is read under a borrow, as everything is.
-            let lent = TensorRef::from(&imported.tensor);
-            let _reading = Guard::acquire(&type_info.borrowed, object, &lent, Mode::Read)?;
+            let tensor = TensorRef::from(&imported.tensor);
+            let _reading = Guard::acquire(&type_info.borrowed, object, &tensor, Mode::Read)?;
+            let lent = Source { tensor, byte_swapped: false };
             let mut misfit = None;
             let copy = self.convert(&lent, &mut misfit)?;
             if let Some(misfit) = misfit {
-                return Err(self.out_of_range(&lent, misfit, None));
+                return Err(self.out_of_range(&lent.tensor, misfit, None));
             }
             if let Some(copy) = copy {
                 let reason = Some(imported.reason.unwrap_or(CopyReason::Requested));

@@ -1,6 +1,7 @@
 //! Typed arguments: tensors of any framework as parameters of functions in Rust.
 
 mod accepts;
+mod axis_order;
 mod cast;
 mod checked;
 mod constraint;

@@ -4,6 +4,7 @@ use dlbridge::{DeviceType, TensorRef};
 use dlbridge_borrow::Mode;
 use pyo3::prelude::*;
 
+use super::convert::Source;
 use super::expected::Expected;
 use super::refusal::Refusal;
 use super::taken::{Taken, outliving, taken_copy};
@@ -100,17 +101,25 @@ impl Expected {
         type_info: &TypeInfo,
         object: &Bound<'py, PyAny>,
     ) -> Result<Option<Box<Taken<'py>>>, Refusal> {
-        let Some(array) = head.describe(object) else { return Ok(None) };
-        let unmet = self.unmet(&array.tensor, None, None);
-        if unmet.is_empty() || !self.fits_extents(array.tensor.shape()) {
+        let (array, byte_swapped) = match head.describe(object) {
+            Some(array) => (array, false),
+            None => match head.describe_swapped(object) {
+                Some(array) => (array, true),
+                None => return Ok(None),
+            },
+        };
+        let tensor = array.tensor;
+        let unmet = byte_swapped || !self.unmet(&tensor, None, None).is_empty();
+        if !unmet || !self.fits_extents(tensor.shape()) {
             return Ok(None);
         }
         let copy = {
-            let _reading = Guard::acquire(&type_info.borrowed, object, &array.tensor, Mode::Read)?;
+            let _reading = Guard::acquire(&type_info.borrowed, object, &tensor, Mode::Read)?;
+            let source = Source { tensor, byte_swapped };
             let mut misfit = None;
-            let copy = self.convert(&array.tensor, &mut misfit)?;
+            let copy = self.convert(&source, &mut misfit)?;
             if let Some(misfit) = misfit {
-                return Err(self.out_of_range(&array.tensor, misfit, None));
+                return Err(self.out_of_range(&source.tensor, misfit, None));
             }
             copy
         };

@@ -48,6 +48,11 @@ const fn integer(code: DataTypeCode, size: usize) -> DataType {
     DataType::new(code, 8 * size as u8, 1)
 }
 
+/// The dtype with a number of NumPy; `None` for numbers that DLPack lacks.
+pub(super) fn dtype_of_number(number: c_int) -> Option<DataType> {
+    DTYPES.iter().find(|(of_dtype, _)| *of_dtype == number).map(|(_, dtype)| *dtype)
+}
+
 /// The flag of an array that may be written.
 pub(crate) const WRITEABLE: c_int = 0x0400;
 

@@ -14,6 +14,7 @@
 use std::ffi::{c_int, c_void};
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
+use std::slice;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use dlbridge::sys::DLPackVersion;
@@ -23,7 +24,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCapsule, PyDict, PyType};
 use pyo3::{PyTraverseError, PyVisit, ffi};
 
-use super::api::{C_CONTIGUOUS, NumpyApi, WRITEABLE, loaded};
+use super::api::{self, C_CONTIGUOUS, NumpyApi, WRITEABLE, loaded};
 use crate::capsule;
 use crate::once::once;
 use crate::strides::{NO_EXTENT, in_elements};
@@ -346,14 +347,49 @@ impl NumpyArray {
         Some(Run { data, dtype, ndim, shape, bytes, read_only, array: PhantomData })
     }
 
-    /// An array, which is of the type that this is of; `None` if `__dlpack__` must be asked.
-    pub(crate) fn describe<'a>(self, array: &'a Bound<'_, PyAny>) -> Option<Described<'a>> {
+    /// The element of an array without dimensions, which is of the type that this is of, and its dtype; `None` for other arrays, and
+    /// if `__dlpack__` must be asked.
+    #[inline]
+    pub(crate) fn element<'a>(self, array: &'a Bound<'_, PyAny>) -> Option<(DataType, &'a [u8])> {
         let head: *const Head = array.as_ptr().cast_const().cast();
         // SAFETY: Head, attached.
         let (data, ndim, descr, flags) =
             unsafe { ((*head).data, (*head).ndim, (*head).descr.addr(), (*head).flags) };
-        let known = self.0.dtypes.iter().find(|(address, _)| *address == descr);
-        let &(_, dtype) = known.filter(|_| flags & WARN_ON_WRITE == 0)?;
+        if ndim != 0 || data.is_null() || flags & WARN_ON_WRITE != 0 {
+            return None;
+        }
+        let &(_, dtype) = self.0.dtypes.iter().find(|(address, _)| *address == descr)?;
+        // SAFETY: the memory of the one element, which is as long there as the array. That nobody writes while it is read is
+        // promised by the program (see the crate documentation).
+        Some((dtype, unsafe { slice::from_raw_parts(data, dtype.itemsize()) }))
+    }
+
+    /// An array, which is of the type that this is of; `None` if `__dlpack__` must be asked.
+    pub(crate) fn describe<'a>(self, array: &'a Bound<'_, PyAny>) -> Option<Described<'a>> {
+        let head: *const Head = array.as_ptr().cast_const().cast();
+        // SAFETY: Head, attached.
+        let descr = unsafe { (*head).descr.addr() };
+        let &(_, dtype) = self.0.dtypes.iter().find(|(address, _)| *address == descr)?;
+        self.described(array, dtype)
+    }
+
+    /// An array, which is of the type that this is of, whose numbers are in the other byte order, as if they were in this machine's;
+    /// `None` for all other arrays.
+    pub(crate) fn describe_swapped<'a>(self, array: &'a Bound<'_, PyAny>) -> Option<Described<'a>> {
+        if !self.is_byte_swapped(array) {
+            return None;
+        }
+        self.described(array, api::dtype_of_number(Self::dtype(array).2)?)
+    }
+
+    /// An array, which is of the type that this is of, with elements of the size of a dtype.
+    fn described<'a>(self, array: &'a Bound<'_, PyAny>, dtype: DataType) -> Option<Described<'a>> {
+        let head: *const Head = array.as_ptr().cast_const().cast();
+        // SAFETY: Head, attached.
+        let (data, ndim, flags) = unsafe { ((*head).data, (*head).ndim, (*head).flags) };
+        if flags & WARN_ON_WRITE != 0 {
+            return None;
+        }
         let ndim = usize::try_from(ndim).ok()?;
         // A power of two.
         let shift = dtype.itemsize().trailing_zeros();

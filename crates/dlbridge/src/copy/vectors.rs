@@ -1,12 +1,13 @@
 //! Elements as vectors.
 
 use alloc::vec::Vec;
-use core::mem::MaybeUninit;
+use core::mem::{self, MaybeUninit};
 use core::ptr::NonNull;
 
 use super::strided::{self, Layouts};
+use crate::layout::{self, Dims, Offsets};
 use crate::memory::pages;
-use crate::{Element, Error, Result, TensorRef, TensorView, Unaligned, layout};
+use crate::{Element, Error, Result, TensorRef, TensorView, Unaligned};
 
 impl TensorRef<'_> {
     /// Copies the elements in C order (the last axis fastest), also if they are not aligned.
@@ -41,6 +42,15 @@ impl TensorRef<'_> {
             Err(error) => Err(error),
         }
     }
+
+    /// An empty vector with room for as many elements as this has.
+    ///
+    /// # Errors
+    /// `OutOfMemory` without room for them.
+    #[doc(hidden)]
+    pub fn room<T>(&self) -> Result<Vec<T>> {
+        with_room(self.len())
+    }
 }
 
 impl<T> TensorView<'_, T> {
@@ -57,7 +67,7 @@ impl<T> TensorView<'_, T> {
     where
         T: Copy,
     {
-        filled(self, Vec::with_capacity(self.len()))
+        filled(self, in_huge_pages(Vec::with_capacity(self.len())))
     }
 }
 
@@ -71,17 +81,72 @@ impl<T: Copy> TensorView<'_, T> {
         let (begin, len) = (to.len(), self.len());
         let bytes = len.saturating_mul(size_of::<U>());
         to.try_reserve_exact(len).map_err(|_| Error::OutOfMemory { bytes, for_copy: true })?;
-        let first = to.spare_capacity_mut().as_mut_ptr();
-        let written = self.iter().fold(0, |written, &value| {
-            // SAFETY: the iterator yields `len` elements (View), and there is room for them.
-            unsafe { first.add(written).write(MaybeUninit::new(convert(value))) };
-            written + 1
-        });
-        assert_eq!(written, len, "an iterator yields all elements");
+        let room = &mut to.spare_capacity_mut()[..len];
+        assert_eq!(mapped(self, room, convert), 0, "the runs have all elements");
         // SAFETY: `len` elements were written above.
         unsafe { to.set_len(begin + len) };
         Ok(())
     }
+}
+
+/// Writes the elements of a view, each converted, in C order. Returns how many places are left.
+#[inline]
+fn mapped<T: Copy, U>(
+    view: &TensorView<'_, T>,
+    room: &mut [MaybeUninit<U>],
+    convert: impl Fn(T) -> U,
+) -> usize {
+    // Registers of 16 bytes are too short for what small elements become.
+    #[cfg(all(feature = "fast-copies", feature = "std", target_arch = "x86_64"))]
+    if size_of::<T>() <= 2 && std::arch::is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor was asked.
+        return unsafe { mapped_avx2(view, room, convert) };
+    }
+    mapped_loops(view, room, convert)
+}
+
+/// # Safety
+/// The processor has AVX2.
+#[cfg(all(feature = "fast-copies", feature = "std", target_arch = "x86_64"))]
+#[target_feature(enable = "avx2")]
+unsafe fn mapped_avx2<T: Copy, U>(
+    view: &TensorView<'_, T>,
+    room: &mut [MaybeUninit<U>],
+    convert: impl Fn(T) -> U,
+) -> usize {
+    mapped_loops(view, room, convert)
+}
+
+#[inline(always)]
+fn mapped_loops<T: Copy, U>(
+    view: &TensorView<'_, T>,
+    mut room: &mut [MaybeUninit<U>],
+    convert: impl Fn(T) -> U,
+) -> usize {
+    let contiguous = layout::is_c_contiguous(view.shape(), view.strides());
+    let runs = match contiguous {
+        true => Offsets::of_run(view.len()),
+        false => Offsets::new(&Dims::borrowed(view.shape(), view.strides())),
+    };
+    runs.each_run(|start, step, run| {
+        let (places, rest) = mem::take(&mut room).split_at_mut(run);
+        room = rest;
+        let first = view.as_ptr().wrapping_offset(start);
+        // A loop of its own for a step that the compiler knows, so that it converts several elements at once.
+        if step == 1 {
+            for (i, place) in places.iter_mut().enumerate() {
+                // SAFETY: View: the run is one of the view.
+                place.write(convert(unsafe { first.add(i).read() }));
+            }
+        } else {
+            for (i, place) in places.iter_mut().enumerate() {
+                let element = first.wrapping_offset(i as isize * step);
+                // SAFETY: as above.
+                place.write(convert(unsafe { element.read() }));
+            }
+        }
+    });
+    room.len()
 }
 
 /// The elements of a view in C order, or an error without memory for them: a view that repeats some may have more than there is room for.
@@ -94,14 +159,21 @@ fn with_room<T>(len: usize) -> Result<Vec<T>> {
     let mut elements = Vec::new();
     let bytes = len.saturating_mul(size_of::<T>());
     elements.try_reserve_exact(len).map_err(|_| Error::OutOfMemory { bytes, for_copy: true })?;
-    Ok(elements)
+    Ok(in_huge_pages(elements))
+}
+
+/// A vector whose room is about to be written.
+fn in_huge_pages<T>(mut elements: Vec<T>) -> Vec<T> {
+    let room = elements.spare_capacity_mut();
+    let bytes = size_of_val(room);
+    pages::prefer_huge(NonNull::from(room).cast(), bytes);
+    elements
 }
 
 /// The elements of a view in an empty vector that has room for them.
 fn filled<T: Copy>(view: &TensorView<'_, T>, mut elements: Vec<T>) -> Vec<T> {
     let len = view.len();
     assert!(elements.is_empty() && elements.capacity() >= len, "the vector is too small");
-    pages::prefer_huge(NonNull::from(elements.spare_capacity_mut()).cast(), len * size_of::<T>());
     if len != 0 {
         let (shape, mut to_strides) = (view.shape(), alloc::vec![0; view.ndim()]);
         layout::c_strides(shape, |axis, stride| to_strides[axis] = stride);

@@ -34,6 +34,25 @@ impl Offsets {
         Self { outer, index, start: 0, offset: 0, step, run, left_in_run: run, left }
     }
 
+    /// The offsets of `len` contiguous elements.
+    pub(crate) fn of_run(len: usize) -> Self {
+        let (outer, index) = (Dims::new([].into_iter()), Numbers::new());
+        Self { outer, index, start: 0, offset: 0, step: 1, run: len, left_in_run: len, left: len }
+    }
+
+    /// Calls a function with each run along the fastest axis: where it begins, its step, and how many elements it has.
+    #[inline(always)]
+    pub(crate) fn each_run(mut self, mut call: impl FnMut(isize, isize, usize)) {
+        while self.left > 0 {
+            if self.left_in_run == 0 {
+                self.next_run();
+            }
+            call(self.offset as isize, self.step as isize, self.left_in_run);
+            self.left -= self.left_in_run;
+            self.left_in_run = 0;
+        }
+    }
+
     /// Goes to the beginning of the next run. There is one.
     #[inline(never)]
     fn next_run(&mut self) {

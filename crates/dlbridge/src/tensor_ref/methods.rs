@@ -3,7 +3,24 @@
 use core::fmt;
 use core::ops::Range;
 
-use crate::{DataType, Device, TensorRef, TensorRefMut, layout};
+use crate::{DataType, Device, Result, TensorRef, TensorRefMut, TensorView, layout};
+
+impl<'a> TensorRef<'a> {
+    /// Views the elements of a `bool` tensor as bytes, without reading them, as
+    /// [`Tensor::view_bool_as_u8`](crate::Tensor::view_bool_as_u8) does.
+    ///
+    /// # Errors
+    /// As [`view`](TensorRef::view).
+    ///
+    /// ```
+    /// let view = dlbridge::TensorRef::from(&[true, false]).view_bool_as_u8()?;
+    /// assert_eq!(view.as_slice(), Some(&[1, 0][..]));
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub fn view_bool_as_u8(&self) -> Result<TensorView<'a, u8>> {
+        self.clone().into_view(DataType::BOOL)
+    }
+}
 
 impl TensorRef<'_> {
     /// The number of dimensions.

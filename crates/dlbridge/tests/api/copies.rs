@@ -259,6 +259,30 @@ fn bytes_are_reversed_number_by_number() {
 }
 
 #[test]
+fn append_mapped_of_small_elements_of_every_layout_is_that_of_iter() {
+    let bytes: Vec<u8> = (0..3 * 37 * 41).map(|i| (i % 251) as u8).collect();
+    let cube = Tensor::from_parts(bytes, [3, 37, 41]).unwrap();
+    let cube = TensorRef::from(&cube);
+    let layouts = [
+        cube.clone(),
+        cube.transpose(),
+        cube.permute([1, 0, 2]).unwrap(),
+        cube.flip(1).unwrap(),
+        cube.flip(2).unwrap(),
+        cube.step_by(2, 3).unwrap(),
+        cube.slice(2, 1..40).unwrap(),
+        cube.index_axis(0, 1).unwrap().broadcast_to([2, 37, 41]).unwrap(),
+        cube.slice(1, 0..0).unwrap(),
+    ];
+    for layout in layouts {
+        let view = layout.view::<u8>().unwrap();
+        let mut to: Vec<f64> = layout.room().unwrap();
+        view.append_mapped(&mut to, f64::from).unwrap();
+        assert_eq!(to, view.iter().map(|&byte| f64::from(byte)).collect::<Vec<_>>());
+    }
+}
+
+#[test]
 fn append_mapped_converts_all_elements_in_c_order() {
     let tensor = Tensor::from([[1_i64, 2, 3], [4, 5, 6]]);
     let mut to = vec![0.5];

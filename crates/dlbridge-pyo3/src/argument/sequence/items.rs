@@ -1,18 +1,18 @@
 //! Lists and tuples, read while Python code may change them.
 
-use dlbridge::{DataType, DataTypeCode, Element, TensorRef};
+use dlbridge::{DataTypeCode, TensorRef};
 use dlbridge_borrow::Mode;
 use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyRange, PyString, PyTuple};
 
 use super::super::fault::{Fault, MAX_DEPTH};
-use super::number::{Kinds, Known, Number, NumberKind, element, element_of, kind_of};
-use super::value::{self, Value};
+use super::number::Kinds;
+use super::sink::Sink;
 use crate::borrow::Guard;
 use crate::classes;
 use crate::copies;
-use crate::error::{ErrorClass, to_py_err};
+use crate::error::ErrorClass;
 use crate::import;
 use crate::import_options::ImportOptions;
 use crate::imported::Imported;
@@ -27,9 +27,6 @@ const TENSOR: usize = 1 << 8;
 
 /// The same for an array of NumPy, which is read in its place.
 const ARRAY: usize = 1 << 4;
-
-/// Arrays of as many elements or more are copied, which other Python threads do not wait for.
-const COPIED: usize = 1 << 18;
 
 /// Counts items, and asks for interrupts if there were many since the last question.
 #[inline(always)]
@@ -155,22 +152,6 @@ fn first_of<'py>(items: &Items<'py>) -> Option<Bound<'py, PyAny>> {
     }
 }
 
-/// What is done with the numbers of a list.
-pub(super) trait Sink<'py> {
-    fn put(&mut self, item: &Bound<'py, PyAny>) -> Result<(), Fault>;
-
-    /// The elements of a tensor that the CPU can read; false for one of another dtype.
-    fn put_tensor(&mut self, tensor: &TensorRef<'_>) -> Result<bool, Fault>;
-
-    /// The number of elements so far.
-    fn len(&self) -> usize;
-
-    /// Removes the last elements until as many are left.
-    fn truncate(&mut self, len: usize);
-
-    fn as_dyn(&mut self) -> &mut dyn Sink<'py>;
-}
-
 /// Returns true for an item that is neither a number nor a list, and that can be imported. `bytes` are not numbers.
 #[cold]
 fn is_tensor(item: &Bound<'_, PyAny>) -> PyResult<bool> {
@@ -210,16 +191,16 @@ fn has_extents(shape: &[i64], extents: &[usize]) -> bool {
 /// Passes the elements of an array of NumPy on that has some extents; false for one that only an import reads, or with elements that
 /// are read as Python's numbers.
 fn read_array<'py>(
-    kind: &'static TypeInfo,
+    info: &'static TypeInfo,
     item: &Bound<'py, PyAny>,
     extents: &[usize],
     sink: &mut dyn Sink<'py>,
 ) -> Result<bool, Fault> {
-    let Some(head) = kind.head else { return Ok(false) };
+    let Some(head) = info.head else { return Ok(false) };
     if let Some(run) = head.run(item, None, &[])
         && has_extents(run.shape(), extents)
         && let Some(_reading) =
-            Guard::of_run(&kind.borrowed, item, run.address(), run.bytes(), Mode::Read)
+            Guard::of_run(&info.borrowed, item, run.address(), run.bytes(), Mode::Read)
         && let Some(tensor) = run.tensor()
     {
         return sink.put_tensor(&tensor);
@@ -228,7 +209,7 @@ fn read_array<'py>(
     if !has_extents(tensor.shape(), extents) {
         return Err(Fault::tensor(&tensor, extents));
     }
-    let _reading = Guard::acquire(&kind.borrowed, item, &tensor, Mode::Read)?;
+    let _reading = Guard::acquire(&info.borrowed, item, &tensor, Mode::Read)?;
     sink.put_tensor(&tensor)
 }
 
@@ -242,9 +223,9 @@ fn read_tensor<'py>(
     unasked: &mut usize,
 ) -> Result<bool, Fault> {
     let py = item.py();
-    if let Some(kind) = type_info::array_of(item) {
+    if let Some(info) = type_info::array_of(item) {
         count(py, ARRAY, unasked)?;
-        if read_array(kind, item, extents, sink)? {
+        if read_array(info, item, extents, sink)? {
             return Ok(true);
         }
     }
@@ -262,8 +243,8 @@ fn read_tensor<'py>(
         return Err(Fault::tensor(&tensor, extents));
     }
     {
-        let kind = type_info::of(item)?;
-        let _reading = Guard::acquire(&kind.borrowed, item, &tensor, Mode::Read)?;
+        let info = type_info::of(item)?;
+        let _reading = Guard::acquire(&info.borrowed, item, &tensor, Mode::Read)?;
         if sink.put_tensor(&tensor)? {
             return Ok(true);
         }
@@ -346,9 +327,27 @@ fn with_tensors<'py>(
     unasked: &mut usize,
 ) -> Result<(), Fault> {
     items.each(extent, |item| match type_info::array_of(item) {
+        Some(info) if read_element(info, item, sink, unasked)? => Ok(()),
         Some(_) if read_tensor(item, &[], sink, unasked)? => Ok(()),
         _ => put_or_read(item, sink, unasked),
     })
+}
+
+/// Passes the element of an array of NumPy without dimensions on; false for other arrays, and for elements that are read in another
+/// way.
+fn read_element<'py>(
+    info: &'static TypeInfo,
+    item: &Bound<'py, PyAny>,
+    sink: &mut dyn Sink<'py>,
+    unasked: &mut usize,
+) -> Result<bool, Fault> {
+    let Some((dtype, bytes)) = info.head.and_then(|head| head.element(item)) else {
+        return Ok(false);
+    };
+    count(item.py(), ARRAY, unasked)?;
+    let address = bytes.as_ptr().addr();
+    let reading = Guard::of_run(&info.borrowed, item, address, bytes.len(), Mode::Read);
+    Ok(reading.is_some() && sink.put_element(dtype, bytes))
 }
 
 /// Passes a number on, or the element of a tensor without dimensions.
@@ -363,206 +362,5 @@ fn put_or_read<'py>(
             false => Err(fault),
         },
         done => done,
-    }
-}
-
-/// The elements that the numbers become.
-pub(super) struct Elements<'py, T> {
-    elements: Vec<T>,
-    kinds: Kinds<'py>,
-}
-
-impl<T> Elements<'_, T> {
-    pub(super) fn with_capacity(count: usize) -> Option<Self> {
-        let mut elements = Vec::new();
-        elements.try_reserve_exact(count).ok()?;
-        Some(Self { elements, kinds: Kinds::default() })
-    }
-
-    pub(super) fn into_vec(self) -> Vec<T> {
-        self.elements
-    }
-}
-
-impl<T: Number> Elements<'_, T> {
-    /// The elements of a tensor of another dtype; false if they are read as Python's numbers, which say what does not fit.
-    fn put_converted(&mut self, tensor: &TensorRef<'_>) -> Result<bool, Fault> {
-        let dtype = tensor.dtype();
-        let Some(read) = value::reader(dtype) else { return Ok(false) };
-        if tensor.len() >= COPIED || kind_of(dtype).is_none_or(|kind| kind > T::KIND) {
-            return Ok(false);
-        }
-        let own;
-        let contiguous = match tensor.is_c_contiguous() {
-            true => tensor,
-            false => {
-                own = copies::copied(tensor, 1)?;
-                &TensorRef::from(&own)
-            }
-        };
-        let begin = self.elements.len();
-        for bytes in contiguous.as_bytes().map_err(to_py_err)?.chunks_exact(dtype.itemsize()) {
-            let Some(element) = read(bytes).and_then(element_of) else {
-                self.elements.truncate(begin);
-                return Ok(false);
-            };
-            self.elements.push(element);
-        }
-        Ok(true)
-    }
-}
-
-impl<'py, T: Number + Element> Sink<'py> for Elements<'py, T> {
-    fn put_tensor(&mut self, tensor: &TensorRef<'_>) -> Result<bool, Fault> {
-        if tensor.dtype() != T::DTYPE {
-            return self.put_converted(tensor);
-        }
-        // Other code may write elements that are not valid, so those of types that have such are copied before they are checked.
-        if T::CHECK.is_none()
-            && tensor.len() < COPIED
-            && let Ok(view) = tensor.view::<T>()
-        {
-            match view.as_slice() {
-                Some(elements) => self.elements.extend_from_slice(elements),
-                None => self.elements.extend(view.iter().copied()),
-            }
-            return Ok(true);
-        }
-        let own = copies::copied(tensor, align_of::<T>())?;
-        let view = own.view::<T>().map_err(to_py_err)?;
-        self.elements.extend_from_slice(view.as_slice().unwrap_or_default());
-        Ok(true)
-    }
-
-    fn len(&self) -> usize {
-        self.elements.len()
-    }
-
-    fn truncate(&mut self, len: usize) {
-        self.elements.truncate(len);
-    }
-
-    fn as_dyn(&mut self) -> &mut dyn Sink<'py> {
-        self
-    }
-
-    #[inline(always)]
-    fn put(&mut self, item: &Bound<'py, PyAny>) -> Result<(), Fault> {
-        let element = element(item, &mut self.kinds)?;
-        self.elements.push(element);
-        Ok(())
-    }
-}
-
-/// The kind that all numbers can become, as NumPy finds it.
-pub(super) struct Natural<'py> {
-    /// The last kind of a number; `None` without numbers.
-    kind: Option<NumberKind>,
-    /// The range that has all integers.
-    range: Range,
-    /// True if an integer is negative, or an array has a dtype with a sign.
-    signed: bool,
-    pub(super) dtypes: Dtypes,
-    kinds: Kinds<'py>,
-}
-
-/// A range of integers.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Range {
-    Int64,
-    Uint64,
-    /// That of Python.
-    Larger,
-}
-
-/// The dtypes of the items that have one: NumPy's scalars, and tensors.
-#[derive(Clone, Copy)]
-pub(super) enum Dtypes {
-    /// There are no items.
-    None,
-    /// All items have this one.
-    One(DataType),
-    /// They have several, or some have none.
-    Several,
-}
-
-impl Natural<'_> {
-    pub(super) fn new() -> Self {
-        Self {
-            kind: None,
-            range: Range::Int64,
-            signed: false,
-            dtypes: Dtypes::None,
-            kinds: Kinds::default(),
-        }
-    }
-
-    /// The kind that all numbers can become. No integer type has both the largest integers and negative ones, so these become floats.
-    pub(super) fn kind(&self) -> Option<NumberKind> {
-        match self.range == Range::Uint64 && self.signed {
-            true => self.kind.max(Some(NumberKind::Float)),
-            false => self.kind,
-        }
-    }
-
-    /// Returns true if an integer is larger than those of 64 bits with a sign.
-    pub(super) fn is_large(&self) -> bool {
-        self.range > Range::Int64
-    }
-
-    #[inline(always)]
-    fn add(&mut self, known: Known) {
-        self.kind = self.kind.max(Some(known.kind));
-        self.dtypes = match (self.dtypes, known.dtype) {
-            (Dtypes::None, Some(dtype)) => Dtypes::One(dtype),
-            (Dtypes::One(one), Some(dtype)) if one == dtype => Dtypes::One(one),
-            _ => Dtypes::Several,
-        };
-    }
-}
-
-impl<'py> Sink<'py> for Natural<'py> {
-    fn put(&mut self, item: &Bound<'py, PyAny>) -> Result<(), Fault> {
-        let Some(known) = self.kinds.of(item)? else { return Err(Fault::not_a_number(item)) };
-        self.add(known);
-        if known.kind == NumberKind::Integer {
-            let small = match self.kinds.value(item) {
-                Some(Value::Integer(value)) => Some(value),
-                _ => i64::from_integer(item)?,
-            };
-            match small {
-                Some(value) => self.signed |= value < 0,
-                None if u64::from_integer(item)?.is_some() => {
-                    self.range = self.range.max(Range::Uint64);
-                }
-                None => self.range = Range::Larger,
-            }
-        }
-        Ok(())
-    }
-
-    fn put_tensor(&mut self, tensor: &TensorRef<'_>) -> Result<bool, Fault> {
-        let dtype = tensor.dtype();
-        let Some(kind) = kind_of(dtype) else {
-            let extents: Vec<_> = tensor.shape().iter().map(|&extent| extent as usize).collect();
-            return Err(Fault::tensor(tensor, &extents));
-        };
-        self.add(Known { kind, dtype: Some(dtype) });
-        self.signed |= dtype.code() == DataTypeCode::INT;
-        if dtype == DataType::UINT64 {
-            self.range = self.range.max(Range::Uint64);
-        }
-        Ok(true)
-    }
-
-    fn len(&self) -> usize {
-        0
-    }
-
-    // The same numbers again change nothing.
-    fn truncate(&mut self, _: usize) {}
-
-    fn as_dyn(&mut self) -> &mut dyn Sink<'py> {
-        self
     }
 }

@@ -7,6 +7,7 @@
 
 mod items;
 mod number;
+mod sink;
 mod value;
 
 use dlbridge::bits::{Bfloat16, Complex, Float16};
@@ -15,9 +16,10 @@ use pyo3::exceptions::{PyMemoryError, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
-use self::items::{Dtypes, Elements, Items, Natural, read, shape_of};
+use self::items::{Items, read, shape_of};
 pub(super) use self::number::NumberKind;
 use self::number::{Number, each_type, kind_of};
+use self::sink::{Dtypes, Elements, Natural};
 use super::accepts::Accepts;
 use super::convert::accepts;
 use super::expected::Expected;

@@ -1,0 +1,98 @@
+//! The order of the elements of a copy in memory.
+
+use dlbridge::{Tensor, TensorRef};
+use pyo3::PyResult;
+
+use super::convert::Source;
+use crate::error::to_py_err;
+use crate::order::Order;
+
+/// An order of axes in memory other than C order.
+pub(super) enum AxisOrder {
+    /// Fortran order: the first axis is the fastest.
+    Fortran,
+    /// The axes from the slowest to the fastest.
+    Axes(Vec<usize>),
+}
+
+impl AxisOrder {
+    /// The order of a copy of a tensor; `None` for C order.
+    ///
+    /// An argument that demands no order gets that of the tensor, as with NumPy's order `K`: memory is then read and written in
+    /// one direction.
+    pub(super) fn of_copy(demanded: Order, tensor: &TensorRef<'_>) -> Option<Self> {
+        if tensor.ndim() < 2 {
+            return None;
+        }
+        match demanded {
+            Order::C => None,
+            Order::Fortran => Some(Self::Fortran),
+            Order::Strided => Self::of_memory(tensor),
+            // A tensor in one of the other orders is not contiguous.
+            Order::Either => Self::of_memory(tensor).filter(|order| matches!(order, Self::Fortran)),
+        }
+    }
+
+    /// The order of the tensor itself; `None` for C order, and if elements are repeated or there are none.
+    fn of_memory(tensor: &TensorRef<'_>) -> Option<Self> {
+        let (shape, strides) = (tensor.shape(), tensor.strides());
+        let (mut is_c_order, mut is_fortran_order) = (true, true);
+        let mut last = None;
+        for (&extent, stride) in shape.iter().zip(strides) {
+            let stride = stride.unsigned_abs();
+            match extent {
+                // No step is taken along the axis, so it may lie anywhere.
+                1 => continue,
+                0 => return None,
+                _ if stride == 0 => return None,
+                _ => {}
+            }
+            if let Some(last) = last.replace(stride) {
+                is_c_order &= stride <= last;
+                is_fortran_order &= stride >= last;
+            }
+        }
+        match (is_c_order, is_fortran_order) {
+            (true, _) => None,
+            (false, true) => Some(Self::Fortran),
+            (false, false) => Some(Self::Axes(slowest_first(shape, strides))),
+        }
+    }
+
+    /// The elements with the axes in this order.
+    pub(super) fn source<'a>(&self, source: &Source<'a>) -> PyResult<Source<'a>> {
+        let tensor = match self {
+            Self::Fortran => source.tensor.transpose(),
+            Self::Axes(axes) => source.tensor.permute(axes).map_err(to_py_err)?,
+        };
+        Ok(Source { tensor, byte_swapped: source.byte_swapped })
+    }
+
+    /// The tensor with its axes back in their places, after they were put in this order.
+    pub(super) fn tensor(&self, tensor: Tensor) -> PyResult<Tensor> {
+        let Self::Axes(axes) = self else { return Ok(tensor.transpose()) };
+        let mut places = vec![0; axes.len()];
+        for (place, &axis) in axes.iter().enumerate() {
+            places[axis] = place;
+        }
+        tensor.permute(places).map_err(to_py_err)
+    }
+}
+
+/// The axes from that with the longest stride to that with the shortest.
+fn slowest_first(shape: &[i64], strides: &[i64]) -> Vec<usize> {
+    let stride = |axis: usize| match shape[axis] {
+        1 => u64::MAX,
+        _ => strides[axis].unsigned_abs(),
+    };
+    let mut axes: Vec<usize> = (0..shape.len()).collect();
+    // There are few; the sort of the standard library is 8 kB of code.
+    for next in 1..axes.len() {
+        let mut place = next;
+        while place > 0 && stride(axes[place - 1]) < stride(axes[place]) {
+            axes.swap(place - 1, place);
+            place -= 1;
+        }
+    }
+    axes
+}
