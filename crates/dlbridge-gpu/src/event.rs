@@ -27,8 +27,8 @@ impl Event {
         driver.check("create an event", status)?;
         let event = Self { driver, device, handle };
         // SAFETY: Live, and an event of the stream's device.
-        driver
-            .check("record an event", unsafe { (driver.event_record)(handle, stream.handle()) })?;
+        let status = unsafe { (driver.event_record)(handle, stream.handle()) };
+        driver.check("record an event", status)?;
         Ok(event)
     }
 
