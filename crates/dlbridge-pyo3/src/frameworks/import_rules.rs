@@ -51,7 +51,11 @@ impl ImportRules {
 pub(crate) type ArrayOf = for<'py> fn(
     object: &Bound<'py, PyAny>,
     options: &ImportOptions,
+    is_numpy_array: IsArray,
 ) -> PyResult<Option<(Bound<'py, PyAny>, Option<CopyReason>)>>;
+
+/// Returns true for an array of NumPy. The caller has the cached facts about its type.
+pub(crate) type IsArray = fn(&Bound<'_, PyAny>) -> PyResult<bool>;
 
 /// Facts about the Arrow protocol of a framework.
 pub(crate) struct ArrowRules {

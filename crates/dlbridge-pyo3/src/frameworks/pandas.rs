@@ -12,11 +12,10 @@ use pyo3::types::{PyDict, PyString, PyType};
 
 use super::dtypes::{is_complex, is_plain};
 use super::framework::{Argument, Behaviour, FRAMEWORK, Framework, Offer};
-use super::import_rules::{ArrowRules, ImportRules, NO_RULES};
+use super::import_rules::{ArrowRules, ImportRules, IsArray, NO_RULES};
 use crate::classes::{attribute, is_instance, loaded_class};
 use crate::error::{beyond_tensors, type_name};
 use crate::import_options::ImportOptions;
-use crate::numpy;
 use crate::once::once;
 use crate::shown::named;
 
@@ -69,6 +68,7 @@ pub(super) static RULES: ImportRules = ImportRules {
 fn array_of<'py>(
     series: &Bound<'py, PyAny>,
     options: &ImportOptions,
+    is_numpy_array: IsArray,
 ) -> PyResult<Option<(Bound<'py, PyAny>, Option<CopyReason>)>> {
     if !has_numpy_dtype(series)? {
         return Ok(None);
@@ -94,14 +94,6 @@ fn array_of<'py>(
         ));
     }
     Ok(Some((array, reason)))
-}
-
-/// Returns true for an array of NumPy.
-fn is_numpy_array(object: &Bound<'_, PyAny>) -> PyResult<bool> {
-    match numpy::api::class(object.py())? {
-        Some(class) => object.is_instance(&class),
-        None => Ok(false),
-    }
 }
 
 /// Returns true if the dtype of an object is a NumPy dtype, and not a pandas extension type.

@@ -99,7 +99,7 @@ impl<'py> Producer<'py> {
                 if checked.is_ok()
                     && let Some(array_of) = type_info.checks.array_of() =>
             {
-                let array = array_of(object, options).map_err(|error| {
+                let array = array_of(object, options, is_numpy_array).map_err(|error| {
                     framework_checks::explained(object, &type_info.checks, error)
                 })?;
                 if let Some((array, reason)) = array {
@@ -118,4 +118,8 @@ impl<'py> Producer<'py> {
         checked?;
         Ok(Self { object: object.clone(), type_info, protocols, column: None })
     }
+}
+
+fn is_numpy_array(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    Ok(type_info::of(object)?.borrowed.numpy_array)
 }
