@@ -210,8 +210,11 @@ unsafe fn fetched(tensor: &Arc<Tensor>, transfer: &Transfer) -> Result<Tensor> {
     }
 }
 
-/// From the CPU to the device of a transfer, which is `to`.
-fn sent(tensor: &Tensor, to: Device, transfer: &Transfer) -> Result<Tensor> {
+/// From the CPU to the device of a transfer.
+///
+/// # Safety
+/// `to` is the device of the transfer.
+unsafe fn sent(tensor: &Tensor, to: Device, transfer: &Transfer) -> Result<Tensor> {
     let copy;
     let mut source = TensorRef::from(tensor);
     if !source.is_c_contiguous() {
@@ -220,7 +223,8 @@ fn sent(tensor: &Tensor, to: Device, transfer: &Transfer) -> Result<Tensor> {
     }
     let bytes = source.as_bytes().map_err(Failure::core)?;
     let (memory, address) = DeviceMemory::after_stream(transfer, bytes.len())?;
-    // SAFETY: memory of that size, which is given back when the stream has passed.
+    // SAFETY: memory of that size on the device of the transfer, which the caller guarantees to be `to`. It is given back when the
+    // stream has passed.
     unsafe {
         transfer.send(bytes, address)?;
         over(memory, address, 0, &source, None, to)

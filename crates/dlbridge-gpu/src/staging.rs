@@ -109,7 +109,8 @@ impl Transfer {
             }
             Ok(())
         };
-        self.with_buffers(copy)
+        // SAFETY: `copy` uses the buffers on the transfer's stream.
+        unsafe { self.with_buffers(copy) }
     }
 
     /// Copies to the device. The bytes have been read when this returns, and work that is in order with the stream sees them.
@@ -128,7 +129,8 @@ impl Transfer {
             }
             Ok(())
         };
-        self.with_buffers(copy)
+        // SAFETY: `copy` uses the buffers on the transfer's stream.
+        unsafe { self.with_buffers(copy) }
     }
 
     /// Puts a copy on the stream.
@@ -169,8 +171,11 @@ impl Transfer {
         drop(AfterStream::new(what, self.stream));
     }
 
-    /// Works with two buffers, which `work` uses on no other stream. Other threads copy meanwhile, with buffers of their own.
-    fn with_buffers(&self, work: impl FnOnce(&mut [Buffer]) -> Result<()>) -> Result<()> {
+    /// Works with two buffers. Other threads copy meanwhile, with buffers of their own.
+    ///
+    /// # Safety
+    /// The device reads and writes the buffers in work on the transfer's stream alone.
+    unsafe fn with_buffers(&self, work: impl FnOnce(&mut [Buffer]) -> Result<()>) -> Result<()> {
         let mut taken = self.taken()?;
         let done = work(&mut taken.0);
         if done.is_err() {

@@ -14,7 +14,6 @@
 use std::ffi::{c_int, c_void};
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
-use std::slice;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use dlbridge::sys::DLPackVersion;
@@ -82,6 +81,41 @@ pub(crate) struct Described<'a> {
     pub(crate) dtype: DataType,
     pub(crate) read_only: bool,
     pub(crate) data: *mut u8,
+}
+
+/// The longest element, of complex128, in bytes.
+const LONGEST: usize = 16;
+
+/// The element of an array without dimensions.
+///
+/// - **One.** The fields are those of an array, which is borrowed for `'a`: an element of `dtype`, of at most [`LONGEST`] bytes, is at
+///   `data`, which is not NULL.
+pub(crate) struct ElementOf<'a> {
+    dtype: DataType,
+    data: *const u8,
+    array: PhantomData<&'a ()>,
+}
+
+impl ElementOf<'_> {
+    #[inline]
+    pub(crate) fn address(&self) -> usize {
+        self.data.addr()
+    }
+
+    #[inline]
+    pub(crate) fn dtype(&self) -> DataType {
+        self.dtype
+    }
+
+    /// Copies the bytes: the array's own may be written while Rust code holds them. Those behind the element are zero.
+    #[inline]
+    pub(crate) fn read(&self) -> [u8; LONGEST] {
+        let mut bytes = [0; LONGEST];
+        // SAFETY: One: so many bytes of the array, which lives for `'a`, and room for them. The program promises that no other thread
+        // writes while Python code runs here (see the crate documentation); the caller borrows them from Rust's writers.
+        unsafe { self.data.copy_to_nonoverlapping(bytes.as_mut_ptr(), self.dtype.itemsize()) };
+        bytes
+    }
 }
 
 /// The elements of an array that are contiguous in C order; there are some.
@@ -347,10 +381,10 @@ impl NumpyArray {
         Some(Run { data, dtype, ndim, shape, bytes, read_only, array: PhantomData })
     }
 
-    /// The element of an array without dimensions, which is of the type that this is of, and its dtype; `None` for other arrays, and
-    /// if `__dlpack__` must be asked.
+    /// The element of an array without dimensions, which is of the type that this is of; `None` for other arrays, and if
+    /// `__dlpack__` must be asked.
     #[inline]
-    pub(crate) fn element<'a>(self, array: &'a Bound<'_, PyAny>) -> Option<(DataType, &'a [u8])> {
+    pub(crate) fn element<'a>(self, array: &'a Bound<'_, PyAny>) -> Option<ElementOf<'a>> {
         let head: *const Head = array.as_ptr().cast_const().cast();
         // SAFETY: Head, attached.
         let (data, ndim, descr, flags) =
@@ -359,9 +393,8 @@ impl NumpyArray {
             return None;
         }
         let &(_, dtype) = self.0.dtypes.iter().find(|(address, _)| *address == descr)?;
-        // SAFETY: the memory of the one element, which is as long there as the array. That nobody writes while it is read is
-        // promised by the program (see the crate documentation).
-        Some((dtype, unsafe { slice::from_raw_parts(data, dtype.itemsize()) }))
+        let fits = dtype.itemsize() <= LONGEST;
+        fits.then_some(ElementOf { dtype, data, array: PhantomData })
     }
 
     /// An array, which is of the type that this is of; `None` if `__dlpack__` must be asked.

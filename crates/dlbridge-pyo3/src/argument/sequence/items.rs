@@ -341,13 +341,16 @@ fn read_element<'py>(
     sink: &mut dyn Sink<'py>,
     unasked: &mut usize,
 ) -> Result<bool, Fault> {
-    let Some((dtype, bytes)) = info.head.and_then(|head| head.element(item)) else {
+    let Some(element) = info.head.and_then(|head| head.element(item)) else {
         return Ok(false);
     };
+    let (dtype, size) = (element.dtype(), element.dtype().itemsize());
+    let reading = Guard::of_run(&info.borrowed, item, element.address(), size, Mode::Read);
+    let is_read = reading.is_some() && sink.put_element(dtype, &element.read()[..size]);
+    drop(reading);
+    // It may run a signal handler, which may exchange the array's memory.
     count(item.py(), ARRAY, unasked)?;
-    let address = bytes.as_ptr().addr();
-    let reading = Guard::of_run(&info.borrowed, item, address, bytes.len(), Mode::Read);
-    Ok(reading.is_some() && sink.put_element(dtype, bytes))
+    Ok(is_read)
 }
 
 /// Passes a number on, or the element of a tensor without dimensions.
