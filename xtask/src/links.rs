@@ -23,7 +23,7 @@ pub(crate) struct Link<'a> {
     pub(crate) target: &'a str,
 }
 
-/// Checks the links of all pages, and prints how many there are.
+/// Checks the links of README.md, CONTRIBUTING.md and docs/, and prints how many there are.
 pub(crate) fn check(root: &Path) -> Result<()> {
     let mut pages = pages(root)?;
     pages.extend(OTHER_PAGES.iter().map(PathBuf::from));

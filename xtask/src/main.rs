@@ -109,7 +109,7 @@ cargo xtask gpu-test [--quick] [--only NAMES] [--json FILE]
     --json FILE   a file for the results
 
 cargo xtask book
-    Checks the links of all pages, installs mdBook in target/tools, and builds the book of docs/ in target/book.
+    Checks the links of README, CONTRIBUTING and docs/, installs mdBook in target/tools, and builds the book of docs/ in target/book.
     A warning is an error.
 
 cargo xtask seeded-faults [--check]

@@ -6,7 +6,9 @@ use std::hint::black_box;
 use std::path::PathBuf;
 
 use dlbridge::Tensor;
-use dlbridge_pyo3::{AllowCast, AllowSequence, Numpy, PyReadonlyTensor, PyTensor, Torch, ImportOptions};
+use dlbridge_pyo3::{
+    AllowCast, AllowSequence, ImportOptions, Numpy, PyReadonlyTensor, PyTensor, Torch,
+};
 use memmap2::Mmap;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
