@@ -47,7 +47,7 @@ def unaligned(array: Any) -> Any:
 
 
 def array_of(name: str) -> Any:
-    """An array of three dimensions, none of which is a multiple of the elements of a register."""
+    """An array of three dimensions. No extent is a multiple of the elements of a register."""
     numbers = np.arange(7 * 11 * 13).reshape(7, 11, 13)
     return (numbers % 3 == 0) if name == "bool" else (numbers % 101).astype(name)
 

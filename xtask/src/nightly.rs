@@ -14,11 +14,11 @@ const HOST: &str = "x86_64-unknown-linux-gnu";
 /// A machine with the other byte order, for Miri.
 const BIG_ENDIAN: &str = "s390x-unknown-linux-gnu";
 
-/// The subjects of the core's tests in which the byte order matters.
+/// The subjects of the core's tests that depend on the byte order.
 const BYTE_ORDER_TESTS: &[&str] =
     &["import::", "elements::", "subbyte::", "unaligned::", "safetensors::", "views::"];
 
-/// Those in which several threads use one tensor.
+/// Those with tensors that several threads use.
 const THREAD_TESTS: &[&str] = &["threads::", "export::", "owners::", "bytes::"];
 
 /// The adapter of matrices that has unsafe code, under AddressSanitizer. Miri would take minutes to build faer.

@@ -9,7 +9,7 @@ use dlbridge::{DataType, Element, Result, Tensor, TensorRef};
 #[repr(transparent)]
 pub struct Narrow(pub u8);
 
-// SAFETY: a byte, of which any is a value here.
+// SAFETY: a byte; every byte is a value of the type.
 unsafe impl Element for Narrow {
     const DTYPE: DataType = DataType::FLOAT4_E2M1FN;
 }

@@ -2,7 +2,7 @@
 
 use dlbridge::TensorRef;
 
-/// The order in which elements must be contiguous.
+/// The memory order that elements must have.
 ///
 /// ```
 /// use dlbridge_pyo3::{COrder, Constraint, Order, ImportOptions};

@@ -93,7 +93,7 @@ pub(super) fn taken_copy<'py>(owner: Tensor, object: &Bound<'py, PyAny>) -> Box<
 /// # Safety
 /// The memory and the dims outlive the result, and stay where they are.
 pub(super) unsafe fn outliving(tensor: TensorRef<'_>) -> TensorRef<'static> {
-    // SAFETY: the same type but for the lifetime. The caller promises that the memory and the dims outlive the result: `Taken` keeps their
+    // SAFETY: the same type with another lifetime. The caller promises that the memory and the dims outlive the result: `Taken` keeps their
     // owner as long as the tensor, and hands the tensor out only while it is borrowed itself.
     unsafe { mem::transmute::<TensorRef<'_>, TensorRef<'static>>(tensor) }
 }

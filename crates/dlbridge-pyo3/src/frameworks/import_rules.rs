@@ -12,7 +12,7 @@ pub(crate) struct ImportRules {
     /// The module and the name of the one class that the functions below are for, with the classes derived from it. Without a class they are
     /// for all classes of the packages.
     pub(crate) class: Option<(&'static str, &'static str)>,
-    /// States in which an object must not be imported. Each group is for all types that have its attributes, whatever their package.
+    /// States that forbid an import. Each group is for all types that have its attributes, in any package.
     pub(crate) states: &'static [&'static [State]],
     /// The method that returns the object which owns the memory at present, of types that may replace their memory.
     pub(crate) storage: Option<&'static str>,
@@ -67,12 +67,12 @@ pub(crate) struct ArrowRules {
     pub(crate) nulls: Option<fn(&Bound<'_, PyAny>, bool) -> &'static str>,
 }
 
-/// A state in which the bytes of a tensor are not its values, or in which autograd would miss writes.
+/// A state in which the bytes of a tensor are not its values, or that makes autograd miss writes.
 pub(crate) struct State {
     pub(crate) attribute: Attribute,
     /// The dtypes that can be in this state.
     pub(crate) dtypes: Dtypes,
-    /// The value of the attribute for which the object is refused.
+    /// The object is refused if the attribute has this value.
     pub(crate) refused: bool,
     /// The message of the refusal.
     pub(crate) reason: &'static str,

@@ -62,7 +62,7 @@ const IS_NEG: State = State {
              memory; call resolve_neg() first",
 };
 
-/// States in which a tensor does not have strided memory: the attribute that reports the state, and the error message.
+/// Tensors without strided memory: the attribute that reports the state, and the error message.
 const NOT_STRIDED: [(&str, &str); 4] = [
     (
         "is_nested",

@@ -111,7 +111,7 @@ impl ElementOf<'_> {
     #[inline]
     pub(crate) fn read(&self) -> [u8; LONGEST] {
         let mut bytes = [0; LONGEST];
-        // SAFETY: One: so many bytes of the array, which lives for `'a`, and room for them. The program promises that no other thread
+        // SAFETY: One: that number of bytes of the array, which lives for `'a`, and room for them. The program promises that no other thread
         // writes while Python code runs here (see the crate documentation); the caller borrows them from Rust's writers.
         unsafe { self.data.copy_to_nonoverlapping(bytes.as_mut_ptr(), self.dtype.itemsize()) };
         bytes
@@ -162,8 +162,8 @@ impl<'a> Run<'a> {
     /// The tensor; `None` if it would end outside of the address space.
     #[inline(always)]
     pub(crate) fn tensor(&self) -> Option<TensorRef<'a>> {
-        // SAFETY: Run: the memory of the array's elements, which is as long there as the array. That nobody
-        // writes while a view is alive is promised by the program (see the crate documentation).
+        // SAFETY: Run: the memory of the array's elements, which is as long there as the array. The program promises
+        // that no other code writes while a view is alive (see the crate documentation).
         unsafe { TensorRef::from_raw_run(self.data.cast(), self.dtype, self.shape()) }
     }
 }
@@ -436,8 +436,8 @@ impl NumpyArray {
         });
         let writeable = flags & WRITEABLE != 0;
         let parts = RawParts::new(data.cast(), dtype);
-        // SAFETY: the memory of the array's elements, which is as long there as the array. That nobody
-        // writes while a view is alive is promised by the program (see the crate documentation).
+        // SAFETY: the memory of the array's elements, which is as long there as the array. The program promises
+        // that no other code writes while a view is alive (see the crate documentation).
         let tensor = unsafe { TensorRef::from_raw_axes(&parts, axes) };
         Some(Described { tensor: tensor.ok()?, dtype, read_only: !writeable, data })
     }

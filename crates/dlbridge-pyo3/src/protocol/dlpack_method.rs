@@ -111,7 +111,7 @@ unsafe fn answer<'py>(
                 &*name
             )));
         };
-        // SAFETY: the convention passes an argument for each name behind the positional ones, of which there are none; `place` counts names.
+        // SAFETY: the convention passes an argument for each name behind the positional ones, and there are no positional ones; `place` counts names.
         let argument = unsafe { Borrowed::from_ptr(py, arguments.add(place).read()) };
         given[known] = Some(argument).filter(|argument| !argument.is_none());
     }

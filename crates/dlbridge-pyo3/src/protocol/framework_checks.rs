@@ -1,4 +1,4 @@
-//! The checks of an import that no protocol makes: states in which the bytes of a tensor are not its values, or in which autograd would
+//! The checks of an import that no protocol makes: states in which the bytes of a tensor are not its values, or that make autograd
 //! miss writes. `frameworks/` states the facts, `type_checks.rs` finds those of a type, and this file applies them.
 
 use dlbridge::DataType;

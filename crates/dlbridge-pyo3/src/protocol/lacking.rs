@@ -4,7 +4,7 @@
 //! Python, thousands of nanoseconds: 4,000 for a Series of polars. So dlbridge remembers per type which attributes are missing:
 //!
 //! - **Fixed.** A class in C that cannot change, whose objects have no attributes of their own: for ever.
-//! - **Made up.** A class whose `__getattr__` is that of a framework for which `looks_for_attributes` is true: as the first object of the class answered, until one of
+//! - **Made up.** A class whose `__getattr__` is that of a framework with `looks_for_attributes`: as the first object of the class answered, until one of
 //!   the attributes appears in one of the classes that it was derived from then. Bases and hooks such as `__getattr__` that are
 //!   assigned to the class later are not noticed. A method that a program sets on one object alone is found if
 //!   the other protocols of the object refuse.
@@ -132,7 +132,7 @@ impl Remembered {
         Ok(Self::While(missing, namespaces.into_iter().map(Bound::unbind).collect()))
     }
 
-    /// What objects of the type lack now.
+    /// The attributes that objects of the type lack now.
     pub(crate) fn now(&self, py: Python<'_>) -> PyResult<Lacking> {
         let (lacking, namespaces) = match self {
             Self::Always(lacking) => return Ok(*lacking),

@@ -9,7 +9,7 @@ use crate::frameworks::{ArrayOf, ArrowRules, Attribute, IMPORT_RULES, ImportRule
 
 /// The checks for objects of one type.
 pub(crate) struct TypeChecks {
-    /// The states of which the type has the attributes.
+    /// The states whose attributes the type has.
     pub(super) states: Box<[(CachedAttr, &'static State)]>,
     /// The method that returns the owner of the memory, of types that may replace their memory.
     pub(super) storage: Option<CachedAttr>,

@@ -169,7 +169,7 @@ enum Range {
 /// The dtypes of the items that have one: NumPy's scalars, and tensors.
 #[derive(Clone, Copy)]
 pub(super) enum Dtypes {
-    /// There are no items.
+    /// The list is empty.
     None,
     /// All items have this one.
     One(DataType),

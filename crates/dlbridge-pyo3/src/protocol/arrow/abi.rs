@@ -89,13 +89,13 @@ impl ArrowSchema {
 
     /// The child of a schema with one child; `None` if it is NULL or not aligned.
     pub(super) fn only_child(&self) -> Option<&Self> {
-        // SAFETY: Valid: so many pointers, to structs that live as long as the schema.
+        // SAFETY: Valid: that number of pointers, to structs that live as long as the schema.
         (self.n_children == 1).then(|| unsafe { first_of(self.children) }).flatten()
     }
 }
 
 impl ArrowArray {
-    /// A buffer, which may be NULL; `None` if the array does not have so many, or their list is NULL or not aligned.
+    /// A buffer, which may be NULL; `None` if the array has fewer, or their list is NULL or not aligned.
     pub(super) fn buffer(&self, nth: usize) -> Option<*const c_void> {
         let is_there = usize::try_from(self.n_buffers).is_ok_and(|count| nth < count);
         if !is_there || self.buffers.is_null() || !self.buffers.is_aligned() {
@@ -107,7 +107,7 @@ impl ArrowArray {
 
     /// The child of an array with one child; `None` if it is NULL or not aligned.
     pub(super) fn only_child(&self) -> Option<&Self> {
-        // SAFETY: Valid: so many pointers, to structs that live as long as the array.
+        // SAFETY: Valid: that number of pointers, to structs that live as long as the array.
         (self.n_children == 1).then(|| unsafe { first_of(self.children) }).flatten()
     }
 }
@@ -303,7 +303,7 @@ impl Owned<ArrowArrayStream> {
         Ok((!array.0.is_released()).then_some(array))
     }
 
-    /// What a function of the stream fills, called detached: it may wait for threads that run
+    /// The struct that a function of the stream fills, called detached: it may wait for threads that run
     /// Python code.
     fn filled<T: Release>(
         &mut self,
@@ -320,7 +320,7 @@ impl Owned<ArrowArrayStream> {
         if status == 0 {
             return Ok(place);
         }
-        // What a function that failed left there is not for us to release.
+        // A function that failed may have left something there, which is not ours to release.
         *place.0 = T::RELEASED;
         let mut reason = String::new();
         if let Some(get_last_error) = self.0.get_last_error {

@@ -262,7 +262,7 @@ impl Elements {
                     let places = range(first, count)?;
                     let bits: &[u8] = match count {
                         0 => &[],
-                        // SAFETY: Range: the buffer, which is not NULL, has a bit for each place up to `places.end`, in so many bytes; and
+                        // SAFETY: Range: the buffer, which is not NULL, has a bit for each place up to `places.end`, within its bytes; and
                         // Valid: nothing writes them.
                         _ => unsafe {
                             slice::from_raw_parts(data, (places.end as usize).div_ceil(8))
