@@ -95,10 +95,10 @@ impl<'py> Producer<'py> {
                     return Err(no_protocol::refusal(object, &[protocol]));
                 }
             }
-            Protocols::First(_)
-                if checked.is_ok()
-                    && let Some(array_of) = type_info.checks.array_of() =>
-            {
+            Protocols::First(_) if checked.is_ok() => {
+                let Some(array_of) = type_info.checks.array_of() else {
+                    return Ok(Self { object: object.clone(), type_info, protocols, column: None });
+                };
                 let array = array_of(object, options, is_numpy_array).map_err(|error| {
                     framework_checks::explained(object, &type_info.checks, error)
                 })?;
