@@ -108,11 +108,14 @@ impl ElementOf<'_> {
     }
 
     /// Copies the bytes: the array's own may be written while Rust code holds them. Those behind the element are zero.
+    ///
+    /// # Safety
+    /// The element is borrowed for reading, and no Python code has run since the array was described.
     #[inline]
-    pub(crate) fn read(&self) -> [u8; LONGEST] {
+    pub(crate) unsafe fn read(&self) -> [u8; LONGEST] {
         let mut bytes = [0; LONGEST];
         // SAFETY: One: that number of bytes of the array, which lives for `'a`, and room for them. The program promises that no other thread
-        // writes while Python code runs here (see the crate documentation); the caller borrows them from Rust's writers.
+        // writes while Python code runs here (see the crate documentation); the caller guarantees that Rust code does not either.
         unsafe { self.data.copy_to_nonoverlapping(bytes.as_mut_ptr(), self.dtype.itemsize()) };
         bytes
     }

@@ -341,12 +341,19 @@ fn read_element<'py>(
     sink: &mut dyn Sink<'py>,
     unasked: &mut usize,
 ) -> Result<bool, Fault> {
-    let Some(element) = info.head.and_then(|head| head.element(item)) else {
-        return Ok(false);
-    };
-    let (dtype, size) = (element.dtype(), element.dtype().itemsize());
-    let reading = Guard::of_run(&info.borrowed, item, element.address(), size, Mode::Read);
-    let is_read = reading.is_some() && sink.put_element(dtype, &element.read()[..size]);
+    let Some(head) = info.head else { return Ok(false) };
+    let Some(found) = head.element(item) else { return Ok(false) };
+    let size = found.dtype().itemsize();
+    let reading = Guard::of_run(&info.borrowed, item, found.address(), size, Mode::Read);
+    // The first borrow may import modules, and code that runs meanwhile may exchange the array's memory.
+    let borrowed = head.element(item).filter(|now| {
+        reading.is_some() && now.address() == found.address() && now.dtype() == found.dtype()
+    });
+    let is_read = borrowed.is_some_and(|element| {
+        // SAFETY: `reading` is a borrow of its bytes; it was described again after that.
+        let bytes = unsafe { element.read() };
+        sink.put_element(element.dtype(), &bytes[..size])
+    });
     drop(reading);
     // It may run a signal handler, which may exchange the array's memory.
     count(item.py(), ARRAY, unasked)?;
