@@ -69,6 +69,20 @@ fn run_files(
     }
 }
 
+/// All test files of a folder, as steps that run side by side. A framework that is not installed is a failure.
+pub(crate) fn all_independent(
+    workplace: &Workplace,
+    venv: &Venv<'_>,
+    folder: &str,
+) -> Vec<Independent> {
+    let step = |file: String| Independent {
+        name: format!("Python: {file}"),
+        command: pytest(workplace, venv, &format!("{folder}/{file}"), true),
+        notice: None,
+    };
+    files(workplace, folder).into_iter().map(step).collect()
+}
+
 /// The test files of a folder, without the longest, as steps that run side by side. A test whose framework is not installed is
 /// skipped, unless its file is about one that always is.
 pub(crate) fn independent(

@@ -7,7 +7,7 @@ use crate::common::{self, ARGUMENTS};
 use crate::python::{self, Venv, Version};
 use crate::python_tests::{self, pytest};
 use crate::seeded_faults::KIT;
-use crate::steps::{Begun, Finished, Steps, in_ci};
+use crate::steps::{Begun, Finished, Independent, Steps, in_ci};
 use crate::workplace::names;
 use crate::{
     Result, Workplace, bench, book, c_examples, compare, crates, debian, gpu, nightly, pins,
@@ -134,7 +134,9 @@ fn with_python(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) -> Opt
         });
     }
     python_tests::type_checks(steps, workplace, venv);
-    python_tests::run(steps, workplace, venv, python_tests::PACKAGE);
+    // Most of what runs beside has ended by then.
+    let package = python_tests::all_independent(workplace, venv, python_tests::PACKAGE);
+    steps.run_side_by_side(workplace, package);
     let pages = [
         ("the page of the benchmarks", "benches/report"),
         ("the edit scripts of ports", "peers/ports"),
@@ -149,15 +151,17 @@ fn with_python(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) -> Opt
     let rust_numpy =
         steps.run("an extension built on rust-numpy", || compare::rust_numpy(workplace, venv));
     let of_examples = examples(workplace, "tests").into_iter().map(|e| format!("{e}/tests"));
-    for folder in of_examples.chain([ARGUMENTS.to_owned()]) {
-        steps.run(&folder, || {
-            let mut tests = pytest(workplace, venv, &folder, true);
-            if let Some(folder) = &rust_numpy {
-                tests.env("DLBRIDGE_RUST_NUMPY", folder);
-            }
-            process::run(tests.args(["-p", "examples.no_skips"]))
-        });
-    }
+    let test = |folder: String| {
+        let mut command = pytest(workplace, venv, &folder, true);
+        if let Some(folder) = &rust_numpy {
+            command.env("DLBRIDGE_RUST_NUMPY", folder);
+        }
+        command.args(["-p", "examples.no_skips"]);
+        Independent { name: folder, command, notice: None }
+    };
+    // The longest first, so that it does not run alone at the end.
+    let tests = [ARGUMENTS.to_owned()].into_iter().chain(of_examples).map(test);
+    steps.run_side_by_side(workplace, tests.collect());
     steps.try_run("the stable ABI of Python 3.9", || stable_abi::test(workplace, venv));
     steps
         .run("an extension with one protocol more", || stable_abi::test_protocols(workplace, venv));
